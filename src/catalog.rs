@@ -115,14 +115,14 @@ pub struct Catalog {
 /// Nothing is exposed.
 impl Default for Catalog {
     fn default() -> Self {
-        Self::build(&mut Names::default(), &Naming::default(), &[])
+        Self::build(&mut Names::default(), Naming::default(), &[])
     }
 }
 
 impl Catalog {
     /// Builds the catalog of `sources`, which are in file order. Every list has the same order.
     #[must_use]
-    pub fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Self {
+    pub fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -> Self {
         build::build(names, naming, sources)
     }
 

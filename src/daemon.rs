@@ -62,8 +62,7 @@ use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
 use crate::server::{
-    Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StartPermits, StopChannel,
-    StopLevel, User,
+    Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
 use crate::session::{self, Budget, MemoryUse, Meter, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -151,7 +150,6 @@ fn server_context(
     ServerContext {
         inherited,
         max_message: config.max_message_bytes,
-        start_permits: StartPermits::new(config.max_starting),
         cgroups,
         cache: cache_directory(),
         logins,
@@ -183,7 +181,7 @@ pub async fn run(
     let mut lock = directory.lock()?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
-    let calls = History::new(config.daemon.calls.clone());
+    let calls = History::new(config.daemon.call_log.clone());
     let logins = process::logins();
     let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     host.sandbox.protected.own.push(directory.path().to_owned());
@@ -192,7 +190,7 @@ pub async fn run(
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
-    let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait };
+    let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let state = ConfigState::new(loaded.stamps.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
@@ -420,7 +418,6 @@ impl Daemon {
             view,
             agent_views: self.manager.agent_views(&profile.name),
             max_message: self.limits.max_message_bytes,
-            line_timeout: self.limits.line_timeout,
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.receiver.clone(),
             closing: self.closing.subscribe(),

@@ -50,6 +50,7 @@ mod sockets;
 mod suggest;
 mod systemctl;
 mod task_state;
+mod test_variable;
 mod token_estimate;
 mod tool;
 mod transport;

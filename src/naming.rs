@@ -7,25 +7,15 @@
 
 use sha2::{Digest, Sha256};
 
-/// The naming scheme and the length limit of exposed names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Naming {
-    /// How server and tool name are joined.
-    pub scheme: Scheme,
-    /// Maximum length of an exposed name, in characters. Model APIs accept 64, and clients add a prefix.
-    pub max_length: usize,
-}
-
-impl Default for Naming {
-    fn default() -> Self {
-        Self { scheme: Scheme::Prefixed, max_length: 53 }
-    }
-}
+/// Maximum length of an exposed name, in characters. Model APIs accept 64, and clients add a prefix of up to 11 such as `mcp__mcpd__`.
+pub const MAX_LENGTH: usize = 53;
+const HASH_CHARS: usize = 10;
 
 /// How server and tool name are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scheme {
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
     /// `{server}__{tool}`
+    #[default]
     Prefixed,
     /// `mcp__{server}__{tool}`
     McpPrefixed,
@@ -35,73 +25,59 @@ pub enum Scheme {
     Own,
 }
 
-impl Scheme {
-    /// The schemes that a configuration can select, each with its text.
+impl Naming {
+    /// What a configuration can select, each with its text.
     pub const ALL: [(&'static str, Self); 3] =
         [("{server}__{tool}", Self::Prefixed), ("mcp__{server}__{tool}", Self::McpPrefixed), ("{tool}", Self::Bare)];
-}
-
-/// Minimum of `max_length`: it fits the hash of a short form and a readable beginning.
-pub const MIN_LENGTH: usize = 24;
-const HASH_CHARS: usize = 10;
-
-impl Naming {
-    /// The naming of a face.
-    #[must_use]
-    pub fn own() -> Self {
-        Self { scheme: Scheme::Own, max_length: usize::MAX }
-    }
 
     /// The possible exposed names of a tool, best first. The catalog assigns the first free one.
     ///
     /// The last one contains a hash of the full name, so it fits only this server and tool.
-    pub fn candidates(&self, server: &str, tool: &str) -> impl Iterator<Item = String> + use<> {
+    pub fn candidates(self, server: &str, tool: &str) -> impl Iterator<Item = String> + use<> {
         let whole = self.whole(server, tool);
         let full = whole.last().cloned().unwrap_or_default();
-        let naming = self.clone();
-        let fitting = whole.into_iter().map(move |name| naming.fit(&name));
-        let naming = self.clone();
+        let fitting = whole.into_iter().map(move |name| self.fit(&name));
         // The hash is expensive and rarely needed, so compute it lazily.
-        fitting.chain(std::iter::once_with(move || naming.short_form(&full)))
+        fitting.chain(std::iter::once_with(move || short_form(&full)))
     }
 
     /// The unshortened names of a tool, best first.
     #[must_use]
-    pub fn whole(&self, server: &str, tool: &str) -> Vec<String> {
-        let full = match self.scheme {
-            Scheme::Own => tool.to_owned(),
-            Scheme::McpPrefixed => format!("mcp__{server}__{tool}"),
-            Scheme::Prefixed | Scheme::Bare => format!("{server}__{tool}"),
+    pub fn whole(self, server: &str, tool: &str) -> Vec<String> {
+        let full = match self {
+            Self::Own => tool.to_owned(),
+            Self::McpPrefixed => format!("mcp__{server}__{tool}"),
+            Self::Prefixed | Self::Bare => format!("{server}__{tool}"),
         };
-        let bare = (self.scheme == Scheme::Bare).then(|| tool.to_owned());
+        let bare = (self == Self::Bare).then(|| tool.to_owned());
         bare.into_iter().chain([full]).collect()
     }
 
     /// Whether a tool of `server` can be exposed as `name`. The route is not checked.
     #[must_use]
-    pub fn may_be_of(&self, server: &str, name: &[u8]) -> bool {
-        let prefix = match self.scheme {
-            Scheme::Bare | Scheme::Own => return true,
-            Scheme::Prefixed => format!("{server}__"),
-            Scheme::McpPrefixed => format!("mcp__{server}__"),
+    pub fn may_be_of(self, server: &str, name: &[u8]) -> bool {
+        let prefix = match self {
+            Self::Bare | Self::Own => return true,
+            Self::Prefixed => format!("{server}__"),
+            Self::McpPrefixed => format!("mcp__{server}__"),
         };
         // A short form contains only a part of the prefix.
-        let length = prefix.len().min(self.max_length - HASH_CHARS - 1);
+        let length = prefix.len().min(MAX_LENGTH - HASH_CHARS - 1);
         name.starts_with(&prefix.as_bytes()[..length])
     }
 
-    fn fit(&self, name: &str) -> String {
-        let fits = !name.is_empty() && name.len() <= self.max_length && name.bytes().all(is_name_byte);
-        if fits || self.scheme == Scheme::Own { name.to_owned() } else { self.short_form(name) }
+    fn fit(self, name: &str) -> String {
+        let fits = !name.is_empty() && name.len() <= MAX_LENGTH && name.bytes().all(is_name_byte);
+        if fits || self == Self::Own { name.to_owned() } else { short_form(name) }
     }
+}
 
-    /// A function of the name only, so it is equal on every machine and after every restart.
-    fn short_form(&self, name: &str) -> String {
-        let hash: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let replaced = name.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' });
-        let head: String = replaced.take(self.max_length - HASH_CHARS - 1).collect();
-        format!("{head}_{}", &hash[..HASH_CHARS])
-    }
+/// A function of the name only, so it is equal on every machine and after every restart.
+fn short_form(name: &str) -> String {
+    let hash: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let replaced = name.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' });
+    let head: String = replaced.take(MAX_LENGTH - HASH_CHARS - 1).collect();
+    format!("{head}_{}", &hash[..HASH_CHARS])
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -122,31 +98,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn first(scheme: Scheme, server: &str, tool: &str) -> String {
-        Naming { scheme, ..Naming::default() }.candidates(server, tool).next().expect("a candidate")
+    fn first(naming: Naming, server: &str, tool: &str) -> String {
+        naming.candidates(server, tool).next().expect("a candidate")
     }
 
     #[test]
     fn each_scheme_spells_the_name_its_way() {
-        assert_eq!(first(Scheme::Prefixed, "files", "read"), "files__read");
-        assert_eq!(first(Scheme::McpPrefixed, "files", "read"), "mcp__files__read");
-        assert_eq!(first(Scheme::Bare, "files", "read"), "read");
+        assert_eq!(first(Naming::Prefixed, "files", "read"), "files__read");
+        assert_eq!(first(Naming::McpPrefixed, "files", "read"), "mcp__files__read");
+        assert_eq!(first(Naming::Bare, "files", "read"), "read");
     }
 
     #[test]
     fn a_taken_bare_name_falls_back_to_the_prefixed_form() {
-        let naming = Naming { scheme: Scheme::Bare, ..Naming::default() };
-        let names: Vec<_> = naming.candidates("b", "echo").collect();
+        let names: Vec<_> = Naming::Bare.candidates("b", "echo").collect();
         assert_eq!(names[..2], ["echo", "b__echo"]);
     }
 
     #[test]
     fn a_long_or_odd_name_gets_the_same_short_form_every_time() {
-        let long = first(Scheme::Prefixed, "files", &"x".repeat(60));
+        let long = first(Naming::Prefixed, "files", &"x".repeat(60));
         assert_eq!(long.len(), 53);
-        assert_eq!(long, first(Scheme::Prefixed, "files", &"x".repeat(60)));
-        assert_ne!(long, first(Scheme::Prefixed, "files", &"x".repeat(61)));
-        let odd = first(Scheme::Prefixed, "files", "a.b é");
+        assert_eq!(long, first(Naming::Prefixed, "files", &"x".repeat(60)));
+        assert_ne!(long, first(Naming::Prefixed, "files", &"x".repeat(61)));
+        let odd = first(Naming::Prefixed, "files", "a.b é");
         assert!(odd.starts_with("files__a_b___"), "{odd}");
     }
 
@@ -162,20 +137,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_candidate_is_a_name_clients_accept(server in "[a-z0-9-]{1,60}", tool in ".{0,200}", scheme in 0..3usize) {
-            let naming = Naming { scheme: Scheme::ALL[scheme].1, ..Naming::default() };
+        fn every_candidate_is_a_name_clients_accept(server in "[a-z0-9-]{1,60}", tool in ".{0,200}", naming in 0..3usize) {
+            let naming = Naming::ALL[naming].1;
             for name in naming.candidates(&server, &tool) {
-                prop_assert!(!name.is_empty() && name.len() <= 53 && name.bytes().all(is_name_byte), "{}", name);
+                prop_assert!(!name.is_empty() && name.len() <= MAX_LENGTH && name.bytes().all(is_name_byte), "{}", name);
             }
         }
 
         #[test]
-        fn every_candidate_may_be_of_its_server(server in "[a-z0-9-]{1,60}", tool in ".{0,200}", scheme in 0..3usize) {
-            let naming = Naming { scheme: Scheme::ALL[scheme].1, ..Naming::default() };
+        fn every_candidate_may_be_of_its_server(server in "[a-z0-9-]{1,60}", tool in ".{0,200}", naming in 0..3usize) {
+            let naming = Naming::ALL[naming].1;
             for name in naming.candidates(&server, &tool) {
                 prop_assert!(naming.may_be_of(&server, name.as_bytes()), "{}", name);
             }
-            prop_assert_eq!(naming.may_be_of(&server, b"/"), naming.scheme == Scheme::Bare);
+            prop_assert_eq!(naming.may_be_of(&server, b"/"), naming == Naming::Bare);
         }
 
         #[test]
@@ -184,7 +159,7 @@ mod tests {
             b in ("[a-c-]{1,3}(_[a-c-]{1,2}){0,2}", "[a-c_]{0,6}"),
         ) {
             prop_assume!(a != b);
-            prop_assert_ne!(first(Scheme::Prefixed, &a.0, &a.1), first(Scheme::Prefixed, &b.0, &b.1));
+            prop_assert_ne!(first(Naming::Prefixed, &a.0, &a.1), first(Naming::Prefixed, &b.0, &b.1));
         }
     }
 }

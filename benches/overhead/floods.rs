@@ -1,18 +1,22 @@
 //! Latency of the owner's calls while many connections of other agents want the daemon's time.
 //!
-//! The flood connects to a profile with the quotas of a guest, and the measured agent uses the default profile of the same daemon. Its
+//! The flood comes from a guest of a profile, and the measured agent uses the default profile of the same daemon. Its
 //! calls during the flood are compared with its calls at rest. The flood itself takes time of the client's core, so a ratio above 1 does
 //! not all come from mcpd. A third measurement shows what a flood costs that nothing slows down: it connects to a sink beside mcpd, on the
 //! core of mcpd, which accepts, reads and closes without a pause.
 
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use tokio::sync::Semaphore;
 
 use crate::connection::{Connection, Era, Request};
@@ -39,11 +43,11 @@ enum Flood {
 /// Connections of a flood.
 const CONNECTIONS: usize = 4096;
 const HALF_LINES: usize = 100;
-/// The size of a half line, in bytes. Together they exceed `max_bytes`.
+/// The size of a half line, in bytes. Together they exceed the quota.
 const HALF_LINE: usize = 2 << 20;
-/// The quotas of the flood are those of a guest.
-const MAX_AGENTS: usize = 64;
-const QUOTAS: &str = "[profiles.flood]\nmax_agents = 64\nmax_bytes = \"64MiB\"\n";
+/// The user whose agents flood mcpd, with the quotas of a guest.
+const GUEST: u32 = 54_321;
+const GUEST_CONNECTIONS: usize = 64;
 
 /// Few, since a flood that has to wait takes seconds.
 const ROUNDS: usize = 5;
@@ -80,7 +84,9 @@ pub(crate) fn measure() -> io::Result<Table> {
 fn during(flood: Flood) -> io::Result<[Vec<f64>; 3]> {
     let command = std::env::current_exe()?;
     let (command, mode) = (command.display(), Era::Legacy.mode());
-    let config = format!("{QUOTAS}[servers.echo]\ncommand = '{command}'\nargs = ['{mode}', '{TOOLS}']\n");
+    let config = format!(
+        "[profiles.flood]\nallow_uids = [{GUEST}]\n[servers.echo]\ncommand = '{command}'\nargs = ['{mode}', '{TOOLS}']\n"
+    );
     let mut middle = Middle::mcpd_with(&config, cores::MIDDLE)?;
     let mut sink = Middle::sink(cores::MIDDLE)?;
     drop(sink.connect_when_listening()?);
@@ -88,10 +94,11 @@ fn during(flood: Flood) -> io::Result<[Vec<f64>; 3]> {
     let request = Request::call("echo__echo", "hello");
     await_answer(&mut agent, &request)?;
     let at_rest = calls(&mut agent, &request, || true)?;
-    let [at_sink, at_mcpd] = [sink.socket().to_owned(), middle.profile_socket("flood")].map(|socket| {
+    let targets = [(sink.socket().to_owned(), None), (middle.profile_socket("flood"), Some(GUEST))];
+    let [at_sink, at_mcpd] = targets.map(|(socket, uid)| {
         let (stop, is_complete) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|scope| {
-            let flood = scope.spawn(|| send_flood(flood, &socket, &stop, &is_complete));
+            let flood = scope.spawn(|| send_flood(flood, &socket, uid, &stop, &is_complete));
             let times = calls(&mut agent, &request, || is_complete.load(Ordering::Relaxed) || flood.is_finished());
             stop.store(true, Ordering::Relaxed);
             flood.join().map_err(|_| io::Error::other("the flood's thread panicked"))??;
@@ -112,16 +119,28 @@ fn calls(agent: &mut Connection, request: &Request, is_over: impl Fn() -> bool) 
     Ok(times)
 }
 
-/// Connects a flood until `stop`. `is_complete`: each of its connections was made once.
-fn send_flood(flood: Flood, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBool) -> io::Result<()> {
+/// Connects a flood until `stop`, as the user `uid`. `is_complete`: each of its connections was made once.
+fn send_flood(
+    flood: Flood,
+    socket: &Path,
+    uid: Option<u32>,
+    stop: &AtomicBool,
+    is_complete: &AtomicBool,
+) -> io::Result<()> {
+    // Only root may enter the directory of the socket.
+    let opened = rustix::fs::open(socket, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let socket = PathBuf::from(format!("/proc/thread-self/fd/{}", opened.as_raw_fd()));
+    if let Some(uid) = uid.map(Uid::from_raw) {
+        set_thread_res_uid(uid, uid, uid)?;
+    }
     let is_over = || stop.load(Ordering::Relaxed);
     let mut connected = Vec::new();
     match flood {
         Flood::Connects => {
             for _ in 0..CONNECTIONS {
-                let connection = UnixStream::connect(socket)?;
+                let connection = UnixStream::connect(&socket)?;
                 // The others are refused.
-                if connected.len() < MAX_AGENTS {
+                if connected.len() < GUEST_CONNECTIONS {
                     connected.push(connection);
                 }
             }
@@ -135,7 +154,7 @@ fn send_flood(flood: Flood, socket: &Path, stop: &AtomicBool, is_complete: &Atom
             while !is_over() {
                 connected.clear();
                 for _ in 0..HALF_LINES {
-                    let mut connection = UnixStream::connect(socket)?;
+                    let mut connection = UnixStream::connect(&socket)?;
                     // It may be refused or closed.
                     drop(connection.write_all(&half));
                     connected.push(connection);
@@ -144,12 +163,12 @@ fn send_flood(flood: Flood, socket: &Path, stop: &AtomicBool, is_complete: &Atom
             }
         }
         Flood::IsRefused => {
-            for _ in 0..MAX_AGENTS {
-                connected.push(UnixStream::connect(socket)?);
+            for _ in 0..GUEST_CONNECTIONS {
+                connected.push(UnixStream::connect(&socket)?);
             }
             is_complete.store(true, Ordering::Relaxed);
             while !is_over() {
-                drop(UnixStream::connect(socket)?);
+                drop(UnixStream::connect(&socket)?);
             }
         }
     }
@@ -160,7 +179,7 @@ fn send_flood(flood: Flood, socket: &Path, stop: &AtomicBool, is_complete: &Atom
 pub(crate) fn sink(socket: &str) -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let listener = tokio::net::UnixListener::bind(socket)?;
-        let connected = Arc::new(Semaphore::new(MAX_AGENTS));
+        let connected = Arc::new(Semaphore::new(GUEST_CONNECTIONS));
         loop {
             let (mut connection, _) = listener.accept().await?;
             if let Ok(permit) = Arc::clone(&connected).try_acquire_owned() {

@@ -20,7 +20,7 @@ use pure_modules::jsonrpc::request_line::{Rename, RequestLine};
 use pure_modules::jsonrpc::splice::{Edit, splice};
 use pure_modules::jsonrpc::{Message, parse};
 use pure_modules::list_kind::{ListKind, PerKind};
-use pure_modules::naming::{Naming, Scheme};
+use pure_modules::naming::Naming;
 use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
@@ -29,11 +29,11 @@ use pure_modules::session::forwardable_request::{ForwardableRequest, ForwardedMe
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((scheme, rest)) = data.split_first() else { return };
-    let scheme = Scheme::ALL[usize::from(*scheme) % 3].1;
+    let Some((naming, rest)) = data.split_first() else { return };
+    let naming = Naming::ALL[usize::from(*naming) % 3].1;
     let mut lines = rest.split(|byte| *byte == b'\n').map(Bytes::copy_from_slice);
     let lists = [lines.next(), lines.next()].map(|line| line.map(|line| lists(&line)).unwrap_or_default());
-    let world = World::new(scheme, lists);
+    let world = World::new(naming, lists);
     world.check_list();
     let mut router =
         Router { world, pending: [Pending::default(), Pending::default()], open: HashMap::new(), ended: 0 };
@@ -64,14 +64,13 @@ struct World {
 }
 
 impl World {
-    fn new(scheme: Scheme, lists: [Lists; 2]) -> Self {
+    fn new(naming: Naming, lists: [Lists; 2]) -> Self {
         let deny = ["deny*", "*x?"].map(|glob| policy::pattern(glob).expect("a glob"));
         let policies = [Policy::default(), Policy::new(None, &deny).expect("small")];
         let names = [Arc::from("one"), Arc::from("two")];
-        let naming = Naming { scheme, ..Naming::default() };
         let settings = Settings::default();
         let source = |n: usize| Source { name: &names[n], policy: &policies[n], settings: &settings, lists: &lists[n] };
-        let catalog = Catalog::build(&mut Names::default(), &naming, &[source(0), source(1)]);
+        let catalog = Catalog::build(&mut Names::default(), naming, &[source(0), source(1)]);
         Self { names, policies, lists, catalog }
     }
 

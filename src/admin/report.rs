@@ -108,7 +108,7 @@ pub struct ProfileReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QuotaReport {
-    /// Its key: `max_agents`, `max_calls`, `rate` or `max_bytes`.
+    /// What it limits: `connections`, `max_calls`, `rate` or `bytes`.
     pub key: String,
     /// The guest whose agents have it. Absent if all agents of the profile have it together.
     pub uid: Option<u32>,

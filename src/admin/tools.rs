@@ -34,12 +34,12 @@ enum Selection<'a> {
     /// All tools that could be exposed under a name that no visible tool has.
     Hidden {
         name: &'a str,
-        namings: Vec<&'a Naming>,
+        namings: Vec<Naming>,
     },
 }
 
 impl<'a> Selection<'a> {
-    fn new(name: Option<&'a str>, seen: &'a View, namings: Vec<&'a Naming>) -> Self {
+    fn new(name: Option<&'a str>, seen: &'a View, namings: Vec<Naming>) -> Self {
         let Some(name) = name else { return Self::All };
         // No exposed name has a slash.
         if let Some((server, tool)) = name.split_once('/') {
@@ -73,7 +73,7 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, request: ToolsReque
     };
     let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
     let (whole, seen) = (Arc::clone(&access.view.borrow()), Arc::clone(&seen.borrow()));
-    let namings = profiles.iter().map(|one| &one.profile.naming).collect();
+    let namings = profiles.iter().map(|one| one.profile.naming).collect();
     let selection = Selection::new(request.name.as_deref(), &seen, namings);
     let servers = send_tools(operator, &whole, &seen, &selection).await?;
     respond(operator, Some(id), Answer::Tools(ToolsSummary { profile: profile.to_owned(), servers })).await

@@ -21,6 +21,8 @@ const QUEUE_LEN: usize = 4096;
 const BATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum size of the file in bytes: some 30,000 calls, and twice that with the file before it.
+const MAX_FILE: u64 = 10 << 20;
 /// Time limit for the last entries when the daemon stops.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -33,13 +35,13 @@ pub(super) struct FileWriter {
 }
 
 /// Starts the thread. If that fails, it logs a warning and there is no file.
-pub(super) fn start(path: PathBuf, max_bytes: usize) -> Option<FileWriter> {
+pub(super) fn start(path: PathBuf) -> Option<FileWriter> {
     let (entries, received) = mpsc::sync_channel(QUEUE_LEN);
     let (finish, finished) = oneshot::channel();
     let unwritten = Arc::new(AtomicU64::new(0));
     let lost = Arc::clone(&unwritten);
     let run = move || {
-        write_all(&received, &mut RotatingFile::new(path, max_bytes as u64), &lost);
+        write_all(&received, &mut RotatingFile::new(path, MAX_FILE), &lost);
         drop(finish);
     };
     match std::thread::Builder::new().name("mcpd-calls".to_owned()).spawn(run) {

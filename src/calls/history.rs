@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_types, reason = "sessions write and operators read; nothing waits while it is locked")]
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -10,10 +11,11 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::file::{self, FileWriter};
 use super::{CompletedCall, Entry, Filter};
-use crate::config::CallHistory;
 
 /// Subscribers at once. A further request gets entries without a subscription.
 const MAX_SUBSCRIBERS: usize = 32;
+/// Entries in memory: enough to look back over a working session. `call_log` keeps more.
+const MAX_ENTRIES: usize = 1000;
 /// Entries that a subscriber may be behind. Beyond that it misses the oldest ones, and receives their number.
 const QUEUE_LEN: usize = 1024;
 
@@ -23,14 +25,13 @@ pub struct History(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    max_entries: usize,
     state: Mutex<State>,
     subscribers: broadcast::Sender<Arc<Entry>>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// At most `max_entries`, oldest first.
+    /// At most [`MAX_ENTRIES`], oldest first.
     entries: VecDeque<Arc<Entry>>,
     file: Option<FileWriter>,
 }
@@ -63,12 +64,11 @@ pub enum CallEvent {
 }
 
 impl History {
-    /// An empty history, with its file if one is configured.
+    /// An empty history, which also writes each entry to `file`.
     #[must_use]
-    pub fn new(config: CallHistory) -> Self {
-        let file = config.file.and_then(|path| file::start(path, config.max_file));
-        let state = Mutex::new(State { entries: VecDeque::new(), file });
-        Self(Arc::new(Parts { max_entries: config.history, state, subscribers: broadcast::Sender::new(QUEUE_LEN) }))
+    pub fn new(file: Option<PathBuf>) -> Self {
+        let state = Mutex::new(State { entries: VecDeque::new(), file: file.and_then(file::start) });
+        Self(Arc::new(Parts { state, subscribers: broadcast::Sender::new(QUEUE_LEN) }))
     }
 
     pub(crate) fn push(&self, record: CompletedCall) {
@@ -78,7 +78,7 @@ impl History {
         let _ = self.0.subscribers.send(Arc::clone(&entry));
         let mut state = self.lock();
         state.file.iter().for_each(|file| file.push(&entry));
-        if state.entries.len() >= self.0.max_entries {
+        if state.entries.len() >= MAX_ENTRIES {
             state.entries.pop_front();
         }
         state.entries.push_back(entry);
@@ -148,16 +148,12 @@ mod tests {
         }
     }
 
-    fn history(entries: usize) -> History {
-        History::new(CallHistory { history: entries, ..CallHistory::default() })
-    }
-
     #[test]
     fn history_has_exactly_the_newest_entries() {
-        let history = history(1500);
+        let history = History::new(None);
         (0..5000).for_each(|_| history.push(record("a")));
         let found = history.read(usize::MAX, Filter::default(), false);
-        assert_eq!((found.entries.len(), found.unwritten), (1500, 0));
+        assert_eq!((found.entries.len(), found.unwritten), (MAX_ENTRIES, 0));
         assert_eq!(history.read(7, Filter::default(), false).entries.len(), 7);
     }
 
@@ -173,7 +169,7 @@ mod tests {
 
     #[test]
     fn slow_subscriber_receives_the_number_of_missed_entries() {
-        let history = history(10);
+        let history = History::new(None);
         let filter = Filter { server: Some("a".into()), tool: None };
         let mut subscription = history.read(0, filter, true).subscription.expect("a place");
         history.push(record("a"));
@@ -185,7 +181,7 @@ mod tests {
 
     #[test]
     fn subscribers_are_limited_until_one_leaves() {
-        let history = history(10);
+        let history = History::new(None);
         let subscribe = || history.read(0, Filter::default(), true).subscription;
         let mut subscriptions: Vec<_> = (0..MAX_SUBSCRIBERS).map(|_| subscribe().expect("a place")).collect();
         assert!(subscribe().is_none());

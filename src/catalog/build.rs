@@ -14,7 +14,7 @@ use crate::naming::Naming;
 use crate::policy::{Policy, is_fit_name};
 use crate::token_estimate;
 
-pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Catalog {
+pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -> Catalog {
     let mut catalog = Catalog {
         routes: PerKind::default(),
         resources: HashMap::new(),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Catalog;
 use crate::list_kind::{ListKind, PerKind};
-use crate::naming::{Naming, Scheme};
+use crate::naming::Naming;
 
 /// The names assigned so far. An assigned name never maps to another tool.
 ///
@@ -31,14 +31,14 @@ impl Names {
     pub(super) fn assign(
         &mut self,
         kind: ListKind,
-        naming: &Naming,
+        naming: Naming,
         server: &Arc<str>,
         own: &Arc<str>,
     ) -> Option<Bytes> {
         let given = &mut self.given[kind];
         let mut last = None;
         for name in naming.candidates(server, own).map(Bytes::from) {
-            if naming.scheme != Scheme::Bare && !self.mixed {
+            if naming != Naming::Bare && !self.mixed {
                 return Some(name);
             }
             match given.get(&name) {

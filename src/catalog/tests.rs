@@ -5,7 +5,6 @@ mod worlds;
 use proptest::prelude::*;
 
 use super::*;
-use crate::naming::Scheme;
 use crate::policy::pattern;
 
 fn tool(name: &str) -> Item {
@@ -30,12 +29,11 @@ fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
     Server { name: name.into(), policy, lists }
 }
 
-fn build(names: &mut Names, scheme: Scheme, servers: &[Server]) -> Catalog {
-    let naming = Naming { scheme, ..Naming::default() };
+fn build(names: &mut Names, naming: Naming, servers: &[Server]) -> Catalog {
     let settings = &Settings::default();
     let sources: Vec<_> =
         servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, lists: &s.lists }).collect();
-    Catalog::build(names, &naming, &sources)
+    Catalog::build(names, naming, &sources)
 }
 
 fn listed(catalog: &Catalog) -> Vec<String> {
@@ -55,7 +53,7 @@ fn tool_that_requires_a_task_is_not_listed_for_modern_agents() {
         Server { lists, ..server }
     };
     let servers = [with_task_only(server("a", &[], &["x"]), true), with_task_only(server("b", &[], &["y"]), false)];
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &servers);
     assert_eq!(listed(&catalog), ["a__own", "a__x", "b__own", "b__y"]);
     let own = r#"{"name":"b__own","execution":{"taskSupport":"required"}}"#;
     let tool = |name: &str| format!(r#"{{"x":1.10,"name":"{name}","z":null,"a":[]}}"#);
@@ -65,14 +63,14 @@ fn tool_that_requires_a_task_is_not_listed_for_modern_agents() {
         let route = catalog.route(ListKind::Tools, name.as_bytes()).expect("listed");
         assert_eq!((route.is_for(Era::Modern), route.is_for(Era::Legacy)), (expected, true), "{name}");
     }
-    let plain = build(&mut Names::default(), Scheme::Prefixed, &servers[1..]);
+    let plain = build(&mut Names::default(), Naming::Prefixed, &servers[1..]);
     assert!(plain.modern_tools.is_none() && plain.modern_list(ListKind::Tools) == plain.list(ListKind::Tools));
     assert_eq!(catalog.modern_list(ListKind::Prompts), catalog.list(ListKind::Prompts));
 }
 
 #[test]
 fn a_tool_passes_unchanged_but_for_its_name() {
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "u\"v"])]);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &[server("s", &[], &["t", "u\"v"])]);
     let expected = r#"{"tools":[{"x":1.10,"name":"s__t","z":null,"a":[]},{"x":1.10,"name":"s__u_v_"#;
     assert!(catalog.list(ListKind::Tools).starts_with(expected.as_bytes()), "{:?}", catalog.list(ListKind::Tools));
     assert_eq!(&catalog.route(ListKind::Tools, b"s__t").expect("listed").raw_name[..], b"\"t\"");
@@ -81,7 +79,7 @@ fn a_tool_passes_unchanged_but_for_its_name() {
 #[test]
 fn lists_have_one_version_if_they_are_the_same_whatever_else_their_catalogs_have() {
     let build = |tools: &[&str], deny: &[&str]| {
-        let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", deny, tools)]);
+        let catalog = build(&mut Names::default(), Naming::Prefixed, &[server("s", deny, tools)]);
         ListKind::ALL.map(|kind| catalog.version(kind))
     };
     let [tools, rest @ ..] = build(&["a", "b"], &[]);
@@ -98,14 +96,14 @@ fn an_empty_catalog_is_an_empty_list() {
 #[test]
 fn servers_come_in_file_order_and_tools_in_their_servers_order() {
     let servers = [server("b", &[], &["z", "a"]), server("empty", &[], &[]), server("a", &[], &["m"])];
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &servers);
     assert_eq!(listed(&catalog), ["b__z", "b__a", "a__m"]);
 }
 
 #[test]
 fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
     let servers = [server("fs", &["write_*"], &["write_file", "read"])];
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &servers);
     assert_eq!(
         catalog.exposure()[0][ListKind::Tools],
         Exposure { exposed: 1, denied: 1, tokens: 5, ..Exposure::default() }
@@ -118,7 +116,7 @@ fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
 #[test]
 fn the_first_server_keeps_a_bare_name_even_if_policy_hides_it() {
     let servers = [server("one", &["echo"], &["echo"]), server("two", &[], &["echo"])];
-    let catalog = build(&mut Names::default(), Scheme::Bare, &servers);
+    let catalog = build(&mut Names::default(), Naming::Bare, &servers);
     assert_eq!(listed(&catalog), ["two__echo"]);
 }
 
@@ -126,14 +124,14 @@ fn the_first_server_keeps_a_bare_name_even_if_policy_hides_it() {
 fn name_stays_assigned_when_an_earlier_server_appears() {
     let mut names = Names::default();
     let late = [server("one", &[], &[]), server("two", &[], &["echo"])];
-    assert_eq!(listed(&build(&mut names, Scheme::Bare, &late)), ["echo"]);
+    assert_eq!(listed(&build(&mut names, Naming::Bare, &late)), ["echo"]);
     let both = [server("one", &[], &["echo"]), server("two", &[], &["echo"])];
-    assert_eq!(listed(&build(&mut names, Scheme::Bare, &both)), ["one__echo", "echo"]);
+    assert_eq!(listed(&build(&mut names, Naming::Bare, &both)), ["one__echo", "echo"]);
 }
 
 #[test]
 fn of_one_name_listed_twice_the_first_stands() {
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "t"])]);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &[server("s", &[], &["t", "t"])]);
     assert_eq!((listed(&catalog), catalog.count(ListKind::Tools)), (vec!["s__t".to_owned()], 1));
 }
 
@@ -157,7 +155,7 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
         assert_eq!(list.permits(ListKind::Tools, &policy, "t"), exposed == 1, "{definitions:?}");
         assert_eq!(list.hidden(ListKind::Tools, &policy).contains_key("t"), exposed == 0, "{definitions:?}");
         (one.lists[ListKind::Tools], one.policy) = (list, policy.clone());
-        let catalog = build(&mut Names::default(), Scheme::Prefixed, &[one]);
+        let catalog = build(&mut Names::default(), Naming::Prefixed, &[one]);
         let found = catalog.exposure()[0][ListKind::Tools];
         assert_eq!(
             (listed(&catalog).len(), found.exposed, found.denied),
@@ -187,7 +185,7 @@ fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
 fn a_resource_is_read_where_it_is_listed_and_else_where_a_template_says() {
     let servers =
         [library("a", &["x://1"], &["x://{id}"]), library("b", &["x://2", "x://1"], &["x://{id}", "y://{+path}"])];
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &servers);
     for (uri, server) in
         [("x://1", Some(0)), ("x://2", Some(1)), ("x://3", Some(0)), ("y://a/b", Some(1)), ("z://1", None)]
     {
@@ -202,7 +200,7 @@ fn a_resource_is_read_where_it_is_listed_and_else_where_a_template_says() {
 #[test]
 fn a_template_itself_leads_to_the_server_that_lists_it() {
     let servers = [library("a", &[], &["x://{id}"]), library("b", &[], &["x://{+path}"])];
-    let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
+    let catalog = build(&mut Names::default(), Naming::Prefixed, &servers);
     for (template, server) in [("x://{id}", 0), ("x://{+path}", 1), ("x://{+other}", 1), ("x://{b}c", 0)] {
         assert_eq!(catalog.server_of(template), Some(server), "{template}");
     }
@@ -212,7 +210,7 @@ fn a_template_itself_leads_to_the_server_that_lists_it() {
 fn tools_and_prompts_of_one_name_do_not_meet() {
     let mut one = server("one", &["p"], &["p"]);
     one.lists[ListKind::Prompts] = Arc::clone(&one.lists[ListKind::Tools]);
-    let catalog = build(&mut Names::default(), Scheme::Bare, &[one]);
+    let catalog = build(&mut Names::default(), Naming::Bare, &[one]);
     assert!(catalog.route(ListKind::Tools, b"p").is_none(), "denied");
     assert!(catalog.route(ListKind::Prompts, b"p").is_some(), "`deny` means tools");
 }
@@ -229,7 +227,7 @@ proptest! {
         let servers: Vec<Server> = tools.iter().enumerate().map(|(index, tools)| {
             server(&format!("s{index}"), &denied, &tools.iter().map(String::as_str).collect::<Vec<_>>())
         }).collect();
-        let catalog = build(&mut Names::default(), Scheme::ALL[scheme].1, &servers);
+        let catalog = build(&mut Names::default(), Naming::ALL[scheme].1, &servers);
         let listed = listed(&catalog);
         prop_assert_eq!(listed.len(), catalog.count(ListKind::Tools));
         prop_assert_eq!(listed.contains(&requested), catalog.route(ListKind::Tools, requested.as_bytes()).is_some());

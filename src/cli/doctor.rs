@@ -148,9 +148,8 @@ async fn server_states(
         (Daemon::Silent { .. }, _) => Err(unchecked("the daemon does not answer")),
         (Daemon::Absent, Err(_)) => Err(unchecked("the configuration is not valid")),
         (Daemon::Absent, Ok(_)) if !may_start => Err(unchecked("no daemon runs, and doctor starts no servers")),
-        (Daemon::Absent, Ok(loaded)) => {
-            let at_once = loaded.config.daemon.max_starting;
-            let states = trial::run(servers, Process.current_dir().as_deref(), at_once).await;
+        (Daemon::Absent, Ok(_)) => {
+            let states = trial::run(servers, Process.current_dir().as_deref()).await;
             states.map_err(|error| Finding::problem("servers", error.to_string(), "`mcpd check`"))
         }
     }

@@ -159,8 +159,9 @@ pub(super) fn duration_text(duration: Duration) -> String {
 pub(super) struct KeyLayer(BTreeMap<&'static str, Spanned<KeyValue>>);
 
 impl KeyLayer {
-    pub(super) fn insert(&mut self, name: &'static str, value: Spanned<KeyValue>) {
-        self.0.insert(name, value);
+    /// Adds other keys of the same file.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Spanned<KeyValue>> {
@@ -204,6 +205,12 @@ impl KeyLayer {
     }
 }
 
+impl FromIterator<(&'static str, Spanned<KeyValue>)> for KeyLayer {
+    fn from_iter<I: IntoIterator<Item = (&'static str, Spanned<KeyValue>)>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
 /// A field that a key sets. A value of another type leaves it as it is; the reader never produces one.
 pub(super) trait Field {
     fn set(&mut self, value: &KeyValue);
@@ -211,64 +218,41 @@ pub(super) trait Field {
     fn get(&self) -> Option<KeyValue>;
 }
 
-impl Field for bool {
-    fn set(&mut self, value: &KeyValue) {
-        if let KeyValue::Flag(flag) = value {
-            *self = *flag;
-        }
-    }
+/// Fields of a type that one kind of value has, and options of it.
+macro_rules! fields {
+    ($($type:ty, $kind:ident;)+) => {
+        $(impl Field for $type {
+            fn set(&mut self, value: &KeyValue) {
+                if let KeyValue::$kind(value) = value {
+                    self.clone_from(value);
+                }
+            }
 
-    fn get(&self) -> Option<KeyValue> {
-        Some(KeyValue::Flag(*self))
-    }
+            fn get(&self) -> Option<KeyValue> {
+                Some(KeyValue::$kind(self.clone()))
+            }
+        }
+
+        impl Field for Option<$type> {
+            fn set(&mut self, value: &KeyValue) {
+                if let KeyValue::$kind(value) = value {
+                    *self = Some(value.clone());
+                }
+            }
+
+            fn get(&self) -> Option<KeyValue> {
+                self.clone().map(KeyValue::$kind)
+            }
+        })+
+    };
 }
 
-impl Field for usize {
-    fn set(&mut self, value: &KeyValue) {
-        if let KeyValue::Number(number) = value {
-            *self = *number;
-        }
-    }
-
-    fn get(&self) -> Option<KeyValue> {
-        Some(KeyValue::Number(*self))
-    }
-}
-
-impl Field for Option<usize> {
-    fn set(&mut self, value: &KeyValue) {
-        if let KeyValue::Number(number) = value {
-            *self = Some(*number);
-        }
-    }
-
-    fn get(&self) -> Option<KeyValue> {
-        self.map(KeyValue::Number)
-    }
-}
-
-impl Field for Duration {
-    fn set(&mut self, value: &KeyValue) {
-        if let KeyValue::Duration(duration) = value {
-            *self = *duration;
-        }
-    }
-
-    fn get(&self) -> Option<KeyValue> {
-        Some(KeyValue::Duration(*self))
-    }
-}
-
-impl Field for Option<PathBuf> {
-    fn set(&mut self, value: &KeyValue) {
-        if let KeyValue::Path(path) = value {
-            *self = Some(path.clone());
-        }
-    }
-
-    fn get(&self) -> Option<KeyValue> {
-        self.clone().map(KeyValue::Path)
-    }
+fields! {
+    bool, Flag;
+    usize, Number;
+    Duration, Duration;
+    PathBuf, Path;
+    Sandbox, Sandbox;
 }
 
 impl Field for ToolTimeouts {
@@ -286,17 +270,25 @@ impl Field for ToolTimeouts {
 /// An enum whose variants have names in a configuration.
 pub(super) trait Choice: Copy + PartialEq + 'static {
     const NAMES: &'static [(&'static str, Self)];
+
+    fn of_word(word: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == word).map(|(_, choice)| *choice)
+    }
+
+    /// `None` only for a variant that cannot be configured.
+    fn word(self) -> Option<&'static str> {
+        Self::NAMES.iter().find(|(_, choice)| *choice == self).map(|(word, _)| *word)
+    }
 }
 
 impl<C: Choice> Field for C {
     fn set(&mut self, value: &KeyValue) {
-        let KeyValue::Choice(name) = value else { return };
-        if let Some((_, choice)) = C::NAMES.iter().find(|(known, _)| known == name) {
-            *self = *choice;
+        if let KeyValue::Choice(word) = value {
+            *self = C::of_word(word).unwrap_or(*self);
         }
     }
 
     fn get(&self) -> Option<KeyValue> {
-        C::NAMES.iter().find(|(_, choice)| choice == self).map(|(name, _)| KeyValue::Choice(name))
+        self.word().map(KeyValue::Choice)
     }
 }

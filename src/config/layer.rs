@@ -32,8 +32,6 @@ use crate::policy::Policy;
 /// The contents of one file. Unset keys are `None`.
 #[derive(Debug, Default)]
 pub(super) struct Layer {
-    /// The files directly below this one, in order.
-    pub(super) includes: Vec<Spanned<PathBuf>>,
     /// The keys of `[daemon]`.
     pub(super) daemon: KeyLayer,
     pub(super) defaults: DefaultsLayer,

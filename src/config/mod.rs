@@ -48,7 +48,7 @@ mod unclosed;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use self::daemon::{CallHistory, DaemonConfig};
+pub use self::daemon::DaemonConfig;
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub(crate) use self::layer::url_complaint;
@@ -88,7 +88,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let daemon = DaemonConfig::default();
-        let profiles = vec![Arc::new(Profile::whole(daemon.naming.clone()))];
+        let profiles = vec![Arc::new(Profile::whole(daemon.naming))];
         Self { daemon, servers: Vec::new(), profiles }
     }
 }

@@ -1,6 +1,8 @@
 //! Percent-encodes a path for use in a URL.
 
-use std::fmt::Write;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// Encodes an absolute path for the path or query of a URL. No character of the result ends that part, and no segment leads above it.
 /// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
@@ -12,17 +14,7 @@ pub(super) fn percent_encode(path: &str) -> String {
             segment => segments.push(segment),
         }
     }
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let mut text = String::new();
-    for byte in format!("/{}", segments.join("/")).bytes() {
-        if is_plain(byte) {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
+    utf8_percent_encode(&format!("/{}", segments.join("/")), ENCODED).to_string()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::edit::toml_string;
 use super::interpolate::Sources;
-use super::keys::{Choice, Field, KeyValue};
+use super::keys::Choice;
 
 /// The restrictions under which the processes of a server run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,17 +44,13 @@ impl SandboxLevel {
     /// The level of this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+        Self::of_word(name)
     }
 
     /// The word of the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Scope => "scope",
-            Self::Files => "files",
-        }
+        self.word().unwrap_or_default()
     }
 }
 
@@ -103,18 +99,6 @@ impl Sandbox {
             Network::Ports(ports) => members.push(format!("network = {ports:?}")),
         }
         format!("{{ {} }}", members.join(", "))
-    }
-}
-
-impl Field for Sandbox {
-    fn set(&mut self, value: &KeyValue) {
-        if let KeyValue::Sandbox(sandbox) = value {
-            self.clone_from(sandbox);
-        }
-    }
-
-    fn get(&self) -> Option<KeyValue> {
-        Some(KeyValue::Sandbox(self.clone()))
     }
 }
 

@@ -68,10 +68,6 @@ settings! {
     /// server supports; docs/configure.md says which one if it supports both).
     era: EraChoice = EraChoice::Auto, choice::<EraChoice>();
 
-    /// Whether log messages of a shared instance go to all its agents. With `false`, a message goes only to the agent that
-    /// certainly caused it.
-    broadcast_logs: bool = false, FLAG;
-
     /// The instructions for the model that agents receive about the server: `true` (those of the server), `false` (none) or a text
     /// that replaces them.
     instructions: Instructions = Instructions::OfServer, FLAG_OR_TEXT.live();
@@ -117,9 +113,6 @@ settings! {
     /// `report` (in `mcpd status`) or `ignore` (no health checks).
     on_unhealthy: OnUnhealthy = OnUnhealthy::Restart, choice::<OnUnhealthy>();
 
-    /// A server that ran this long counts as recovered: after its next crash, restart delays begin with the shortest again.
-    backoff_reset: Duration = seconds(10), DURATION;
-
     /// How a reload replaces a running instance: `start_first` (the new one is ready before the old one stops) or `stop_first`
     /// (for a server that holds a port or a lock).
     replace: Replace = Replace::StartFirst, choice::<Replace>().live();
@@ -157,12 +150,6 @@ impl Settings {
             settings.call_timeout_max = settings.call_timeout_max.max(longest);
         }
         settings
-    }
-
-    /// Whether instances have to know an agent that has set a log level or not, because notifications go to it without a subscription.
-    #[must_use]
-    pub fn notifies(&self, has_log_level: bool) -> bool {
-        self.broadcast_logs || has_log_level
     }
 
     /// The resource limits of each instance.

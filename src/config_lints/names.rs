@@ -5,16 +5,16 @@ use crate::catalog::{Catalog, Lists, Names, Source};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::{Profile, ServerConfig};
 use crate::list_kind::ListKind;
-use crate::naming::Naming;
+use crate::naming::{MAX_LENGTH, Naming};
 use crate::policy::Policy;
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
-    let mut seen: Vec<&Naming> = Vec::new();
+    let mut seen: Vec<Naming> = Vec::new();
     let mut warnings = Vec::new();
     for profile in &context.loaded.config.profiles {
         // Profiles with the same naming most likely have the same findings.
-        if !seen.contains(&&profile.naming) {
-            seen.push(&profile.naming);
+        if !seen.contains(&profile.naming) {
+            seen.push(profile.naming);
             warnings.extend(in_profile(context, profile));
         }
     }
@@ -40,10 +40,10 @@ fn in_profile(context: &Context<'_>, profile: &Profile) -> Vec<Diagnostic> {
     });
     let seen: Vec<_> = seen.collect();
     let sources: Vec<_> = seen.iter().map(ProfileServer::source).collect();
-    let catalog = Catalog::build(&mut Names::default(), &profile.naming, &sources);
+    let catalog = Catalog::build(&mut Names::default(), profile.naming, &sources);
     let of_server = |(index, ProfileServer { server, .. }): (usize, &ProfileServer<'_>)| {
         let note = context.name_of(server)?;
-        let (complaint, help) = complaint(&catalog, &profile.naming, index, server)?;
+        let (complaint, help) = complaint(&catalog, profile.naming, index, server)?;
         let whole = &*profile.name == Profile::DEFAULT;
         Some(note.warning(complaint, if whole { help } else { format!("in profile `{}` {help}", profile.name) }))
     };
@@ -51,7 +51,7 @@ fn in_profile(context: &Context<'_>, profile: &Profile) -> Vec<Diagnostic> {
 }
 
 /// Shortened names are reported first, because a user can do more about them.
-fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerConfig) -> Option<(String, String)> {
+fn complaint(catalog: &Catalog, naming: Naming, index: usize, server: &ServerConfig) -> Option<(String, String)> {
     let routes = [ListKind::Tools, ListKind::Prompts].into_iter().flat_map(|kind| catalog.routes(kind));
     let routes = routes.filter(|(_, route)| route.server == index);
     let (mut shortened, mut prefixed) = (Vec::new(), Vec::new());
@@ -65,17 +65,13 @@ fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerCo
             shortened.push(exposed);
         }
     }
-    let limit = naming.max_length;
     if !shortened.is_empty() {
         let names = some(shortened.iter().copied());
         let message = format!(
-            "names of `{}` are longer than {limit} characters, or have others than A-Z a-z 0-9 _ -",
+            "names of `{}` are longer than {MAX_LENGTH} characters, or have others than A-Z a-z 0-9 _ -",
             server.name
         );
-        return Some((
-            message,
-            format!("agents see {names}: give the server a shorter name, or raise `max_name_length`"),
-        ));
+        return Some((message, format!("agents see {names}: give the server a shorter name")));
     }
     let shadowed: usize = catalog.exposure()[index].iter().map(|(_, exposure)| exposure.shadowed).sum();
     if !prefixed.is_empty() {

@@ -261,7 +261,6 @@ fn changed_names_are_reported() {
         &[("b", [odd, &[], &[], &[], &[]])],
         &["5:10 names of `b` are longer than 53 characters, or have others… | agents see `b__a_b_…` and `b__xxx…`: …"],
     );
-    check(&two("max_name_length = 128"), &[("b", [&[&long], &[], &[], &[], &[]])], &[]);
 }
 
 #[test]

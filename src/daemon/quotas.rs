@@ -106,10 +106,10 @@ impl QuotaTable {
         AgentQuota::connect(&profile.whole, &meter).map_err(Refusal::Quota)
     }
 
-    /// How many agents of a profile may connect at once: as many as it may have.
+    /// How many agents of a profile may connect at once: as many as its guests may have.
     pub(super) fn burst(&self, profile: &Profile) -> usize {
         let guests = self.of_guest.max_agents.map(|each| each * profile.allow_uids.len()).filter(|all| *all > 0);
-        profile.quotas.max_agents.or(guests).unwrap_or(self.max_agents)
+        guests.unwrap_or(self.max_agents)
     }
 
     pub(super) fn meters(&self) -> impl Iterator<Item = &Arc<Meter>> {

@@ -103,8 +103,8 @@ impl Reload {
         let loaded = loaded.map_err(|error| RejectedConfig::now(error.render(false), error.stamps().to_vec()))?;
         let config = &loaded.config;
         let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();
-        let naming = config.daemon.naming.clone();
-        if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon.clone() }) != self.daemon {
+        let naming = config.daemon.naming;
+        if (DaemonConfig { naming: self.daemon.naming, ..config.daemon.clone() }) != self.daemon {
             warnings
                 .push("changes in [daemon] other than the naming apply when mcpd is started the next time".to_owned());
         }

@@ -1,7 +1,7 @@
 //! A panic of the manager's task, which no black-box test can cause.
 
 use super::*;
-use crate::config::{self, CallHistory, interpolate::Process};
+use crate::config::{self, interpolate::Process};
 
 #[tokio::test]
 async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an_error() {
@@ -22,8 +22,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
-    let calls = History::new(CallHistory::default());
-    let logs = Logs { calls, log: logging::Control::default() };
+    let logs = Logs { calls: History::new(None), log: logging::Control::default() };
     let config_state = ConfigState::new(Vec::new());
     let task_token_key = TaskTokenKey::generate().expect("random numbers");
     let (daemon, requests) = Daemon::new(Parts {

@@ -63,7 +63,7 @@ pub(super) struct ManagerTask {
 impl ManagerTask {
     /// Starts all `servers` in parallel. The caller has checked their names.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>, profiles: Vec<Arc<Profile>>) -> Self {
-        let whole = ProfileView::whole(setup.naming.clone());
+        let whole = ProfileView::whole(setup.naming);
         let mut task = Self {
             servers: Vec::new(),
             leaving: Vec::new(),
@@ -175,7 +175,7 @@ impl ManagerTask {
 
     /// The naming of the whole, then that of each profile.
     pub(super) fn namings(&self) -> Vec<Naming> {
-        [&self.whole].into_iter().chain(&self.profiles).map(|view| view.profile.naming.clone()).collect()
+        [&self.whole].into_iter().chain(&self.profiles).map(|view| view.profile.naming).collect()
     }
 
     /// Publishes the list of profiles.

@@ -13,7 +13,7 @@ use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Instructions, Profile, ServerConfig};
 use crate::era::{Era, TASKS};
 use crate::list_kind::ListKind;
-use crate::naming::{Naming, Scheme};
+use crate::naming::Naming;
 use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, Exposure};
@@ -69,11 +69,11 @@ impl View {
     pub(crate) fn face(&self, server: &str) -> Arc<Self> {
         let index = self.servers.iter().position(|member| *member.config.name == *server);
         let Some((member, face)) = index.and_then(|index| self.servers.get(index).zip(self.faces.get(index))) else {
-            return Arc::new(Self { settled: true, ..Self::empty(Naming::own()) });
+            return Arc::new(Self { settled: true, ..Self::empty(Naming::Own) });
         };
         let build = || {
             let settled = self.settled || member.lists_are_known();
-            let view = Self::new(&mut Names::default(), Naming::own(), vec![member.clone()], settled);
+            let view = Self::new(&mut Names::default(), Naming::Own, vec![member.clone()], settled);
             Arc::new(Self { faces: Box::default(), ..view })
         };
         Arc::clone(face.get_or_init(build))
@@ -81,7 +81,7 @@ impl View {
 
     /// The server of this view, if the view is a face.
     pub(crate) fn face_member(&self) -> Option<&Member> {
-        self.servers.first().filter(|_| self.naming.scheme == Scheme::Own)
+        self.servers.first().filter(|_| self.naming == Naming::Own)
     }
 
     /// Whether agents of this era may know the server of a face: it is enabled, and policy does not hide all that it has.
@@ -109,9 +109,9 @@ impl View {
 
     /// The view of `servers`. Bare names go to the first server that lists them, so none are assigned until the view is settled.
     pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
-        let may_name = naming.scheme != Scheme::Bare || settled;
+        let may_name = naming != Naming::Bare || settled;
         let sources: Vec<_> = servers.iter().map(source).collect();
-        let catalog = if may_name { Catalog::build(names, &naming, &sources) } else { Catalog::default() };
+        let catalog = if may_name { Catalog::build(names, naming, &sources) } else { Catalog::default() };
         Self::of(catalog, servers, naming, settled)
     }
 

@@ -80,8 +80,6 @@ impl ServerContext {
     /// One with this guard and the defaults of [`DaemonConfig`], without a list cache.
     #[must_use]
     pub fn new(guard: GuardProgram) -> Self {
-        let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
-        let start_permits = StartPermits::new(max_starting);
         let sandbox = SandboxHost::new(guard != GuardProgram::None, &Process);
         Self {
             guard,
@@ -89,9 +87,9 @@ impl ServerContext {
             sandbox,
             guards: GuardRegistry::default(),
             inherited: ProcessAttributes::default(),
-            max_message,
+            max_message: DaemonConfig::default().max_message_bytes,
             restart_on_exit: true,
-            start_permits,
+            start_permits: StartPermits::default(),
             cgroups: Cgroups::default(),
             cache: None,
             clients: Clients::default(),

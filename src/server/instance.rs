@@ -86,7 +86,7 @@ use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::{ServerConfig, Settings, Sharing};
+use crate::config::{ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::{self, Era};
@@ -466,7 +466,6 @@ impl Instance {
             Some(owner) => Recipients::Owner(owner),
             // A modern server may send notifications only about requests and subscriptions.
             None if era == Era::Modern => return Effect::Nothing,
-            None if self.config.settings.broadcast_logs => Recipients::All,
             None => Recipients::OneUser,
         };
         let (server, method) = (Arc::clone(&self.config.name), Arc::from(&*String::from_utf8_lossy(method)));
@@ -542,8 +541,7 @@ impl Instance {
         match self.attribution.log_recipient(&self.workload(), params.as_ref(), Instant::now()) {
             LogRecipient::Call(call) => call.response_handle.notify(splice(&line, &mut [])),
             LogRecipient::Session(owner) => {
-                let Settings { sharing, broadcast_logs, .. } = self.config.settings;
-                let to_all = (broadcast_logs || sharing == Sharing::Session).then_some(Recipients::All);
+                let to_all = (self.config.settings.sharing == Sharing::Session).then_some(Recipients::All);
                 if let Some(recipients) = to_all.or(owner.map(Recipients::Owner)) {
                     let level = level_of(params.as_ref());
                     let notification = ServerNotification::Logged { level, line: splice(&line, &mut []) };

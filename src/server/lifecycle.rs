@@ -20,7 +20,7 @@
 //!
 //! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration has to change, or
 //! because its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
-//! was ready for the server's `backoff_reset`. A server that sends
+//! was ready for a while. A server that sends
 //! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. If the command cannot be
 //! executed, the start is retried, but calls do not wait for it.
 //!
@@ -38,6 +38,9 @@ use crate::backoff::Backoff;
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart. A command that was missing and is now installed is started at most this much later.
 const MAX_DELAY: Duration = Duration::from_secs(30);
+/// A server that was ready this long counts as recovered. Most faults of a configuration show within seconds, and a server that
+/// crashes later, at some call, should be back at once.
+pub const BACKOFF_RESET: Duration = Duration::from_secs(10);
 /// Cap on the `Retry-After` of a server.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 
@@ -210,8 +213,6 @@ pub enum Event {
     Start {
         /// The reason if it cannot be started.
         startable: Result<(), ServerError>,
-        /// As in [`Lifecycle::new`].
-        backoff_reset: Duration,
     },
 }
 
@@ -268,9 +269,8 @@ impl Lifecycle {
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
             | (State::Stopping, Event::Ended(_)) => State::Stopped,
-            (State::Stopped, Event::Start { startable, backoff_reset }) => {
+            (State::Stopped, Event::Start { startable }) => {
                 self.backoff.reset();
-                self.backoff_reset = backoff_reset;
                 first_state(startable)
             }
             (unchanged, _) => unchanged.clone(),

@@ -81,7 +81,6 @@ pub(crate) use self::running::stop_all;
 pub use self::sandbox::{SandboxHost, SandboxReport};
 pub use self::shared_state::SharedState;
 pub use self::start::start;
-pub use self::start_permit::StartPermits;
 pub use self::stats::Counter;
 pub(crate) use self::stop_level::raise;
 pub use self::stop_level::{StopChannel, StopLevel, StopReceiver};

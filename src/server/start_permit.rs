@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
+/// Starts at once. `npx` and `uvx` keep two or more cores busy for each.
+const MAX_STARTING: usize = 4;
 /// How long one start may keep its permit, so that a server that hangs at its start delays no other for longer.
 const MAX_PERMIT_TIME: Duration = Duration::from_secs(2);
 
@@ -21,13 +23,13 @@ pub(super) struct StartPermit(
     #[expect(dead_code, reason = "its drop returns the permit")] Option<OwnedSemaphorePermit>,
 );
 
-impl StartPermits {
-    /// For `count` starts at once.
-    #[must_use]
-    pub fn new(count: usize) -> Self {
-        Self(Arc::new(Semaphore::new(count)))
+impl Default for StartPermits {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_STARTING)))
     }
+}
 
+impl StartPermits {
     /// Waits for a permit; first come, first served.
     pub(super) async fn acquire(&self) -> StartPermit {
         // The semaphore is never closed.

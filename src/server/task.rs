@@ -20,7 +20,7 @@ mod start_limit;
 pub(crate) use self::parked_calls::{START_WAIT, failure_in};
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -32,7 +32,7 @@ use super::agent_scope::AgentScope;
 use super::context::ServerContext;
 use super::control::{ControlReceiver, DesiredState};
 use super::fair_queue::FairQueue;
-use super::lifecycle::{Event, Lifecycle, State};
+use super::lifecycle::{BACKOFF_RESET, Event, Lifecycle, State};
 use super::messages::agents::Agents;
 use super::messages::call::Call;
 use super::messages::command::Command;
@@ -41,6 +41,7 @@ use super::stderr;
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
 use crate::server::error::ServerError;
+use crate::test_variable::test_variable;
 
 /// What the task of one instance, or of a group of instances, starts with.
 pub(super) struct Parts {
@@ -96,7 +97,8 @@ pub(super) struct Handover {
 pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope) -> Option<Handover> {
     let Parts { context, stderr, control, commands, publisher } = parts;
     let DesiredState { config, revision, .. } = control.desired();
-    let lifecycle = Lifecycle::new(startable(&config), context.restart_on_exit, config.settings.backoff_reset);
+    let backoff_reset = test_variable("MCPD_TEST_BACKOFF_RESET_MS").map_or(BACKOFF_RESET, Duration::from_millis);
+    let lifecycle = Lifecycle::new(startable(&config), context.restart_on_exit, backoff_reset);
     let mut task = ServerTask {
         context,
         control,

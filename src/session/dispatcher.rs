@@ -99,8 +99,6 @@ pub(crate) struct Setup {
     pub(crate) agent_views: AgentViewSource,
     /// Maximum size of a message in bytes, in each direction.
     pub(crate) max_message: usize,
-    /// Maximum pause of the agent within a line.
-    pub(crate) line_timeout: Duration,
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
     pub(crate) history: History,
@@ -186,7 +184,7 @@ struct Destination<'a> {
 
 /// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
 pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
-    let transport = LineTransport::new(stream, setup.max_message, setup.line_timeout);
+    let transport = LineTransport::new(stream, setup.max_message);
     let (warnings, user) = (Arc::clone(&setup.warnings), Arc::clone(&setup.user));
     let session = setup.number;
     match Session::new(transport, setup, orders).run().await {

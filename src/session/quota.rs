@@ -20,18 +20,18 @@ const SECOND: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = SECOND;
 /// Read rate, in bytes per second, for all large incomplete lines of one quota scope.
 ///
-/// Lines that never end fill `max_bytes` again and again. Without this limit, reading them would take most of the daemon's time.
+/// Lines that never end fill the quota of bytes again and again. Without this limit, reading them would take most of the daemon's time.
 const READ_RATE: f64 = (16 << 20) as f64;
 /// Burst of [`READ_RATE`], in bytes.
 const READ_BURST: usize = 4 << 20;
 
-/// The key of a quota in the configuration.
+/// What a quota limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuotaKey {
-    MaxAgents,
-    MaxCalls,
+    Connections,
+    Calls,
     Rate,
-    MaxBytes,
+    Bytes,
 }
 
 /// Whose use a meter counts.
@@ -107,43 +107,51 @@ pub(super) struct CallPermit {
 }
 
 impl QuotaKey {
-    const ALL: [Self; 4] = [Self::MaxAgents, Self::MaxCalls, Self::Rate, Self::MaxBytes];
+    const ALL: [Self; 4] = [Self::Connections, Self::Calls, Self::Rate, Self::Bytes];
 
-    /// The name in the configuration.
+    /// The name in reports: the key of a profile, if there is one.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::MaxAgents => "max_agents",
-            Self::MaxCalls => "max_calls",
+            Self::Connections => "connections",
+            Self::Calls => "max_calls",
             Self::Rate => "rate",
-            Self::MaxBytes => "max_bytes",
+            Self::Bytes => "bytes",
         }
     }
 
     fn of(self, quotas: &Quotas) -> Option<usize> {
         match self {
-            Self::MaxAgents => quotas.max_agents,
-            Self::MaxCalls => quotas.max_calls,
+            Self::Connections => quotas.max_agents,
+            Self::Calls => quotas.max_calls,
             Self::Rate => quotas.rate,
-            Self::MaxBytes => quotas.max_bytes,
+            Self::Bytes => quotas.max_bytes,
         }
     }
 }
 
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.key.name();
-        let limit = match self.key {
-            QuotaKey::MaxBytes => format!("\"{}\"", size::text(self.limit as u64)),
-            _ => self.limit.to_string(),
-        };
-        match &self.scope {
-            QuotaScope::Profile(profile) => write!(f, "`{key} = {limit}` of [profiles.{profile}] is reached"),
-            QuotaScope::User(user) => write!(
+        let (key, limit) = (self.key.name(), self.limit);
+        match (self.key, &self.scope) {
+            (QuotaKey::Connections, scope) => write!(f, "{limit} connections, the limit of {scope}, are reached"),
+            (QuotaKey::Bytes, scope) => {
+                write!(f, "{} of unfinished messages, the limit of {scope}, are reached", size::text(limit as u64))
+            }
+            (_, scope @ QuotaScope::Profile(_)) => write!(f, "`{key} = {limit}` of {scope} is reached"),
+            (_, scope @ QuotaScope::User(_)) => write!(
                 f,
-                "`{key} = {limit}` is reached, the default for each guest at [profiles.{}]; a `{key}` set there replaces it, \
-                 for all agents of the profile together",
-                user.profile
+                "`{key} = {limit}` is reached, the default of {scope}; a `{key}` set there replaces it, for all agents of the \
+                 profile together"
             ),
+        }
+    }
+}
+
+impl fmt::Display for QuotaScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(profile) => write!(f, "[profiles.{profile}]"),
+            Self::User(user) => write!(f, "each guest at [profiles.{}]", user.profile),
         }
     }
 }
@@ -173,12 +181,12 @@ impl Meter {
     pub(crate) fn excess_backlog(&self) -> Option<(usize, QuotaError)> {
         let usage = self.usage();
         let excess = (usage.request_bytes + usage.backlog_bytes).checked_sub(usage.quotas.max_bytes?)?;
-        (excess > 0).then(|| (excess.min(usage.backlog_bytes), self.reached(&usage, QuotaKey::MaxBytes)))
+        (excess > 0).then(|| (excess.min(usage.backlog_bytes), self.reached(&usage, QuotaKey::Bytes)))
     }
 
     /// Counts a connection that is closed.
     pub(crate) fn count_closed(&self) {
-        self.usage().refused[QuotaKey::MaxBytes as usize] += 1;
+        self.usage().refused[QuotaKey::Bytes as usize] += 1;
     }
 
     /// Each quota that is set, as it is reported.
@@ -186,10 +194,10 @@ impl Meter {
         let usage = self.usage();
         let quota = |key: QuotaKey| {
             let used = match key {
-                QuotaKey::MaxAgents => Some(usage.agents),
-                QuotaKey::MaxCalls => Some(usage.calls),
+                QuotaKey::Connections => Some(usage.agents),
+                QuotaKey::Calls => Some(usage.calls),
                 QuotaKey::Rate => None,
-                QuotaKey::MaxBytes => Some(usage.request_bytes + usage.backlog_bytes),
+                QuotaKey::Bytes => Some(usage.request_bytes + usage.backlog_bytes),
             };
             Some(QuotaUse { key, limit: key.of(&usage.quotas)?, used, refused: usage.refused[key as usize] })
         };
@@ -217,17 +225,17 @@ impl Meter {
 
 impl Usage {
     fn check_agent(&self) -> Result<(), (QuotaKey, Duration)> {
-        within(self.agents + 1, self.quotas.max_agents).map_err(|()| (QuotaKey::MaxAgents, RETRY_AFTER))
+        within(self.agents + 1, self.quotas.max_agents).map_err(|()| (QuotaKey::Connections, RETRY_AFTER))
     }
 
     fn check_bytes(&self, bytes: usize) -> Result<(), (QuotaKey, Duration)> {
         within(self.request_bytes + self.backlog_bytes + bytes, self.quotas.max_bytes)
-            .map_err(|()| (QuotaKey::MaxBytes, RETRY_AFTER))
+            .map_err(|()| (QuotaKey::Bytes, RETRY_AFTER))
     }
 
     fn check_call(&self, bytes: usize, now: Instant) -> Result<(), (QuotaKey, Duration)> {
         self.check_bytes(bytes)?;
-        within(self.calls + 1, self.quotas.max_calls).map_err(|()| (QuotaKey::MaxCalls, RETRY_AFTER))?;
+        within(self.calls + 1, self.quotas.max_calls).map_err(|()| (QuotaKey::Calls, RETRY_AFTER))?;
         let Some(interval) = self.interval() else { return Ok(()) };
         let wait = self.call_rate.wait(interval, SECOND, now);
         if wait.is_zero() { Ok(()) } else { Err((QuotaKey::Rate, wait.max(Duration::from_millis(1)))) }
@@ -372,10 +380,10 @@ pub(super) mod tests {
     fn agents_and_calls_are_counted_until_they_end() {
         let (one, profile) = agent(Quotas { max_agents: Some(1), max_calls: Some(2), ..Quotas::default() });
         let user = meter(Quotas::default());
-        assert_eq!(key(AgentQuota::connect(&profile, &user)), QuotaKey::MaxAgents);
+        assert_eq!(key(AgentQuota::connect(&profile, &user)), QuotaKey::Connections);
         let now = Instant::now();
         let calls = [(); 2].map(|()| one.begin_call(10, now).expect("within the quota"));
-        assert_eq!(key(one.begin_call(10, now)), QuotaKey::MaxCalls);
+        assert_eq!(key(one.begin_call(10, now)), QuotaKey::Calls);
         assert_eq!(used(&profile), (2, 20, 0));
         drop(calls);
         drop(one);
@@ -402,7 +410,7 @@ pub(super) mod tests {
         let (agent, profile) = agent(Quotas { max_bytes: Some(100), ..Quotas::default() });
         let request = agent.hold_request(60).expect("within the quota");
         assert!(!agent.set_backlog(0, 40) && profile.excess_backlog().is_none());
-        assert_eq!(key(agent.begin_call(1, Instant::now())), QuotaKey::MaxBytes);
+        assert_eq!(key(agent.begin_call(1, Instant::now())), QuotaKey::Bytes);
         assert!(agent.set_backlog(40, 50));
         assert_eq!(profile.excess_backlog().map(|(bytes, _)| bytes), Some(10));
         drop(request);
@@ -414,12 +422,12 @@ pub(super) mod tests {
     fn error_names_the_key_and_its_table() {
         let (agent, _profile) = agent(Quotas { max_bytes: Some(2 << 20), ..Quotas::default() });
         let refused = agent.hold_request(3 << 20).expect_err("too large");
-        assert_eq!(refused.to_string(), "`max_bytes = \"2MiB\"` of [profiles.p] is reached");
+        assert_eq!(refused.to_string(), "2MiB of unfinished messages, the limit of [profiles.p], are reached");
         let user = User { profile: "p".into(), uid: 7, is_guest: true };
         let guest = Meter::new(QuotaScope::User(Arc::new(user)), Quotas { max_calls: Some(0), ..Quotas::default() });
         let guest = AgentQuota::connect(&meter(Quotas::default()), &guest).expect("no limit of agents");
         let refused = guest.begin_call(0, Instant::now()).expect_err("no call may be sent");
-        let expected = "`max_calls = 0` is reached, the default for each guest at [profiles.p]; a `max_calls` set there \
+        let expected = "`max_calls = 0` is reached, the default of each guest at [profiles.p]; a `max_calls` set there \
                         replaces it, for all agents of the profile together";
         assert_eq!(refused.to_string(), expected);
     }

@@ -16,10 +16,15 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::agent_message::AgentMessage;
+use crate::test_variable::test_variable;
 use crate::transport::{MessageReader, Outbox};
 
 /// How often a half-closed connection is polled for a hang-up. Tokio reports no event of a socket after end-of-file.
 const HANGUP_POLL: Duration = Duration::from_millis(100);
+
+/// How long an agent may pause within a line. A client writes a line at once, so only a stuck one pauses, and the part that it has
+/// sent takes memory. Between lines there is no limit.
+const LINE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Who connected, as the operating system knows it.
 #[derive(Debug, Clone)]
@@ -62,9 +67,9 @@ pub(super) struct LineTransport {
 }
 
 impl LineTransport {
-    /// An agent may pause within a line for `line_timeout` at most.
-    pub(super) fn new(stream: UnixStream, max_message: usize, line_timeout: Duration) -> Self {
+    pub(super) fn new(stream: UnixStream, max_message: usize) -> Self {
         let (read, writer) = stream.into_split();
+        let line_timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(LINE_TIMEOUT, Duration::from_millis);
         Self { reader: MessageReader::new(read, max_message).line_timeout(line_timeout), writer }
     }
 

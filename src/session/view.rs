@@ -337,10 +337,9 @@ impl SessionView {
     pub(super) fn attach_where_needed(&mut self, agent: &Agent, events: &mut Events) {
         let current = self.legacy();
         let needs_attachment = |member: &&Member| {
-            let settings = &member.config.settings;
             // So does a pool, because the eras of its agents decide the era of its instances.
-            settings.sharing != Sharing::Shared
-                || settings.notifies(agent.level.is_some())
+            member.config.settings.sharing != Sharing::Shared
+                || agent.level.is_some()
                 || member.notifies_of_extensions()
         };
         self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));

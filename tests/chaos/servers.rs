@@ -56,7 +56,7 @@ impl Servers {
     /// Starts a daemon with these servers.
     pub(crate) fn start(&self) -> Daemon {
         let file = self.write();
-        Setup::new().config(file).start_in(&self.place)
+        Setup::new().config(file).backoff_reset(1_000).start_in(&self.place)
     }
 
     /// Changes the configuration. A third of the changes do not affect servers.
@@ -87,8 +87,7 @@ impl Servers {
     fn write(&self) -> PathBuf {
         let Changes { moved_away, versions, fails, denies } = &self.changes;
         let cap = self.max_message;
-        let head =
-            format!("[daemon]\nmax_message = {cap}\n[defaults]\nbackoff_reset = \"1s\"\ncall_timeout = \"2s\"\n");
+        let head = format!("[daemon]\nmax_message = {cap}\n[defaults]\ncall_timeout = \"2s\"\n");
         let server = |(name, habits): (&str, &str)| {
             let server = Server::named(name).flags(habits);
             let server = match name {

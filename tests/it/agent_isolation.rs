@@ -137,7 +137,7 @@ fn agent_that_stops_in_the_middle_of_a_line_does_not_affect_others() {
 /// Case C7.
 #[test]
 fn agent_with_an_unfinished_line_is_disconnected_but_a_slow_or_silent_agent_is_not() {
-    let daemon = Setup::with(Server::named("a")).head("[daemon]\nline_timeout = \"5s\"").start();
+    let daemon = Setup::with(Server::named("a")).line_timeout(5_000).start();
     let [mut pace, mut silent, mut slow, mut half, mut endless] = [(); 5].map(|()| Agent::ready(&daemon));
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","arguments":{}}}"#;
     half.send_raw(&call[..40]);

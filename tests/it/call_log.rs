@@ -97,13 +97,14 @@ fn calls_are_filtered_by_server_and_number() {
 
 #[test]
 fn memory_is_bounded_and_the_oldest_are_forgotten() {
-    let daemon = Setup::with(Server::named("a")).head("[daemon]\ncall_history = 10").start();
+    const REMEMBERED: usize = 1000;
+    let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
-    for n in 0..25 {
+    for n in 0..REMEMBERED + 15 {
         agent.call(&format!("unknown{n}"), &json!({}));
     }
-    let expected: Vec<_> = (15..25).map(|n| json!(format!("unknown{n}"))).collect();
-    assert_eq!(values(&calls(&daemon, &["-n", "1000"]), "tool"), expected.iter().collect::<Vec<_>>());
+    let expected: Vec<_> = (15..REMEMBERED + 15).map(|n| json!(format!("unknown{n}"))).collect();
+    assert_eq!(values(&calls(&daemon, &["-n", "2000"]), "tool"), expected.iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -167,10 +168,13 @@ fn arguments_are_recorded_only_for_servers_configured_so() {
 
 #[test]
 fn file_is_private_and_is_rotated_before_it_exceeds_its_limit() {
+    const MAX_FILE: usize = 10 << 20;
     let place = Place::new();
-    let file = place.write("calls.jsonl", "");
+    // Calls before, up to 60 KiB below the limit.
+    let former = json!({"text": "x".repeat(MAX_FILE - (60 << 10))}).to_string() + "\n";
+    let file = place.write("calls.jsonl", former);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("one's own file");
-    let head = format!("[daemon]\ncall_log = {}\ncall_log_max = \"64KiB\"", crate::support::quoted(&file));
+    let head = format!("[daemon]\ncall_log = {}", crate::support::quoted(&file));
     let mut daemon = Setup::with(Server::named("a").line("log_arguments = true")).head(&head).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     for n in 0..30 {
@@ -181,10 +185,10 @@ fn file_is_private_and_is_rotated_before_it_exceeds_its_limit() {
     let before = place.path("calls.jsonl.1");
     for path in [&file, &before] {
         let found = fs::metadata(path).expect("it is there");
-        assert!(found.len() <= 64 << 10 && found.permissions().mode() & 0o777 == 0o600, "{path:?}: {found:?}");
+        assert!(found.len() <= MAX_FILE as u64 && found.permissions().mode() & 0o777 == 0o600, "{path:?}: {found:?}");
     }
     let all = [lines(before), lines(&file)].concat();
-    assert_eq!(all.len(), 30, "nothing is lost by an orderly stop");
+    assert_eq!(all.len(), 31, "nothing is lost by an orderly stop");
 }
 
 #[test]

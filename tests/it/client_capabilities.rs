@@ -113,7 +113,7 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
 
 #[test]
 fn roots_changes_are_not_sent_to_shared_servers() {
-    let daemon = start(|server| server.line("broadcast_logs = true").line("roots = [\"/x\"]"));
+    let daemon = start(|server| server.line("roots = [\"/x\"]"));
     let mut agent = Agent::with_capabilities(&daemon, &json!({"roots": {"listChanged": true}}));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
     result(&agent.call("s__echo", &json!({})));

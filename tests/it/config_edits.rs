@@ -10,7 +10,7 @@ use crate::support::{Agent, MCPD, Place, SCRIPTED, Server, Setup, arguments, run
 const MINE: &str = "\
 # What I use.
 [daemon]
-max_starting = 2   # enough
+watch = false   # enough
 
 [servers.files] # mine
 command = 'true'

@@ -56,7 +56,7 @@ fn value_that_makes_no_sense_is_refused_at_the_value() {
     refused("[servers.a]\ncommand = \"x\"\ndeny = [\"a\", \"[z\"]\n", "6:14", &["[z"]);
     refused("[daemon]\nnaming = \"{tool}_{server}\"\n", "5:10", &["not a value of `naming`"]);
     refused("[daemon]\nmax_message = \"much\"\n", "5:15", &["max_message"]);
-    refused("[daemon]\nmax_name_length = 3\n", "5:19", &["max_name_length"]);
+    refused("[defaults]\nmax_instances = 0\n", "5:17", &["max_instances"]);
 }
 
 #[test]

@@ -41,35 +41,31 @@ fn malformed_environment_variable_is_refused_by_name() {
 }
 
 #[test]
-fn file_includes_others_in_either_format() {
+fn files_in_either_format_are_layers() {
     let place = Place::new();
-    place.write("ours.toml", table("ours", "t"));
-    place.write(
+    let ours = place.write("ours.toml", table("ours", "t"));
+    let theirs = place.write(
         "theirs.json",
         format!(
             r#"{{"mcpServers": {{"theirs": {{"command": {}, "args": ["--bare", "--tool", "t"]}}}}}}"#,
             quoted(SCRIPTED)
         ),
     );
-    let file = place.write("config.toml", "include = [\"ours.toml\", \"theirs.json\"]\n[servers.theirs]\nallow = []\n");
-    let daemon = Setup::new().config(file).start_in(&place);
+    let narrowed = place.write("config.toml", "[servers.theirs]\nallow = []\n");
+    let daemon = Setup::new().config(ours).config(theirs).config(narrowed).start_in(&place);
     assert_eq!(Agent::ready(&daemon).tools(), ["ours__t"]);
 }
 
 #[test]
-fn file_that_cannot_be_included_is_refused_at_its_place_and_at_once() {
+fn file_that_cannot_be_read_is_refused_at_once() {
     let place = Place::new();
     rustix::fs::mkfifoat(rustix::fs::CWD, place.path("fifo"), rustix::fs::Mode::RUSR).expect("a FIFO");
     std::os::unix::fs::symlink(place.path("loop"), place.path("loop")).expect("a link");
-    for (included, complaint) in [
-        ("fifo", "it is no regular file"),
-        ("loop", "Too many levels of symbolic links"),
-        ("none", "No such file"),
-        ("config.toml", "files include each other in a cycle"),
-    ] {
-        let file = place.write("config.toml", format!("\ninclude = [\"{included}\"]\n"));
-        let ran = place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(2);
-        assert!(ran.stderr.contains("config.toml:2:12") && ran.stderr.contains(complaint), "{ran}");
+    for (name, complaint) in
+        [("fifo", "it is no regular file"), ("loop", "Too many levels of symbolic links"), ("none", "No such file")]
+    {
+        let ran = place.client(&["serve", "--config", place.path(name).to_str().expect("text")]).expect_code(2);
+        assert!(ran.stderr.contains(name) && ran.stderr.contains(complaint), "{ran}");
     }
 }
 

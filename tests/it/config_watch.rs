@@ -125,22 +125,12 @@ fn replaced_directory_is_watched() {
 #[test]
 fn refused_file_stays_watched() {
     let place = Place::new();
-    let file = place.write("changing.toml", watching(&["a"], &place));
-    let daemon = Setup::new().config(file).start_in(&place);
-    fs::create_dir(place.path("other")).expect("a fresh directory");
-    write(&place, "other/wrong.toml", "servers = 1\n");
-    let including = |name: &str| format!("include = [\"other/{name}.toml\"]\n{}", watching(&["a"], &place));
-    let wait_refused = || {
-        daemon.wait_status("shows what is wrong", |status| !status["reload_refused"].is_null());
-    };
-    write(&place, "changing.toml", &including("wrong"));
-    wait_refused();
-    write(&place, "other/wrong.toml", &text(&[Server::named("b")], &place));
-    wait_servers(&daemon, &["b", "a"]);
-    write(&place, "changing.toml", &including("missing"));
-    wait_refused();
-    write(&place, "other/missing.toml", &text(&[Server::named("c")], &place));
-    wait_servers(&daemon, &["c", "a"]);
+    fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
+    let daemon = of_defaults(&place);
+    write(&place, "xdg-config/mcpd/config.d/w.toml", "servers = 1\n");
+    daemon.wait_status("shows what is wrong", |status| !status["reload_refused"].is_null());
+    write(&place, "xdg-config/mcpd/config.d/w.toml", &text(&[Server::named("b")], &place));
+    wait_servers(&daemon, &["a", "b"]);
 }
 
 #[test]

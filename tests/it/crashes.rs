@@ -59,8 +59,8 @@ fn crash_does_not_affect_other_servers() {
 }
 
 #[test]
-fn server_that_ran_for_backoff_reset_restarts_soon_after_every_crash() {
-    let daemon = beside(Server::named("a").line("backoff_reset = \"1ms\"")).start();
+fn server_that_was_up_for_the_reset_time_restarts_soon_after_every_crash() {
+    let daemon = beside(Server::named("a")).backoff_reset(1).start();
     let mut agent = Agent::ready(&daemon);
     // Delays that double would be longer than calls wait for by the seventh time.
     for _ in 0..9 {
@@ -98,7 +98,7 @@ fn call_to_a_server_that_does_not_return_fails_as_not_sent_after_ten_seconds() {
 /// Case A4.
 #[test]
 fn call_sent_right_after_a_crash_is_answered_or_unknown_and_never_refused() {
-    let daemon = beside(Server::named("a").line("backoff_reset = \"1ms\"")).start();
+    let daemon = beside(Server::named("a")).backoff_reset(1).start();
     let mut agent = Agent::ready(&daemon);
     let mut first = None;
     for round in 0..60 {

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, quoted, resident_kib, result, until};
+use crate::support::{
+    Agent, Daemon, Era, Place, Server, Setup, code, connect_as, quoted, resident_kib, result, skipped, until,
+};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -381,23 +383,33 @@ fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
 /// Case C18.
 #[test]
 fn initialize_that_a_quota_refuses_can_be_repeated() {
-    const FITTING: usize = 15;
+    const GUEST: u32 = 54_321;
+    const FITTING: usize = 60;
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can connect as somebody else");
+    }
     let place = Place::new();
     let setup = Setup::with(gated(&place, "a")).server(Server::named("s"));
-    let daemon = setup.head("[profiles.p]\nmax_bytes = \"64KiB\"").spawn_in(&place);
+    let head = format!("[daemon]\nmax_message = \"64KiB\"\n[profiles.p]\nallow_uids = [{GUEST}]");
+    let daemon = setup.head(&head).spawn_in(&place);
     let socket = daemon.place().runtime_dir().join("p.sock");
-    let mut busy = Agent::ready_at(&socket);
+    let guest = || Agent::from_stream(until("the socket accepts", || connect_as(GUEST, &socket).ok()));
+    let mut busy = guest();
+    busy.initialize("2025-11-25");
     until("it lists", || busy.tools().contains(&"s__sleep".to_owned()).then_some(()));
-    let text = "x".repeat(4 << 10);
+    let text = "x".repeat(4200);
     for _ in 0..FITTING {
         busy.start_call("s__sleep", &json!({"ms": 600_000, "text": text}));
         // Each in a system call of its own, so that they fit.
         result(&busy.request("ping", &json!({})));
     }
-    let mut agent = Agent::connect_to(&socket);
+    let mut agent = guest();
     agent.send(&json!({"jsonrpc": "2.0", "id": text, "method": "initialize", "params": initialize_params("a")}));
     let refusal = agent.answer(&text.into());
-    assert!(refusal["error"]["message"].as_str().is_some_and(|message| message.contains("max_bytes")), "{refusal}");
+    assert!(
+        refusal["error"]["message"].as_str().is_some_and(|message| message.contains("256KiB of unfinished messages")),
+        "{refusal}"
+    );
     let repeated = start_initialize(&mut agent, "a");
     place.write("gate", "");
     assert_eq!(result(&agent.answer(&repeated))["serverInfo"]["name"], "real");

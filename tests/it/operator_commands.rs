@@ -165,7 +165,7 @@ fn reload_reports_what_became_of_each_server() {
     let changed = Server::named("changed").env("X", "1");
     let servers =
         [Server::named("new"), Server::named("too").line("deny = [\"echo\"]"), changed, Server::named("kept")];
-    place.write("changing.toml", text(&servers, &place) + "[daemon]\ncall_history = 10\n");
+    place.write("changing.toml", text(&servers, &place) + "[daemon]\nfirst_list_wait = \"9s\"\n");
     let ran = daemon.client(&["reload"]).expect_code(0);
     assert_eq!(
         ran.stdout,

@@ -19,11 +19,11 @@ const STRANGER: u32 = 54_322;
 /// Lines of the log beside a flood.
 const MAX_LOG_LINES: usize = 100;
 /// Quotas of a guest without keys.
-const GUEST_AGENTS: usize = 64;
+const GUEST_CONNECTIONS: usize = 64;
 const GUEST_CALLS: usize = 64;
 
 fn setup(keys: &str) -> Setup {
-    Setup::with(Server::named("a")).head(&format!("[daemon]\nmax_message = \"1MiB\"\nline_timeout = \"1h\"\n{keys}"))
+    Setup::with(Server::named("a")).head(&format!("[daemon]\nmax_message = \"1MiB\"\n{keys}")).line_timeout(3_600_000)
 }
 
 /// A daemon whose profile `p` has these keys.
@@ -82,6 +82,17 @@ fn guest(daemon: &Daemon, uid: u32) -> Agent {
     Agent::from_stream(connect_as(uid, &socket(daemon, "open")).expect("the mode lets it"))
 }
 
+fn ready_guest(daemon: &Daemon) -> Agent {
+    let mut guest = guest(daemon, GUEST);
+    guest.initialize("2025-11-25");
+    guest
+}
+
+fn connect_guests(daemon: &Daemon, count: usize) -> Vec<UnixStream> {
+    let connect = move |socket: &Path| (0..count).map(|_| UnixStream::connect(socket)).collect::<io::Result<Vec<_>>>();
+    as_user(GUEST, &socket(daemon, "open"), connect).expect("the mode lets it")
+}
+
 /// Ends the daemon and checks the size of its log.
 #[track_caller]
 fn expect_short_log(mut daemon: Daemon) {
@@ -90,53 +101,35 @@ fn expect_short_log(mut daemon: Daemon) {
     assert!(log.lines().count() < MAX_LOG_LINES, "{log}");
 }
 
-/// Case C17.
-#[test]
-fn connection_beyond_max_agents_is_refused_and_names_the_key() {
-    let daemon = with_keys("max_agents = 2");
-    let mut all = [agent(&daemon), agent(&daemon)];
-    let mut beyond = Agent::connect_to(&socket(&daemon, "p"));
-    expect_quota(&beyond.next(), "`max_agents = 2` of [profiles.p]");
-    beyond.expect_end();
-    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
-    arguments(&all[1].call("a__echo", &json!({})));
-    let row = quota(&daemon.status(), "p", "max_agents");
-    assert_eq!(row, Some(json!({"key": "max_agents", "limit": 2, "used": 2, "refused": 1})));
-    let shown = daemon.client(&["status"]).stdout;
-    assert!(shown.contains("QUOTA REACHED") && shown.contains("max_agents"), "{shown}");
-    let [first, _second] = all;
-    drop(first);
-    until("its place is free", || {
-        let status = daemon.status();
-        (quota(&status, "p", "max_agents")?["used"] == 1).then_some(())
-    });
-    arguments(&agent(&daemon).call("a__echo", &json!({})));
-}
-
 /// Case C16.
 #[test]
 fn connections_beyond_a_burst_are_accepted_with_pauses() {
     const REFUSED: u32 = 200;
-    let daemon = with_keys("max_agents = 1");
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = for_guests();
     let mut own = Agent::ready(&daemon);
     let start = Instant::now();
-    let mut admitted = agent(&daemon);
-    let refused_connections: Vec<_> = (0..REFUSED)
-        .map(|_| UnixStream::connect(socket(&daemon, "p")).expect("it waits until the daemon accepts others"))
-        .collect();
+    let connections = connect_guests(&daemon, GUEST_CONNECTIONS + REFUSED as usize);
     arguments(&own.call("a__echo", &json!({})));
-    daemon.wait_status("has refused them", |status| refused(status, "p", "max_agents") == u64::from(REFUSED));
+    daemon.wait_status("has refused them", |status| refused(status, "open", "connections") == u64::from(REFUSED));
     // One millisecond after each but the last.
     assert!(start.elapsed() >= Duration::from_millis(1) * (REFUSED - 1), "{:?}", start.elapsed());
+    let mut admitted = Agent::from_stream(connections.into_iter().next().expect("the first one"));
+    admitted.initialize("2025-11-25");
     arguments(&admitted.call("a__echo", &json!({})));
-    drop(refused_connections);
+    admitted.disconnect();
 }
 
 /// Case C16.
 #[test]
 fn large_message_beyond_a_burst_is_read_with_pauses_and_arrives_whole() {
-    let daemon = Setup::with(Server::named("a")).head("[profiles.p]\nmax_bytes = \"64MiB\"\n").start();
-    let (mut own, mut limited) = (Agent::ready(&daemon), agent(&daemon));
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = Setup::with(Server::named("a")).head(&format!("[profiles.open]\nallow_uids = [{GUEST}]\n")).start();
+    let (mut own, mut limited) = (Agent::ready(&daemon), ready_guest(&daemon));
     let text = "x".repeat(8 << 20);
     let start = Instant::now();
     let call = limited.start_call("a__echo", &json!({ "text": text }));
@@ -144,6 +137,7 @@ fn large_message_beyond_a_burst_is_read_with_pauses_and_arrives_whole() {
     assert!(arguments(&limited.answer(&call))["text"] == text);
     // 8 MiB, of which 4 may come at once, at 16 MiB per second.
     assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
+    limited.disconnect();
 }
 
 /// Case C17.
@@ -195,19 +189,31 @@ fn calls_beyond_the_rate_are_refused_until_the_time_that_the_error_states() {
 
 /// Case C17.
 #[test]
-fn connection_that_holds_most_of_max_bytes_is_closed_with_the_key_and_others_stay() {
-    let daemon = with_keys("max_bytes = \"1MiB\"");
-    let (mut most, mut less) = (agent(&daemon), agent(&daemon));
-    most.send_raw(half_line(800));
-    let used = |status: &Value| quota(status, "p", "max_bytes").and_then(|quota| quota["used"].as_u64());
-    daemon.wait_status("has read it", |status| used(status) >= Some(800 << 10));
-    less.send_raw(half_line(400));
-    expect_quota(&most.next(), "`max_bytes = \"1MiB\"` of [profiles.p]");
+fn connection_that_holds_most_bytes_of_a_guest_is_closed_and_others_stay() {
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = for_guests();
+    let used = |status: &Value| quota(status, "open", "bytes").and_then(|quota| quota["used"].as_u64());
+    let mut most = ready_guest(&daemon);
+    most.send_raw(half_line(1000));
+    daemon.wait_status("has read it", |status| used(status) >= Some(1000 << 10));
+    let mut less: Vec<_> = (0..3).map(|_| ready_guest(&daemon)).collect();
+    less.iter_mut().for_each(|agent| agent.send_raw(half_line(800)));
+    daemon.wait_status("has read them", |status| used(status) >= Some(3400 << 10));
+    let mut last = ready_guest(&daemon);
+    last.send_raw(half_line(800));
+    expect_quota(&most.next(), "4MiB of unfinished messages, the limit of each guest at [profiles.open]");
     most.expect_end();
-    daemon.wait_status("has read it", |status| used(status).is_some_and(|used| (400 << 10..600 << 10).contains(&used)));
-    less.send_raw("\"}\n");
-    arguments(&less.call("a__echo", &json!({})));
-    assert_eq!(refused(&daemon.status(), "p", "max_bytes"), 1);
+    daemon
+        .wait_status("has read it", |status| used(status).is_some_and(|used| (3200 << 10..3600 << 10).contains(&used)));
+    less.push(last);
+    for mut agent in less {
+        agent.send_raw("\"}\n");
+        arguments(&agent.call("a__echo", &json!({})));
+        agent.disconnect();
+    }
+    assert_eq!(refused(&daemon.status(), "open", "bytes"), 1);
     // Of another profile.
     let mut default = Agent::ready(&daemon);
     default.send_raw(half_line(1000));
@@ -217,12 +223,16 @@ fn connection_that_holds_most_of_max_bytes_is_closed_with_the_key_and_others_sta
 
 /// Case C17.
 #[test]
-fn request_beyond_max_bytes_is_refused_while_others_are_unanswered() {
+fn request_of_a_guest_beyond_its_bytes_is_refused_while_others_are_unanswered() {
     // So many requests fit, each in a system call of its own.
-    const FITTING: usize = 15;
-    let daemon = with_keys("max_bytes = \"64KiB\"");
-    let mut agent = agent(&daemon);
-    let text = "x".repeat(4 << 10);
+    const FITTING: usize = 60;
+    if !can_be_a_guest() {
+        return;
+    }
+    let head = format!("[daemon]\nmax_message = \"64KiB\"\n[profiles.open]\nallow_uids = [{GUEST}]\n");
+    let daemon = Setup::with(Server::named("a")).head(&head).start();
+    let mut agent = ready_guest(&daemon);
+    let text = "x".repeat(4200);
     let mut call = || {
         let id = agent.start_call("a__sleep", &json!({"ms": 600_000, "text": text}));
         result(&agent.request("ping", &json!({})));
@@ -230,7 +240,7 @@ fn request_beyond_max_bytes_is_refused_while_others_are_unanswered() {
     };
     let ids: Vec<_> = (0..FITTING + 5).map(|_| call()).collect();
     for id in &ids[FITTING..] {
-        expect_quota(&agent.answer(id), "`max_bytes = \"64KiB\"` of [profiles.p]");
+        expect_quota(&agent.answer(id), "256KiB of unfinished messages");
     }
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
     arguments(&agent.call("a__echo", &json!({"text": text})));
@@ -240,26 +250,22 @@ fn request_beyond_max_bytes_is_refused_while_others_are_unanswered() {
 /// Case C17.
 #[test]
 fn changed_quotas_apply_by_reload_and_drop_no_agent() {
-    let daemon = with_keys("max_agents = 3");
+    let daemon = with_keys("max_calls = 3");
     let mut all = [(); 3].map(|()| agent(&daemon));
     let reload = |keys: &str| {
         setup(&format!("[profiles.p]\n{keys}")).write(daemon.place());
         daemon.client(&["reload"]).expect_code(0);
     };
-    reload("max_agents = 1\nmax_calls = 1");
+    reload("max_calls = 1");
     let open = all[0].start_call("a__sleep", &json!({"ms": 600_000}));
     until("it is there", || (daemon.row("a")["in_flight"] == 1).then_some(()));
     for agent in &mut all {
         expect_quota(&agent.call("a__echo", &json!({})), "`max_calls = 1` of [profiles.p]");
     }
-    let mut beyond = Agent::connect_to(&socket(&daemon, "p"));
-    expect_quota(&beyond.next(), "`max_agents = 1` of [profiles.p]");
-    beyond.expect_end();
     reload("");
     for agent in &mut all {
         arguments(&agent.call("a__echo", &json!({})));
     }
-    arguments(&agent(&daemon).call("a__echo", &json!({})));
     all[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open}}));
     all[0].expect_quiet();
 }
@@ -273,14 +279,17 @@ fn guest_with_4096_connections_keeps_nobody_out() {
     }
     let daemon = for_guests();
     let mut before = Agent::ready(&daemon);
-    let connect = |socket: &Path| (0..CONNECTIONS).map(|_| UnixStream::connect(socket)).collect::<io::Result<Vec<_>>>();
-    let guests = as_user(GUEST, &socket(&daemon, "open"), connect).expect("the mode lets it");
+    let guests = connect_guests(&daemon, CONNECTIONS);
     let status = daemon.wait_status("has refused the rest", |status| {
-        refused(status, "open", "max_agents") == (CONNECTIONS - GUEST_AGENTS) as u64
+        refused(status, "open", "connections") == (CONNECTIONS - GUEST_CONNECTIONS) as u64
     });
-    assert_eq!(status["agents"].as_array().map(Vec::len), Some(GUEST_AGENTS + 1));
+    assert_eq!(status["agents"].as_array().map(Vec::len), Some(GUEST_CONNECTIONS + 1));
     let mut line = Agent::from_stream(guests.into_iter().next_back().expect("the last one"));
-    expect_quota(&line.next(), "`max_agents = 64` is reached, the default for each guest at [profiles.open]");
+    expect_quota(&line.next(), "64 connections, the limit of each guest at [profiles.open], are reached");
+    let row = quota(&status, "open", "connections").expect("of the guest");
+    assert_eq!((&row["uid"], &row["limit"], &row["used"]), (&json!(GUEST), &json!(64), &json!(64)));
+    let shown = daemon.client(&["status"]).stdout;
+    assert!(shown.contains("QUOTA REACHED") && shown.contains("connections"), "{shown}");
     arguments(&before.call("a__echo", &json!({})));
     let mut own: Vec<_> = (0..200).map(|_| Agent::ready(&daemon)).collect();
     own.push(Agent::ready_at(&socket(&daemon, "open")));
@@ -305,10 +314,10 @@ fn guest_with_100_half_sent_large_lines_uses_bounded_memory_and_nobody_elses() {
         guest.try_send_raw(&half);
     }
     let status = daemon.wait_status("has closed some", |status| {
-        let used = quota(status, "open", "max_bytes").and_then(|quota| quota["used"].as_u64());
-        refused(status, "open", "max_bytes") > 40 && used <= Some(4 << 20)
+        let used = quota(status, "open", "bytes").and_then(|quota| quota["used"].as_u64());
+        refused(status, "open", "bytes") > 40 && used <= Some(4 << 20)
     });
-    let quota = quota(&status, "open", "max_bytes").expect("of the guest");
+    let quota = quota(&status, "open", "bytes").expect("of the guest");
     assert_eq!((&quota["uid"], &quota["limit"]), (&json!(GUEST), &json!(4 << 20)));
     let resident = resident_kib(daemon.pid());
     assert!(resident < 64 << 10, "{resident} KiB for half lines");
@@ -362,12 +371,12 @@ fn calls_of_a_guest_are_limited_without_a_key() {
     let mut beyond = 0;
     let ids: Vec<_> = (0..GUEST_CALLS + 20).map(|_| guest.start_call("a__sleep", &json!({"ms": 600_000}))).collect();
     for id in &ids[GUEST_CALLS..] {
-        expect_quota(&guest.answer(id), "`max_calls = 64` is reached, the default for each guest");
+        expect_quota(&guest.answer(id), "`max_calls = 64` is reached, the default of each guest");
         beyond += 1;
     }
     let status = daemon.status();
     assert_eq!(refused(&status, "open", "max_calls"), beyond);
-    let keys = ["max_agents", "max_calls", "rate", "max_bytes"].map(|key| quota(&status, "open", key));
+    let keys = ["connections", "max_calls", "rate", "bytes"].map(|key| quota(&status, "open", key));
     assert!(keys.iter().flatten().filter(|quota| quota["uid"] == GUEST).count() == 4, "{status}");
     arguments(&Agent::ready_at(&socket(&daemon, "open")).call("a__echo", &json!({})));
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));

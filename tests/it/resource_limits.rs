@@ -13,7 +13,7 @@ use crate::support::{Agent, Process, Server, Setup, UserManager, code, result, s
 /// said why, by status too.
 fn limited(limits: &str) -> Option<UserManager> {
     let limited = limits.lines().fold(Server::named("limited"), Server::line);
-    let setup = Setup::with(limited).head("[defaults]\nbackoff_reset = '1s'").server(Server::named("free"));
+    let setup = Setup::with(limited).server(Server::named("free")).backoff_reset(1_000);
     let manager = UserManager::start(&setup)?;
     manager.systemctl(&["start", "mcpd"]).expect_code(0);
     for name in ["limited", "free"] {

@@ -102,25 +102,22 @@ fn call_that_was_cancelled_counts_until_the_server_has_answered_it() {
 
 #[test]
 fn each_agent_receives_log_messages_from_its_own_level_on() {
-    let daemon = start(|server| server.line("broadcast_logs = true"));
-    let [mut all, mut some, mut few] = [(); 3].map(|()| Agent::ready(&daemon));
-    set_level(&mut some, "warning");
-    set_level(&mut few, "emergency");
-    for level in ["debug", "notice", "warning", "alert", "emergency", "loud"] {
-        log(&mut all, level, level);
-    }
-    for (agent, are_last) in [
-        (&mut all, &["debug", "notice", "warning", "alert", "emergency", "loud"][..]),
-        (&mut some, &["warning", "alert", "emergency", "loud"]),
-        (&mut few, &["emergency", "loud"]),
+    let daemon = start(|server| server.line("sharing = \"session\""));
+    let levels = ["debug", "notice", "warning", "alert", "emergency", "loud"];
+    for (least, are_last) in [
+        (None, &levels[..]),
+        (Some("warning"), &["warning", "alert", "emergency", "loud"]),
+        (Some("emergency"), &["emergency", "loud"]),
     ] {
-        are_last.iter().for_each(|level| expect_log(agent, level));
+        let mut agent = Agent::ready(&daemon);
+        least.into_iter().for_each(|least| set_level(&mut agent, least));
+        levels.iter().for_each(|level| log(&mut agent, level, level));
+        are_last.iter().for_each(|level| expect_log(&mut agent, level));
         agent.expect_quiet();
+        set_level(&mut agent, "debug");
+        log(&mut agent, "info", "more");
+        expect_log(&mut agent, "more");
     }
-    set_level(&mut few, "debug");
-    log(&mut all, "info", "more");
-    [&mut all, &mut few].into_iter().for_each(|agent| expect_log(agent, "more"));
-    some.expect_quiet();
 }
 
 #[test]
@@ -204,16 +201,17 @@ fn every_pool_instance_logs_at_the_level_that_agents_set() {
 /// Case B15.
 #[test]
 fn agent_that_does_not_read_its_logs_blocks_no_others() {
-    let daemon = start(|server| server.line("broadcast_logs = true"));
+    let daemon = start(|server| server.line("sharing = \"session\""));
     let [mut deaf, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    set_level(&mut other, "error");
     let flood = message("info", "$FILL");
     for _ in 0..5 {
-        arguments(&other.call("s__raw", &json!({"text": flood, "fill": 1000, "times": 1000})));
+        deaf.start_call("s__raw", &json!({"text": flood, "fill": 1000, "times": 1000}));
     }
-    log(&mut other, "error", "last");
-    expect_log(&mut other, "last");
-    let dropped = daemon.status()["agents"][0]["dropped_notifications"].as_u64().expect("a number");
+    deaf.start_call("s__raw", &json!({"text": message("error", "last")}));
+    daemon.wait_journal("s", "last");
+    daemon.wait_row("s", "has answered all", |row| row["in_flight"] == 0);
+    log(&mut other, "error", "mine");
+    expect_log(&mut other, "mine");
     let id = deaf.start_call("s__echo", &json!({}));
     let mut are_last = Vec::new();
     loop {
@@ -222,8 +220,11 @@ fn agent_that_does_not_read_its_logs_blocks_no_others() {
             arguments(&message);
             break;
         }
-        are_last.push(message["params"]["data"] == "last");
+        if message["method"] == "notifications/message" {
+            are_last.push(message["params"]["data"] == "last");
+        }
     }
+    let dropped = daemon.status()["agents"][0]["dropped_notifications"].as_u64().expect("a number");
     assert_eq!(are_last.len() as u64 + dropped, 5001);
     assert_eq!(are_last.last(), Some(&true), "the newest are kept");
     other.expect_quiet();

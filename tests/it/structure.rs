@@ -33,6 +33,7 @@ const LAYERS: &[&[&str]] = &[
         "list_kind",
         "log_level",
         "suggest",
+        "test_variable",
         "clock",
         "naming",
         "printable",

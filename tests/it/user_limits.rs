@@ -19,7 +19,7 @@ fn status_agents(daemon: &Daemon) -> usize {
 
 /// A daemon whose messages have at most 1 MiB, so that 64 MiB of them may wait for all agents together.
 fn of_small_messages() -> Daemon {
-    let small = Setup::new().head("[daemon]\nmax_message = \"1MiB\"\nline_timeout = \"1h\"");
+    let small = Setup::new().head("[daemon]\nmax_message = \"1MiB\"").line_timeout(3_600_000);
     small.server(Server::named("a")).server(Server::named("good")).start()
 }
 

@@ -70,8 +70,7 @@ fn histories() -> impl Strategy<Value = History> {
 }
 
 fn namings() -> impl Strategy<Value = Naming> {
-    (0..3usize, select(&[24_usize, 53][..]))
-        .prop_map(|(scheme, max_length)| Naming { scheme: Scheme::ALL[scheme].1, max_length })
+    select(&Naming::ALL[..]).prop_map(|(_, naming)| naming)
 }
 
 impl Member {
@@ -222,7 +221,7 @@ proptest! {
                 names.keep(catalog, |server| Arc::clone(&servers[server]));
                 // Nobody knows the others any more.
                 given.retain(|(kind, name), _| catalog.route(ListKind::ALL[*kind], name.as_bytes()).is_some());
-                naming = renamed.clone();
+                naming = *renamed;
             }
             let has = NAMES.iter().zip(world).filter(|(_, (_, has, _))| *has);
             let (servers, parts): (Vec<Arc<str>>, Vec<_>) = has.map(|(name, (member, _, narrowing))| {
@@ -233,7 +232,7 @@ proptest! {
             let sources: Vec<_> = servers.iter().zip(&parts)
                 .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
                 .collect();
-            let catalog = Catalog::build(&mut names, &naming, &sources);
+            let catalog = Catalog::build(&mut names, naming, &sources);
             check_names(&catalog, &parts, &requested)?;
             check_uris(&catalog, &parts, &requested)?;
             for kind in [ListKind::Tools, ListKind::Prompts] {

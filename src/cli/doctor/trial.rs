@@ -10,26 +10,21 @@ use super::servers::{ServerCheck, Trial};
 use crate::config::{Launch, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
-use crate::server::{GuardProgram, ServerContext, StartPermits};
+use crate::server::{GuardProgram, ServerContext};
 
 /// Until all servers have to be ready.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Starts `servers` for an agent that works in `directory`, `at_once` at a time, and stops them again.
+/// Starts `servers` for an agent that works in `directory` and stops them again.
 ///
 /// # Errors
 /// If a name is not valid, which cannot happen with a valid configuration.
-pub(super) async fn run(
-    servers: &[&ServerConfig],
-    directory: Option<&Path>,
-    at_once: usize,
-) -> Result<Vec<ServerCheck>, ManagerError> {
+pub(super) async fn run(servers: &[&ServerConfig], directory: Option<&Path>) -> Result<Vec<ServerCheck>, ManagerError> {
     let cwd = directory.and_then(Path::to_str);
     let configs = servers.iter().map(|server| trial_config(server, cwd));
-    let (start_permits, logins) = (StartPermits::new(at_once), daemon::logins());
+    let logins = daemon::logins();
     let host = ServerContext {
         restart_on_exit: false,
-        start_permits,
         logins: logins.clone(),
         ..ServerContext::new(GuardProgram::available())
     };

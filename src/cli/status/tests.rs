@@ -91,7 +91,7 @@ fn quotas_that_were_reached_are_listed() {
     let quotas = [
         quota("max_calls", Value::Null, Some(3), 12),
         quota("rate", json!(1001), None, 340),
-        quota("max_agents", Value::Null, Some(1), 0),
+        quota("connections", Value::Null, Some(1), 0),
     ];
     report.profiles[1].quotas = quotas.map(|quota| quota.expect("a quota")).into();
     let drawn = render(&report, OutputStyle::PLAIN);

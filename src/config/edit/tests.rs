@@ -115,7 +115,7 @@ const PARTS: &[&str] = &[
     "# a comment\n",
     "\n",
     "  \n",
-    "[daemon] # of it\nmax_starting = 3\n",
+    "[daemon] # of it\nwatch = true\n",
     "[servers.a]\ncommand = 'a'\n# args = []\n",
     "# of b\n[servers.b]\ncommand = \"b\"\nargs = [\n  'c', # why\n\n]\n",
     "[servers.b.env]\nA = '''\n# no comment\n[servers.x]\n'''\n",

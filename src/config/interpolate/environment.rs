@@ -1,10 +1,9 @@
 //! The environment of another process, with the files of this one.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{FileText, Permissions, Process, Sources};
+use super::{Process, Sources};
 
 /// The environment variables and working directory of a daemon, and the files of this process. The default is this process's own.
 #[derive(Clone, Default)]
@@ -52,26 +51,6 @@ impl Sources for Environment {
         matching.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
-        Process.file(path, limit)
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        Process.list(directory)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        Process.exists(path)
-    }
-
-    fn is_program(&self, path: &Path) -> bool {
-        Process.is_program(path)
-    }
-
-    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
-        Process.permissions(path)
-    }
-
     fn home(&self) -> Option<PathBuf> {
         let own = self.variables.as_ref().and_then(|variables| variables.get("HOME")).map(PathBuf::from);
         own.filter(|home| home.is_absolute()).or_else(|| Process.home())
@@ -79,13 +58,5 @@ impl Sources for Environment {
 
     fn current_dir(&self) -> Option<PathBuf> {
         self.directory.clone().or_else(|| Process.current_dir())
-    }
-
-    fn user(&self) -> u32 {
-        Process.user()
-    }
-
-    fn system_config(&self) -> PathBuf {
-        Process.system_config()
     }
 }

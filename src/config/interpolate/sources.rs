@@ -10,19 +10,44 @@ use rustix::fs::{Access, OFlags, access};
 
 use super::super::encoding::decode;
 
-/// The environment and files that the configuration reads. Tests use a table.
+/// The environment and files that the configuration reads: by default those of this process. Tests use a table.
 pub trait Sources {
     /// An environment variable. `None` if it is unset or not UTF-8.
-    fn var(&self, name: &str) -> Option<String>;
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
 
     /// The variables with names that begin with `prefix`, except those that are not UTF-8.
-    fn variables(&self, prefix: &str) -> Vec<(String, String)>;
+    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
+        let all =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        all.filter(|(name, _)| name.starts_with(prefix)).collect()
+    }
 
     /// The text and permissions of a file.
     ///
     /// # Errors
     /// If it cannot be read, is not a regular file, is larger than `limit` bytes, or is not UTF-8.
-    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText>;
+    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
+        let file = open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes"));
+        if metadata.len() > limit {
+            return Err(too_large());
+        }
+        // The file can grow while it is read, and files under /proc have no length.
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(too_large());
+        }
+        let text = decode(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let id = (metadata.dev(), metadata.ino());
+        Ok(FileText { text, id, permissions: permissions(&metadata) })
+    }
 
     /// The text of a file.
     ///
@@ -36,13 +61,20 @@ pub trait Sources {
     ///
     /// # Errors
     /// If it cannot be read, or is not a directory.
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(io::Result::transpose).collect()
+    }
 
     /// Whether this path exists.
-    fn exists(&self, path: &Path) -> bool;
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
 
     /// Whether it is a file that this user can execute.
-    fn is_program(&self, path: &Path) -> bool;
+    fn is_program(&self, path: &Path) -> bool {
+        path.is_file() && access(path, Access::EXEC_OK).is_ok()
+    }
 
     /// The first program of this name in the directories of `path`, which has the syntax of `PATH`.
     fn on_path(&self, name: &str, path: &str) -> Option<PathBuf> {
@@ -54,10 +86,15 @@ pub trait Sources {
     ///
     /// # Errors
     /// If it does not exist, or this user cannot search a directory above it.
-    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>>;
+    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
+        let of = |path: &Path| Ok(permissions(&path.metadata()?));
+        path.canonicalize()?.ancestors().map(of).collect()
+    }
 
     /// The user's home directory.
-    fn home(&self) -> Option<PathBuf>;
+    fn home(&self) -> Option<PathBuf> {
+        std::env::home_dir().filter(|home| home.is_absolute())
+    }
 
     /// The directory that `variable` names by an absolute path, or else `default` in the home directory. Source: XDG Base Directory
     /// Specification.
@@ -67,13 +104,19 @@ pub trait Sources {
     }
 
     /// The directory of relative paths.
-    fn current_dir(&self) -> Option<PathBuf>;
+    fn current_dir(&self) -> Option<PathBuf> {
+        std::env::current_dir().ok()
+    }
 
     /// The id of the user that mcpd runs as.
-    fn user(&self) -> u32;
+    fn user(&self) -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
 
     /// The path of the machine's configuration, for all users.
-    fn system_config(&self) -> PathBuf;
+    fn system_config(&self) -> PathBuf {
+        PathBuf::from("/etc/mcpd/config.toml")
+    }
 }
 
 /// The identity of a file, independent of its path: device and inode.
@@ -118,72 +161,7 @@ impl Permissions {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Process;
 
-impl Sources for Process {
-    fn var(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
-    }
-
-    fn variables(&self, prefix: &str) -> Vec<(String, String)> {
-        let all =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        all.filter(|(name, _)| name.starts_with(prefix)).collect()
-    }
-
-    fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
-        let file = open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-        }
-        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes"));
-        if metadata.len() > limit {
-            return Err(too_large());
-        }
-        // The file can grow while it is read, and files under /proc have no length.
-        let mut bytes = Vec::new();
-        file.take(limit + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > limit {
-            return Err(too_large());
-        }
-        let text = decode(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let id = (metadata.dev(), metadata.ino());
-        Ok(FileText { text, id, permissions: permissions(&metadata) })
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
-        names.filter_map(io::Result::transpose).collect()
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        path.exists()
-    }
-
-    fn is_program(&self, path: &Path) -> bool {
-        path.is_file() && access(path, Access::EXEC_OK).is_ok()
-    }
-
-    fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>> {
-        let of = |path: &Path| Ok(permissions(&path.metadata()?));
-        path.canonicalize()?.ancestors().map(of).collect()
-    }
-
-    fn home(&self) -> Option<PathBuf> {
-        std::env::home_dir().filter(|home| home.is_absolute())
-    }
-
-    fn current_dir(&self) -> Option<PathBuf> {
-        std::env::current_dir().ok()
-    }
-
-    fn user(&self) -> u32 {
-        rustix::process::geteuid().as_raw()
-    }
-
-    fn system_config(&self) -> PathBuf {
-        PathBuf::from("/etc/mcpd/config.toml")
-    }
-}
+impl Sources for Process {}
 
 fn permissions(metadata: &Metadata) -> Permissions {
     Permissions { mode: metadata.mode() & 0o7777, owner: metadata.uid(), group: metadata.gid() }

@@ -41,7 +41,7 @@ impl ScopedRulesLayer {
 
 impl ProfileLayer {
     /// The profile, with the given naming for unset keys.
-    pub(in crate::config) fn resolve(&self, naming: &Naming) -> Profile {
+    pub(in crate::config) fn resolve(&self, naming: Naming) -> Profile {
         let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
         let narrowing = Narrowing {
             rules: PerKind::from_fn(|kind| self.rules[kind].resolve()),
@@ -53,7 +53,7 @@ impl ProfileLayer {
             name: Arc::clone(&self.name.value),
             servers,
             narrowing,
-            naming: self.naming.apply(NAMING_KEYS, naming.clone()),
+            naming: self.naming.apply(NAMING_KEYS, naming),
             allow_uids,
             quotas: self.quotas.apply(Quotas::KEYS, Quotas::default()),
         }

@@ -1,4 +1,4 @@
-//! Reads the files in order, each once. Included files come directly below the file that includes them.
+//! Reads the files in order, each once.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use super::super::encoding::NotUtf8;
 use super::super::interpolate::{FileId, FileText, Sources};
 use super::super::layer::Layer;
 use super::super::read::{Format, Problems, is_codex, read};
-use super::super::spanned::{Location, Spanned};
 use super::super::tree::{ParseTree, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
@@ -21,8 +20,6 @@ use super::{MAX_FILE, default_path};
 
 /// Maximum number of files of one configuration. Each takes memory while the configuration is in use.
 const MAX_FILES: usize = 256;
-/// Maximum depth of includes.
-const MAX_INCLUDE_DEPTH: usize = 8;
 
 /// The state of a load.
 pub(super) struct Loading<'a> {
@@ -34,8 +31,6 @@ pub(super) struct Loading<'a> {
     pub(super) files: Vec<PathBuf>,
     pub(super) stamps: Vec<Stamp>,
     seen: Vec<FileId>,
-    /// The stack of files that are being read: each is included by the one before it.
-    open: Vec<(FileId, PathBuf)>,
 }
 
 impl<'a> Loading<'a> {
@@ -48,7 +43,6 @@ impl<'a> Loading<'a> {
             files: Vec::new(),
             stamps: Vec::new(),
             seen: Vec::new(),
-            open: Vec::new(),
         }
     }
 
@@ -75,53 +69,36 @@ impl<'a> Loading<'a> {
     fn if_there(&mut self, path: &Path) {
         match self.sources.file(path, MAX_FILE) {
             Err(error) if is_missing(&error) => self.stamps.push(Stamp::file(path, None)),
-            read => self.take(path, read, None),
+            read => self.take(path, read),
         }
     }
 
     /// Reads a required file.
     pub(super) fn named(&mut self, path: &Path) {
         let read = self.sources.file(path, MAX_FILE);
-        self.take(path, read, None);
+        self.take(path, read);
     }
 
-    fn include(&mut self, included: &Spanned<PathBuf>) {
-        let read = self.sources.file(&included.value, MAX_FILE);
-        self.take(&included.value, read, Some(&included.location));
-    }
-
-    /// Adds a file on top, unless it was read before. `from` is the `include` that names it.
-    fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Location>) {
+    /// Adds a file on top, unless it was read before.
+    fn take(&mut self, path: &Path, read: io::Result<FileText>) {
         let file =
             match read.and_then(|file| permission_error(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
                 Ok(file) => file,
                 Err(error) => {
                     self.stamps.push(Stamp::file(path, None));
-                    return self.refuse(path, error, from);
+                    return self.refuse(path, error);
                 }
             };
-        if let (Some(cycle), Some(location)) = (self.cycle(&file.id, path), from) {
-            let problem = location.problem(format!("files include each other in a cycle: {cycle}"));
-            return self.complain(location.error(problem.help("remove this `include`, or another one of the cycle")));
-        }
-        if self.open.len() > MAX_INCLUDE_DEPTH {
-            let complaint = format!("files include each other more than {MAX_INCLUDE_DEPTH} deep");
-            return self.refuse(path, io::Error::other(complaint), from);
-        }
         if self.seen.contains(&file.id) {
             return;
         }
         if self.seen.len() == MAX_FILES {
             let complaint = format!("there are more than {MAX_FILES} files of configuration");
-            return self.refuse(path, io::Error::other(complaint), from);
+            return self.refuse(path, io::Error::other(complaint));
         }
         self.seen.push(file.id);
-        let (file_id, text) = (file.id, file.text);
-        self.stamps.push(Stamp::file(path, Some(&text)));
-        let (file, layer, found) = read_file(path, &text, self.sources);
-        self.open.push((file_id, path.to_owned()));
-        layer.includes.iter().for_each(|included| self.include(included));
-        self.open.pop();
+        self.stamps.push(Stamp::file(path, Some(&file.text)));
+        let (file, layer, found) = read_file(path, &file.text, self.sources);
         self.add(&file, layer, found);
         self.files.push(path.to_owned());
     }
@@ -140,28 +117,12 @@ impl<'a> Loading<'a> {
         self.failed.diagnostics.extend(self.layers.add(layer));
     }
 
-    /// The cycle of includes, if the file at `path` is already being read.
-    fn cycle(&self, id: &FileId, path: &Path) -> Option<String> {
-        let first = self.open.iter().position(|(open, _)| open == id)?;
-        let files = self.open[first..].iter().map(|(_, path)| path.as_path()).chain([path]);
-        Some(files.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" → "))
-    }
-
-    fn refuse(&mut self, path: &Path, error: io::Error, from: Option<&Location>) {
-        if let Some(wrong) = error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>()) {
-            return self.complain(not_utf8(path, wrong));
-        }
-        let Some(location) = from else {
-            self.layers.mark_partial();
-            return self.failed.unreadable.push((path.to_owned(), error));
-        };
-        self.complain(location.error(location.problem(format!("cannot read {}: {error}", path.display()))));
-    }
-
-    /// Adds an error about a missing file.
-    fn complain(&mut self, diagnostic: Diagnostic) {
+    fn refuse(&mut self, path: &Path, error: io::Error) {
         self.layers.mark_partial();
-        self.failed.diagnostics.push(diagnostic);
+        match error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>()) {
+            Some(wrong) => self.failed.diagnostics.push(not_utf8(path, wrong)),
+            None => self.failed.unreadable.push((path.to_owned(), error)),
+        }
     }
 }
 

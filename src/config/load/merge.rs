@@ -28,7 +28,7 @@ pub(in crate::config) struct Layers {
 impl Layers {
     /// Adds `layer` on top. Returns conflicts with the layers below.
     pub(super) fn add(&mut self, layer: Layer) -> Vec<Diagnostic> {
-        let Layer { includes: _, daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = layer;
+        let Layer { daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = layer;
         self.is_partial |= is_partial;
         self.daemon = daemon.merge(std::mem::take(&mut self.daemon));
         self.defaults = defaults.merge(std::mem::take(&mut self.defaults));
@@ -96,7 +96,7 @@ impl Layers {
     pub(super) fn resolve(&self, sources: &dyn Sources) -> Config {
         let daemon = DaemonConfig::resolve(&self.daemon);
         Config {
-            profiles: self.profiles.resolve(&daemon.naming),
+            profiles: self.profiles.resolve(daemon.naming),
             daemon,
             servers: self.servers.iter().map(|server| server.resolve(&self.defaults, sources)).collect(),
         }

@@ -69,11 +69,11 @@ impl ProfileLayers {
     }
 
     /// All profiles, with the default profile first.
-    pub(super) fn resolve(&self, naming: &Naming) -> Vec<Arc<Profile>> {
+    pub(super) fn resolve(&self, naming: Naming) -> Vec<Arc<Profile>> {
         let mut profiles: Vec<_> = self.all.iter().map(|layer| Arc::new(layer.resolve(naming))).collect();
         match profiles.iter().position(|profile| *profile.name == *Profile::DEFAULT) {
             Some(default) => profiles[..=default].rotate_right(1),
-            None => profiles.insert(0, Arc::new(Profile::whole(naming.clone()))),
+            None => profiles.insert(0, Arc::new(Profile::whole(naming))),
         }
         profiles
     }

@@ -36,12 +36,32 @@ impl<'t> Fields<'t> {
     }
 }
 
+/// Keys of mcpd 0.1, with what mcpd does instead.
+const REMOVED: [(&str, &str); 10] = [
+    ("backoff_reset", "mcpd uses 10s"),
+    ("broadcast_logs", "a log message goes only to the agent that certainly caused it"),
+    ("call_history", "mcpd remembers 1000 calls; `call_log` keeps more"),
+    ("call_log_max", "mcpd renames the file at 10MiB"),
+    ("include", "move the file to `config.d`, or name it with `--config`"),
+    ("line_timeout", "mcpd uses 1m"),
+    ("max_agents", "each guest may have 64 connections"),
+    ("max_bytes", "each guest may have unfinished messages of 4 times `max_message`"),
+    ("max_name_length", "mcpd uses 53"),
+    ("max_starting", "mcpd starts 4 servers at a time"),
+];
+
+/// The help for a key that mcpd had before.
+fn removal(key: &str) -> Option<String> {
+    let (_, instead) = REMOVED.iter().find(|(removed, _)| *removed == key)?;
+    Some(format!("remove it: it was removed in 0.2, and {instead}"))
+}
+
 impl Reader<'_> {
     /// In mcpd's own format every remaining key is an error.
     pub(super) fn finish(&mut self, fields: Fields<'_>) {
         for entry in fields.entries.iter().take(MAX_PROBLEMS) {
             let message = format!("unknown key `{}` in {}", entry.key, fields.table);
-            let help = suggestion(&entry.key, &fields.known);
+            let help = removal(&entry.key).unwrap_or_else(|| suggestion(&entry.key, &fields.known));
             self.error(Problem::new(entry.key_span.clone(), message).help(help));
         }
     }
@@ -49,10 +69,12 @@ impl Reader<'_> {
     /// An unknown variable is ignored. One that resembles a known variable causes a warning.
     pub(super) fn finish_variable(&mut self, fields: Fields<'_>) {
         for entry in fields.entries {
-            if let Some(name) = nearest(&entry.key, fields.known.iter().copied()) {
+            let nearest = || nearest(&entry.key, fields.known.iter().copied());
+            let suggestion = || nearest().map(|name| format!("did you mean `MCPD_{}`?", name.to_uppercase()));
+            if let Some(help) = removal(&entry.key).or_else(suggestion) {
                 let variable = self.file.path.display();
                 let problem = Problem::new(entry.key_span.clone(), format!("variable `{variable}` is unknown to mcpd"));
-                self.warn(problem.help(format!("did you mean `MCPD_{}`?", name.to_uppercase())));
+                self.warn(problem.help(help));
             }
         }
     }

@@ -2,53 +2,36 @@
 
 use std::time::Duration;
 
+use super::super::Settings;
 use super::super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::super::keys::{Key, KeyKind, KeyLayer, KeyValue};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Problem, Value};
-use super::super::{Quotas, Settings};
 use super::Reader;
 use super::fields::Fields;
 
 impl Reader<'_> {
     pub(super) fn daemon_keys(&mut self, fields: &mut Fields<'_>) -> KeyLayer {
-        let mut layer = self.naming(fields);
-        self.keys(fields, DaemonConfig::KEYS.iter(), &mut layer);
-        layer
-    }
-
-    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> KeyLayer {
-        let mut layer = KeyLayer::default();
-        self.keys(fields, NAMING_KEYS.iter(), &mut layer);
-        layer
-    }
-
-    pub(super) fn quotas(&mut self, fields: &mut Fields<'_>) -> KeyLayer {
-        let mut layer = KeyLayer::default();
-        self.keys(fields, Quotas::KEYS.iter(), &mut layer);
+        let mut layer = self.keys(fields, NAMING_KEYS.iter());
+        layer.extend(self.keys(fields, DaemonConfig::KEYS.iter()));
         layer
     }
 
     /// The settings of a server, or of `[defaults]`.
     pub(super) fn settings(&mut self, fields: &mut Fields<'_>, is_server: bool) -> KeyLayer {
-        let mut layer = KeyLayer::default();
-        let keys = Settings::KEYS.iter().filter(|key| is_server || !key.rule.is_server_only);
-        self.keys(fields, keys, &mut layer);
+        let layer = self.keys(fields, Settings::KEYS.iter().filter(|key| is_server || !key.rule.is_server_only));
         self.check_call_timeouts(&layer);
         layer
     }
 
-    fn keys<'k, T: Default + 'static>(
+    pub(super) fn keys<'k, T: Default + 'static>(
         &mut self,
         fields: &mut Fields<'_>,
         keys: impl Iterator<Item = &'k Key<T>>,
-        layer: &mut KeyLayer,
-    ) {
-        for key in keys {
-            if let Some(value) = self.key(fields, key.name, |reader, entry| reader.key_value(entry, key)) {
-                layer.insert(key.name, value);
-            }
-        }
+    ) -> KeyLayer {
+        let value =
+            |key: &Key<T>| Some((key.name, self.key(fields, key.name, |reader, entry| reader.key_value(entry, key))?));
+        keys.filter_map(value).collect()
     }
 
     fn key_value<T: Default>(&mut self, entry: &Entry, key: &Key<T>) -> Option<KeyValue> {

@@ -84,7 +84,7 @@ impl Reader<'_> {
         let args = keys.args.map(|args| self.args(args)).unwrap_or_default();
         let env = keys.env.map(|env| self.env(env)).unwrap_or_default();
         let pass_env = keys.pass_env.map(|names| self.variable_names(names)).unwrap_or_default();
-        let cwd = keys.cwd.and_then(|cwd| self.cwd(cwd));
+        let cwd = keys.cwd.and_then(|cwd| self.absolute_path(cwd, "\"~/some/directory\""));
         let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
         Some(ProgramTemplate { command: command?, args, env, pass_env, cwd, roots })
     }
@@ -160,11 +160,13 @@ impl Reader<'_> {
         texts
     }
 
-    fn cwd(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
-        let template = self.path_template(&entry.node, "`cwd`")?;
+    /// Reads an absolute path, which may have references.
+    pub(super) fn absolute_path(&mut self, entry: &Entry, example: &str) -> Option<Spanned<Template>> {
+        let what = format!("`{}`", entry.key);
+        let template = self.path_template(&entry.node, &what)?;
         if template.value.as_literal().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
-            let help = self.assignment("cwd", "\"~/some/directory\"") + ", or begin it with `/`";
-            self.error(Problem::new(entry.node.span.clone(), "`cwd` must be an absolute path").help(help));
+            let help = self.assignment(&entry.key, example) + ", or begin it with `/`";
+            self.error(Problem::new(entry.node.span.clone(), format!("{what} must be an absolute path")).help(help));
             return None;
         }
         Some(template)

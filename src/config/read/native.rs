@@ -1,10 +1,7 @@
 //! Reads mcpd's own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`. Every unknown key is an error.
 
-use std::path::{Path, PathBuf};
-
 use super::super::keys::KeyLayer;
 use super::super::layer::{DefaultsLayer, Layer, NarrowingLayer, ServerLayer, ServerRules};
-use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::{Fields, joined, suggestion};
@@ -25,9 +22,6 @@ impl Reader<'_> {
     pub(super) fn native_file(&mut self, root: &Node) -> Layer {
         let mut layer = Layer::default();
         let mut fields = Fields::new("the file", self.table(root, "the file", "begin with `[servers.files]`"));
-        if let Some(entry) = fields.take("include") {
-            layer.includes = self.included(entry);
-        }
         if let Some(entry) = fields.take("daemon") {
             layer.daemon = self.daemon(entry);
         }
@@ -62,20 +56,6 @@ impl Reader<'_> {
         let verb = if found.len() == 1 { "stands" } else { "stand" };
         let problem = Problem::new(first.key_span.clone(), format!("{names} {verb} outside the table of a server"));
         self.error(problem.help("write `[servers.NAME]` above, with a name for the server"));
-    }
-
-    /// The included files: relative to this file, or absolute.
-    fn included(&mut self, entry: &Entry) -> Vec<Spanned<PathBuf>> {
-        let directory = self.file.path.parent().map(Path::to_owned).unwrap_or_default();
-        let mut files = Vec::new();
-        for (node, _) in self.strings(entry, r#"["work.toml"]"#) {
-            if let Some(path) =
-                self.interpolated_path(node, "`include`", "write the path of a file, such as `\"work.toml\"`")
-            {
-                files.push(self.spanned(node, directory.join(path)));
-            }
-        }
-        files
     }
 
     fn daemon(&mut self, entry: &Entry) -> KeyLayer {

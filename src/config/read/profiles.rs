@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::Quotas;
+use super::super::daemon::NAMING_KEYS;
 use super::super::layer::{ProfileLayer, ScopedRulesLayer};
 use super::super::profile::{ScopedPattern, UNKNOWN_USER, is_profile_name, profile_name_taken};
 use super::super::spanned::Spanned;
@@ -32,9 +34,9 @@ impl Reader<'_> {
         let rules = self.scoped_rules(&table, &mut fields);
         let expose = self.key(&mut fields, "expose", |reader, entry| Some(reader.exposed(entry)));
         let read_only = self.key(&mut fields, "tools", |reader, entry| reader.read_only(&table, entry));
-        let naming = self.naming(&mut fields);
+        let naming = self.keys(&mut fields, NAMING_KEYS.iter());
         let allow_uids = self.key(&mut fields, "allow_uids", |reader, entry| Some(reader.users(entry)));
-        let quotas = self.quotas(&mut fields);
+        let quotas = self.keys(&mut fields, Quotas::KEYS.iter());
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
         Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids, quotas })

@@ -3,10 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::super::interpolate::Template;
-use super::super::keys::Choice;
 use super::super::layer::{
-    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_absolute_or_agent_cwd, is_credential, is_header_value,
-    is_scope, url_complaint,
+    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, url_complaint,
 };
 use super::super::oauth::OAuthGrant;
 use super::super::spanned::Spanned;
@@ -27,7 +25,7 @@ impl Reader<'_> {
         let url = self.url(url);
         let headers = keys.headers.map(|headers| self.headers(headers)).unwrap_or_default();
         let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
-        let ca_file = keys.ca_file.and_then(|path| self.ca_file(path));
+        let ca_file = keys.ca_file.and_then(|path| self.absolute_path(path, "\"~/certificates/ca.pem\""));
         let oauth = keys.oauth.and_then(|oauth| self.oauth(server, oauth));
         Some(RemoteTemplate { url: url?, headers, roots, ca_file, oauth })
     }
@@ -71,16 +69,6 @@ impl Reader<'_> {
         texts
     }
 
-    fn ca_file(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
-        let template = self.path_template(&entry.node, "`ca_file`")?;
-        if template.value.as_literal().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
-            let help = self.assignment("ca_file", "\"~/certificates/ca.pem\"") + ", or begin it with `/`";
-            self.error(Problem::new(entry.node.span.clone(), "`ca_file` must be an absolute path").help(help));
-            return None;
-        }
-        Some(template)
-    }
-
     /// `true`, `false`, or a table, which implies `true`.
     pub(super) fn oauth(&mut self, server: &Entry, entry: &Entry) -> Option<Spanned<OAuthTemplate>> {
         let layer = match &entry.node.value {
@@ -109,7 +97,7 @@ impl Reader<'_> {
             self.error(problem.help("write the `client_id` that it goes with, or remove it"));
         }
         let grant = fields.take("grant");
-        let grant = grant.and_then(|entry| Some((entry, self.grant(entry)?)));
+        let grant = grant.and_then(|entry| Some((entry, self.choice(&entry.node, "grant")?)));
         if let Some((entry, OAuthGrant::ClientCredentials)) = grant
             && (client_id.is_none() || secret.is_none())
         {
@@ -124,13 +112,6 @@ impl Reader<'_> {
         });
         let client_secret = secret.and_then(|entry| self.credential(entry));
         OAuthTableTemplate { grant, client_id, client_secret, scopes, redirect_port }
-    }
-
-    fn grant(&mut self, entry: &Entry) -> Option<OAuthGrant> {
-        let names: Vec<_> = OAuthGrant::NAMES.iter().map(|(name, _)| *name).collect();
-        let text = self.string(&entry.node, "`grant`")?;
-        let name = self.one_of(&entry.node, text, "grant", &names)?;
-        OAuthGrant::NAMES.iter().find(|(known, _)| *known == name).map(|(_, grant)| *grant)
     }
 
     fn credential(&mut self, entry: &Entry) -> Option<Spanned<Template>> {

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::super::keys::Choice;
 use super::super::sandbox::{Network, ProtectedDirectories, Sandbox, SandboxLevel};
-use super::super::tree::{Entry, Node, Problem, Value};
+use super::super::tree::{Entry, Problem, Value};
 use super::Reader;
 use super::fields::Fields;
 
@@ -19,7 +18,7 @@ impl Reader<'_> {
                 self.wrong_type(&entry.node, "`sandbox`", "a level or a table", help);
                 return None;
             };
-            return self.sandbox_level(&entry.node).map(Sandbox::of_level);
+            return self.choice(&entry.node, "sandbox").map(Sandbox::of_level);
         };
         let mut fields = Fields::new("`sandbox`", entries);
         let Some(level) = fields.take("level") else {
@@ -27,7 +26,7 @@ impl Reader<'_> {
             self.error(Problem::new(entry.node.span.clone(), message).help(self.assignment("sandbox", EXAMPLE)));
             return None;
         };
-        let mut sandbox = Sandbox::of_level(self.sandbox_level(&level.node)?);
+        let mut sandbox = Sandbox::of_level(self.choice(&level.node, "sandbox")?);
         let is_files = sandbox.level == SandboxLevel::Files;
         if let Some(paths) = fields.take("read") {
             sandbox.read = self.sandbox_paths(paths, is_files);
@@ -48,13 +47,6 @@ impl Reader<'_> {
             return None;
         }
         Some(sandbox)
-    }
-
-    fn sandbox_level(&mut self, node: &Node) -> Option<SandboxLevel> {
-        let text = self.string(node, "`sandbox`")?;
-        let names: Vec<_> = SandboxLevel::NAMES.iter().map(|(name, _)| *name).collect();
-        let name = self.one_of(node, text, "sandbox", &names)?;
-        SandboxLevel::of_name(name)
     }
 
     fn sandbox_paths(&mut self, entry: &Entry, is_files: bool) -> Vec<PathBuf> {

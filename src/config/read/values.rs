@@ -7,6 +7,7 @@ use std::time::Duration;
 use globset::Glob;
 
 use super::super::interpolate::{Template, TemplateError};
+use super::super::keys::Choice;
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::super::{Secrets, size};
@@ -93,6 +94,13 @@ impl Reader<'_> {
             self.error(Problem::new(entry.node.span.clone(), what).help(help));
         }
         fitting
+    }
+
+    /// Reads one of the names of an enum.
+    pub(super) fn choice<C: Choice>(&mut self, node: &Node, key: &'static str) -> Option<C> {
+        let text = self.string(node, &format!("`{key}`"))?;
+        let names: Vec<_> = C::NAMES.iter().map(|(name, _)| *name).collect();
+        C::of_word(self.one_of(node, text, key, &names)?)
     }
 
     /// Reads the absolute path of a file, and expands it.

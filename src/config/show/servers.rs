@@ -7,7 +7,6 @@ use super::super::layer::{
     ExposeList, Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
     ServerLayer, ServerRules,
 };
-use super::super::oauth::OAuthGrant;
 use super::super::read::EXPOSED;
 use super::super::secret::{in_arguments, is_secret_value};
 use super::super::settings::Settings;
@@ -56,18 +55,13 @@ fn show_oauth(oauth: &Spanned<OAuthTemplate>, page: &mut Page) {
         OAuthTemplate::Off => page.value("oauth", Some(oauth), |_| "false".to_owned()),
         OAuthTemplate::On(keys) => page.inner("oauth", |page| {
             let OAuthTableTemplate { grant, client_id, client_secret, scopes, redirect_port } = &**keys;
-            page.value("grant", grant.as_ref(), grant_text);
+            page.value("grant", grant.as_ref(), |grant| toml_string(grant.word().unwrap_or_default()));
             page.value("client_id", client_id.as_ref(), template_text);
             page.value("client_secret", client_secret.as_ref(), masked);
             show_list("scopes", scopes, |scope| toml_string(scope), page);
             page.value("redirect_port", redirect_port.as_ref(), ToString::to_string);
         }),
     }
-}
-
-fn grant_text(grant: &OAuthGrant) -> String {
-    let name = OAuthGrant::NAMES.iter().find(|(_, known)| known == grant).map_or("", |(name, _)| name);
-    toml_string(name)
 }
 
 /// Prints the exposure rules. A table can have each key only once, so `allow` and `expose` of further layers are comments.

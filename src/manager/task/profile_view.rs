@@ -34,14 +34,14 @@ pub(super) struct ProfileView {
 impl ProfileView {
     /// The view of everything that the servers' own policies permit.
     pub(super) fn whole(naming: Naming) -> Self {
-        let view = Arc::new(View::empty(naming.clone()));
+        let view = Arc::new(View::empty(naming));
         Self::new(Arc::new(Profile::whole(naming)), false, view)
     }
 
     /// A profile whose view is empty, or that of the whole if they are the same.
     pub(super) fn of(profile: Arc<Profile>, whole: &Self) -> Self {
         let is_whole = whole.is_same_as(&profile);
-        let view = if is_whole { whole.view.borrow().clone() } else { Arc::new(View::empty(profile.naming.clone())) };
+        let view = if is_whole { whole.view.borrow().clone() } else { Arc::new(View::empty(profile.naming)) };
         Self::new(profile, is_whole, view)
     }
 
@@ -101,7 +101,7 @@ impl ProfileView {
         let same = members.len() == last.servers.len() && members.iter().zip(&last.servers).all(|(a, b)| a.is_as(b));
         let is_new = std::mem::take(&mut self.changed) || !same || settled != last.settled;
         if is_new {
-            let view = View::new(&mut self.names, self.profile.naming.clone(), members, settled);
+            let view = View::new(&mut self.names, self.profile.naming, members, settled);
             self.view.send_replace(Arc::new(view.with_faces_of(&last)));
         }
         self.subscribers.show(&self.view.borrow(), is_new, &mut self.names);

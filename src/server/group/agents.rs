@@ -68,8 +68,7 @@ impl Group {
 
     /// Whether the instances must know this agent. The instances of a pool need only agents that receive log messages.
     pub(super) fn needs_agent(&self, agent: &Agent) -> bool {
-        let settings = &self.config().settings;
-        settings.sharing != Sharing::Pool || settings.notifies(agent.level.is_some())
+        self.config().settings.sharing != Sharing::Pool || agent.level.is_some()
     }
 
     /// Attaches an agent to its instances, or replaces its data there.

@@ -68,7 +68,7 @@ impl<'a> Workload<'a> {
 pub(super) enum LogRecipient<'a> {
     /// To the agent of this modern call.
     Call(&'a PendingCall),
-    /// To the agent of this session. `None` if no session certainly owns it: it is then delivered only with `broadcast_logs` or
+    /// To the agent of this session. `None` if no session certainly owns it: it is then delivered only with
     /// `sharing = "session"`.
     Session(Option<LogOwner>),
     /// To no agent.

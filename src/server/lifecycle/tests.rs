@@ -46,7 +46,7 @@ fn ill() -> Event {
 }
 
 fn started() -> Event {
-    Event::Start { startable: Ok(()), backoff_reset: STEADY }
+    Event::Start { startable: Ok(()) }
 }
 
 fn after(events: impl IntoIterator<Item = Event>) -> Lifecycle {

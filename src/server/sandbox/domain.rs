@@ -19,6 +19,7 @@ use seccompiler::{
 };
 
 use super::{Domain, Restrictions};
+use crate::test_variable::test_variable;
 
 /// The address family of Unix sockets.
 const UNIX: u64 = 1;
@@ -63,11 +64,8 @@ impl LandlockSupport {
     /// The version of the running kernel, as far as mcpd uses it.
     #[must_use]
     pub fn running() -> Self {
-        #[cfg(feature = "test-server")]
-        if let Some(number) = std::env::var("MCPD_TEST_LANDLOCK").ok().and_then(|number| number.parse().ok()) {
-            return Self::of_number(number).min(Self::of_kernel());
-        }
-        Self::of_kernel()
+        test_variable("MCPD_TEST_LANDLOCK")
+            .map_or_else(Self::of_kernel, |number| Self::of_number(number).min(Self::of_kernel()))
     }
 
     fn of_kernel() -> Self {
@@ -83,7 +81,6 @@ impl LandlockSupport {
         probes.iter().find(|(_, is_known)| *is_known).map_or(Self::NoLandlock, |(number, _)| Self::Version(*number))
     }
 
-    #[cfg(any(test, feature = "test-server"))]
     pub(super) fn of_number(number: u8) -> Self {
         match number {
             0 => Self::NoGuard,

@@ -39,7 +39,7 @@ impl ServerTask {
                 break;
             }
         }
-        self.on(Event::Start { startable: startable(&self.config), backoff_reset: self.config.settings.backoff_reset });
+        self.on(Event::Start { startable: startable(&self.config) });
         true
     }
 

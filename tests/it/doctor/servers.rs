@@ -89,7 +89,7 @@ fn doctor_starts_nothing_with_no_start() {
 fn server_that_cannot_start_is_up_after_the_printed_remedy() {
     let place = Place::new();
     let needed = place.path("needed");
-    let server = bare("one").arg("--exit-unless").arg(&needed).line("backoff_reset = \"1h\"");
+    let server = bare("one").arg("--exit-unless").arg(&needed);
     let daemon = Setup::with(server).start_in(&place);
     daemon.wait_row("one", "was tried again", |row| row["restarts"].as_u64() >= Some(2));
     let finding = expect(doctor(&daemon), "problem", "one", "exited with code 3");
@@ -152,7 +152,7 @@ fn server_that_does_not_answer_discover_is_a_warning() {
 
 #[test]
 fn flapping_server_is_reported_while_it_is_up() {
-    let daemon = Setup::with(Server::named("one").line("backoff_reset = \"1ms\"")).start();
+    let daemon = Setup::with(Server::named("one")).backoff_reset(1).start();
     let mut agent = Agent::ready(&daemon);
     for restarts in 1..=3 {
         agent.call("one__die", &json!({"how": "kill"}));
@@ -169,7 +169,7 @@ fn flapping_server_is_reported_while_it_is_up() {
 
 #[test]
 fn instances_of_a_server_are_counted_together() {
-    let daemon = Setup::with(Server::named("each").line("sharing = \"session\"\nbackoff_reset = \"1ms\"")).start();
+    let daemon = Setup::with(Server::named("each").line("sharing = \"session\"")).backoff_reset(1).start();
     for agents in 1..=2 {
         let mut agent = Agent::ready(&daemon);
         agent.call("each__die", &json!({"how": "kill"}));

@@ -78,13 +78,6 @@ fn references_of_mcpd_in_a_foreign_file_that_is_served_are_plain_text() {
 }
 
 #[test]
-fn references_of_mcpd_in_a_foreign_file_that_is_included_are_plain_text() {
-    let (place, front) = project();
-    let config = place.write("ours.toml", "include = [\".mcp.json\"]\n");
-    expect_literal(&setup(&place).config(config).start_in(&place), &place, &front);
-}
-
-#[test]
 fn prompted_secrets_whose_names_differ_in_punctuation_get_separate_files() {
     let place = Place::new();
     fs::create_dir(place.path(".vscode")).expect("a directory");

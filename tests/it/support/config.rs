@@ -145,6 +145,16 @@ impl Setup {
         self
     }
 
+    /// Replaces mcpd's limit for a pause within a line.
+    pub(crate) fn line_timeout(self, ms: u64) -> Self {
+        self.variable("MCPD_TEST_LINE_TIMEOUT_MS", &ms.to_string())
+    }
+
+    /// Replaces the time after which mcpd counts a server as recovered.
+    pub(crate) fn backoff_reset(self, ms: u64) -> Self {
+        self.variable("MCPD_TEST_BACKOFF_RESET_MS", &ms.to_string())
+    }
+
     /// One more argument of `mcpd serve`.
     pub(crate) fn option(mut self, option: &str) -> Self {
         self.options.push(option.into());

@@ -1,4 +1,4 @@
-//! Which files are read, in which order, and what includes what.
+//! Which files are read, and in which order.
 
 use super::*;
 
@@ -18,10 +18,10 @@ fn refused(sources: &Table, files: &[&str]) -> String {
 fn the_files_of_the_machine_the_user_and_those_beside_it_are_layers() {
     let sources = Table::from([
         ("~", "/h"),
-        ("/etc/mcpd/config.toml", "daemon.max_starting = 1\nservers.machine.command = 'x'"),
-        ("/h/.config/mcpd/config.toml", "daemon.max_starting = 2\nservers.user.command = 'x'"),
-        ("/h/.config/mcpd/config.d/20.toml", "daemon.max_starting = 4\nservers.twenty.command = 'x'"),
-        ("/h/.config/mcpd/config.d/10.toml", "daemon.max_starting = 3\nservers.ten.command = 'x'"),
+        ("/etc/mcpd/config.toml", "daemon.max_message = '1MiB'\nservers.machine.command = 'x'"),
+        ("/h/.config/mcpd/config.toml", "daemon.max_message = '2MiB'\nservers.user.command = 'x'"),
+        ("/h/.config/mcpd/config.d/20.toml", "daemon.max_message = '4MiB'\nservers.twenty.command = 'x'"),
+        ("/h/.config/mcpd/config.d/10.toml", "daemon.max_message = '3MiB'\nservers.ten.command = 'x'"),
         ("/h/.config/mcpd/config.d/.30.toml", "servers.hidden.command = 'x'"),
         ("/h/.config/mcpd/config.d/40.toml~", "servers.backup.command = 'x'"),
         ("/h/.config/mcpd/config.d/50.json", "no"),
@@ -29,82 +29,23 @@ fn the_files_of_the_machine_the_user_and_those_beside_it_are_layers() {
     ]);
     assert_eq!(names(&sources, &[]), ["machine", "user", "ten", "twenty"]);
     let loaded = load(&[], &sources).expect("fine");
-    assert_eq!((loaded.config.daemon.max_starting, loaded.files.len()), (4, 4));
+    assert_eq!((loaded.config.daemon.max_message_bytes, loaded.files.len()), (4 << 20, 4));
     assert_eq!(names(&sources, &["/alone.toml"]), ["alone"]);
 }
 
 #[test]
-fn what_a_file_includes_is_read_once_just_below_it() {
-    let sources = Table::from([
-        ("~", "/h"),
-        (
-            "/d/c.toml",
-            "include = ['sub/a.toml', '~/b.toml', '/clients/mcp.json']\ndaemon.max_starting = 2\nservers.c.command = 'x'",
-        ),
-        (
-            "/d/sub/a.toml",
-            "include = ['deep.toml']\ndaemon.max_starting = 7\ndaemon.call_history = 20\nservers.a.command = 'x'",
-        ),
-        ("/d/sub/deep.toml", "daemon.call_history = 30\nservers.deep.command = 'x'"),
-        ("/h/b.toml", "include = ['/d/sub/deep.toml']\nservers.b.command = 'x'"),
-        ("/clients/mcp.json", r#"{"mcpServers": {"j": {"command": "x"}}}"#),
-    ]);
-    assert_eq!(names(&sources, &["/d/c.toml"]), ["deep", "a", "b", "j", "c"]);
-    let daemon = load(&[PathBuf::from("/d/c.toml")], &sources).expect("fine").config.daemon;
-    assert_eq!((daemon.max_starting, daemon.calls.history), (2, 20));
-    assert_eq!(names(&sources, &["/d/c.toml", "/h/b.toml", "/d/c.toml"]).len(), 5);
+fn a_file_that_is_named_twice_is_read_once() {
+    let sources = Table::from([("/c.toml", OK), ("/alias link", "/c.toml"), ("/alias", "")]);
+    assert_eq!(names(&sources, &["/c.toml", "/alias", "/c.toml"]), ["a"]);
 }
 
 #[test]
-fn a_file_that_cannot_be_included_is_an_error_at_its_place() {
-    let check = |text: &str, expected: &str| {
-        let sources = Table::from([
-            ("/c.toml", text),
-            ("/around.toml", "\ninclude = ['c.toml']"),
-            ("/alias link", "/c.toml"),
-            ("/alias", ""),
-            ("/theirs.toml", ""),
-            ("/theirs.toml owner", "7"),
-            ("/bad.toml", "x = 1"),
-            ("NOTHING", ""),
-        ]);
-        let printed = refused(&sources, &["/c.toml"]);
-        assert!(printed.contains(expected), "{printed}");
-    };
-    check("include = ['none.toml']", "cannot read /none.toml: there is none\n --> /c.toml:1:12");
-    check("include = ['c.toml']", "files include each other in a cycle: /c.toml → /c.toml");
-    check("include = ['alias']", "in a cycle: /c.toml → /alias");
-    check("include = ['around.toml']", "in a cycle: /c.toml → /around.toml → /c.toml");
-    check("include = ['around.toml']", "--> /around.toml:2:12");
-    check("include = ['theirs.toml']", "cannot read /theirs.toml: it belongs to user 7");
-    check("include = ['bad.toml']", "--> /bad.toml:1:1");
-    check("include = 'bad.toml'", "`include` must be a list of strings");
-    check("include = [5]", "each item of `include` must be a string");
-    check(
-        "include = ['${NONE}']",
-        "`include` cannot be filled in: environment variable `NONE` is not set in mcpd's environment: write `${NONE:-DEFAULT}` for a default",
-    );
-    check("include = ['${NOTHING:-}']", "`include` is empty");
-    check("include = ['${file:/bad.toml}']", "`include` cannot come from a file or a credential");
-    check("[servers.a]\ncommand = 'x'\ninclude = []", "unknown key `include`");
-}
-
-#[test]
-fn included_files_are_bounded_in_depth_and_in_number() {
+fn files_are_bounded_in_number() {
     let files: Vec<_> = (0..300).map(|n| format!("/{n}.toml")).collect();
-    let next: Vec<_> = (1..=300).map(|n| format!("include = ['{n}.toml']")).collect();
     let mut sources = Table::default();
-    for (file, text) in files.iter().zip(&next) {
-        sources.insert(file, text);
-    }
-    let printed = refused(&sources, &["/0.toml"]);
-    assert!(printed.contains("files include each other more than 8 deep\n --> /8.toml:1:12"), "{printed}");
-    let all: Vec<_> = files.iter().map(|file| format!("'{file}'")).collect();
-    let mut sources = Table::default();
-    sources.insert("/c.toml", &format!("include = [{}]", all.join(", ")));
     files.iter().for_each(|file| sources.insert(file, ""));
-    let printed = refused(&sources, &["/c.toml"]);
-    assert!(printed.contains("cannot read /255.toml: there are more than 256 files of configuration"), "{printed}");
+    let printed = refused(&sources, &files.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(printed.contains("cannot read /256.toml: there are more than 256 files of configuration"), "{printed}");
 }
 
 #[test]
@@ -137,8 +78,5 @@ fn files_that_are_none_are_refused_where_they_are_looked_for() {
     ] {
         let error = load(&[path(name)], &Process).expect_err(name).to_string();
         assert!(error.contains(complaint), "{error}");
-        std::fs::write(path("c.toml"), format!("include = ['{name}']")).expect("a file");
-        let error = load(&[path("c.toml")], &Process).expect_err(name).to_string();
-        assert!(error.contains(complaint) && error.contains("c.toml:1:12"), "{error}");
     }
 }

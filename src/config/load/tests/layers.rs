@@ -1,6 +1,7 @@
 //! Which files are read, and how they add up.
 
 use super::*;
+use crate::naming::Naming;
 
 #[test]
 fn the_default_file_is_under_the_config_directory() {
@@ -46,18 +47,18 @@ fn later_files_replace_scalars_and_add_servers() {
     let sources = Table::from([
         (
             "/1.toml",
-            "[daemon]\nmax_name_length = 30\nmax_message = '1MiB'\n[defaults]\ncall_timeout = '1s'\npass_env = ['A']\n[servers.a]\ncommand = 'x'",
+            "[daemon]\nnaming = '{tool}'\nmax_message = '1MiB'\n[defaults]\ncall_timeout = '1s'\npass_env = ['A']\n[servers.a]\ncommand = 'x'",
         ),
         (
             "/2.toml",
-            "[daemon]\nmax_name_length = 40\n[defaults]\ncall_timeout = '2s'\npass_env = ['B']\n[servers.b]\ncommand = 'x'",
+            "[daemon]\nnaming = 'mcp__{server}__{tool}'\n[defaults]\ncall_timeout = '2s'\npass_env = ['B']\n[servers.b]\ncommand = 'x'",
         ),
         ("/3.json", r#"{"mcpServers": {"c": {"command": "x"}}}"#),
     ]);
     let files = ["/1.toml", "/2.toml", "/3.json"].map(PathBuf::from);
     let loaded = load(&files, &sources).expect("fine");
     assert_eq!(loaded.files, files);
-    assert_eq!(loaded.config.daemon.naming.max_length, 40);
+    assert_eq!(loaded.config.daemon.naming, Naming::McpPrefixed);
     assert_eq!(loaded.config.daemon.max_message_bytes, 1 << 20);
     assert_eq!(loaded.config.servers.iter().map(|server| &*server.name).collect::<Vec<_>>(), ["a", "b", "c"]);
     for server in &loaded.config.servers {

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::config::CallHistory;
 use crate::list_kind::ListKind;
 
 #[test]
@@ -201,14 +200,17 @@ fn number_of_concurrent_calls_is_read_and_bounded() {
 }
 
 #[test]
-fn call_history_settings_are_read() {
-    let keys = "call_history = 50\ncall_log = '~/${NAME}.jsonl'\ncall_log_max = '1MiB'";
-    let loaded = load_text("/c.toml", &format!("[daemon]\n{keys}\n{OK}log_arguments = true")).expect("fine");
-    let expected = CallHistory { history: 50, file: Some("/home/u/value.jsonl".into()), max_file: 1 << 20 };
-    assert_eq!(loaded.config.daemon.calls, expected);
+fn call_log_settings_are_read() {
+    let loaded = load_text("/c.toml", &format!("[daemon]\ncall_log = '~/${{NAME}}.jsonl'\n{OK}log_arguments = true"))
+        .expect("fine");
+    assert_eq!(loaded.config.daemon.call_log.as_deref(), Some(Path::new("/home/u/value.jsonl")));
     assert!(loaded.config.servers[0].settings.log_arguments && !server(OK).settings.log_arguments);
-    check("[daemon]\ncall_history = 9", &["2:16 `call_history` must be an absolute number from 10 to 10000 | …"]);
     check("[daemon]\ncall_log = 'x'", &["2:12 `call_log` must be an absolute path | …, or begin it with `/`"]);
+    check("[daemon]\ncall_log = ''", &["2:12 `call_log` is empty | …, or begin it with `/`"]);
+    check(
+        "[daemon]\ncall_log = '${file:/c.toml}'",
+        &["2:12 `call_log` cannot come from a file or a credential | …, or begin it with `/`"],
+    );
     check("[daemon]\ncall_log = '/${NONE}'", &["2:12 `call_log` cannot be filled in: …NONE… | …"]);
 }
 

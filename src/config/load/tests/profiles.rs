@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Profile;
 use crate::list_kind::ListKind;
-use crate::naming::Scheme;
+use crate::naming::Naming;
 
 const SERVERS: &str = "[servers.files]\ncommand = 'x'\n[servers.git]\ncommand = 'x'\ndeny = ['push']\n";
 
@@ -17,7 +17,7 @@ fn check_profile(text: &str, expected: &[&str]) {
 
 #[test]
 fn the_default_profile_is_always_there_and_first() {
-    for text in ["", "[daemon]\nmax_name_length = 30"] {
+    for text in ["", "[daemon]\nnaming = '{tool}'"] {
         let found = profiles(text);
         assert_eq!(found.len(), 1);
         assert!(&*found[0].name == "default" && found[0].is_whole());
@@ -30,13 +30,12 @@ fn the_default_profile_is_always_there_and_first() {
 #[test]
 fn a_profile_has_every_key_of_its_table() {
     let found = profiles(
-        "[daemon]\nnaming = '{tool}'\nmax_name_length = 30\n[profiles.plain]\n[profiles.p]\nservers = ['git']\nallow = ['*/*']\n\
+        "[daemon]\nnaming = '{tool}'\n[profiles.plain]\n[profiles.p]\nservers = ['git']\nallow = ['*/*']\n\
          deny = ['git/log']\nprompts.deny = ['*/x']\nresources.allow = ['git/file:///a/*']\nexpose = ['tools', 'resources']\n\
-         naming = 'mcp__{server}__{tool}'\nmax_name_length = 40\nallow_uids = [1001, 7, 7]",
+         naming = 'mcp__{server}__{tool}'\nallow_uids = [1001, 7, 7]",
     );
     let [_, plain, profile] = &found[..] else { panic!("{found:?}") };
-    assert_eq!((plain.naming.scheme, plain.naming.max_length), (Scheme::Bare, 30));
-    assert_eq!((profile.naming.scheme, profile.naming.max_length), (Scheme::McpPrefixed, 40));
+    assert_eq!((plain.naming, profile.naming), (Naming::Bare, Naming::McpPrefixed));
     assert_eq!(profile.allow_uids.iter().copied().collect::<Vec<_>>(), [7, 1001]);
     let config = load_text("/c.toml", SERVERS).expect("fine").config;
     assert!(profile.policy(&config.servers[0]).is_none());
@@ -96,8 +95,8 @@ fn invalid_profile_error_states_what_to_write() {
         &["7:11 `tool` is not a value of `expose`…", "8:19 `read_only` must be true or false…"],
     );
     check_profile(
-        "[profiles.p]\nnaming = 'tool'\nmax_name_length = 5",
-        &["7:10 `tool` is not a value of `naming`…", "8:19 …"],
+        "[profiles.p]\nnaming = 'tool'\nmax_calls = 0",
+        &["7:10 `tool` is not a value of `naming`…", "8:13 …"],
     );
     check_profile(
         "[profiles.p]\nallow_uids = [-1, 'a', 4294967295, 65534, 1000]",

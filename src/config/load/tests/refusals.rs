@@ -14,12 +14,9 @@ fn unknown_keys_are_errors_with_a_suggestion() {
     check("[servers.a]\ncommand='x'\nCommand='y'", &["3:1 unknown key `Command`… | did you mean `command`?"]);
     check(
         "[daemon]\nxyz = 1",
-        &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, …`max_message`, …`call_log_max`"],
+        &["2:1 unknown key `xyz` in `[daemon]` | write one of `naming`, …`max_message`, …`watch`"],
     );
-    check(
-        "'' = 1",
-        &["1:1 unknown key `` in the file | write one of `include`, `daemon`, `defaults`, `servers` or `profiles`"],
-    );
+    check("'' = 1", &["1:1 unknown key `` in the file | write one of `daemon`, `defaults`, `servers` or `profiles`"]);
 }
 
 #[test]
@@ -81,7 +78,7 @@ fn wrong_types_are_errors() {
         &["3:16 `instructions` must be true, false or a text | write `instructions = false`"],
     );
     check("[daemon]\ncall_log = 5", &["2:12 `call_log` must be a string | put it in quotes: `\"5\"`"]);
-    check("[daemon]\ncall_log_max = []", &["2:16 `call_log_max` must be a size | write `call_log_max = \"10MiB\"`"]);
+    check("[daemon]\nmax_message = []", &["2:15 `max_message` must be a size | write `max_message = \"16MiB\"`"]);
     check("[daemon]\nnaming = true", &["2:10 `naming` must be a string | put it in quotes: `\"true\"`"]);
     check(
         "[daemon]\nmax_message = 1979-05-27",
@@ -89,9 +86,40 @@ fn wrong_types_are_errors() {
     );
     check("[daemon]\nmax_message = 99999999999999999999", &["2:15 `max_message` must be a size | …"]);
     check(
-        "[daemon]\nmax_name_length = '53'",
-        &["2:19 `max_name_length` must be an absolute number from 24 to 128 | write `max_name_length = 53`"],
+        "[defaults]\nmax_instances = '5'",
+        &["2:17 `max_instances` must be an absolute number from 1 to 1000 | write `max_instances = 10`"],
     );
+}
+
+#[test]
+fn removed_key_is_an_error_that_states_what_applies_instead() {
+    for (text, key, expected) in [
+        (
+            "include = ['more.toml']",
+            "include",
+            "1:1 unknown key `include` in the file | …`config.d`, or name it with `--config`",
+        ),
+        (
+            "[daemon]\nmax_name_length = 60",
+            "max_name_length",
+            "2:1 … | remove it: it was removed in 0.2, and mcpd uses 53",
+        ),
+        ("[daemon]\nline_timeout = '2m'", "line_timeout", "2:1 … | …mcpd uses 1m"),
+        ("[daemon]\nmax_starting = 8", "max_starting", "2:1 … | …mcpd starts 4 servers at a time"),
+        ("[daemon]\ncall_history = 20", "call_history", "2:1 … | …mcpd remembers 1000 calls; `call_log` keeps more"),
+        ("[daemon]\ncall_log_max = '1MiB'", "call_log_max", "2:1 … | …mcpd renames the file at 10MiB"),
+        ("[defaults]\nbackoff_reset = '1s'", "backoff_reset", "2:1 … in `[defaults]` | …mcpd uses 10s"),
+        ("[defaults]\nbroadcast_logs = true", "broadcast_logs", "2:1 … | …only to the agent that certainly caused it"),
+        (
+            "[servers.a]\ncommand = 'x'\nbackoff_reset = '1s'",
+            "backoff_reset",
+            "3:1 … in `[servers.a]` | …mcpd uses 10s",
+        ),
+        ("[profiles.p]\nmax_agents = 8", "max_agents", "2:1 … in `[profiles.p]` | …each guest may have 64 connections"),
+        ("[profiles.p]\nmax_bytes = '1MiB'", "max_bytes", "2:1 … | …4 times `max_message`"),
+    ] {
+        check(text, &[&expected.replacen('…', &format!("unknown key `{key}`…"), usize::from(!expected.contains(key)))]);
+    }
 }
 
 #[test]
@@ -104,10 +132,10 @@ fn bad_values_are_errors() {
     );
     check("[defaults]\nsharing = 'sesion'", &["2:11 `sesion` is not a value of `sharing` | did you mean `session`?"]);
     check("[daemon]\nnaming = 'x'", &["2:10 `x` is not a value of `naming` | write one of `{server}__{tool}`, …"]);
-    for length in ["23", "129", "-1"] {
+    for count in ["0", "1001", "-1"] {
         check(
-            &format!("[daemon]\nmax_name_length = {length}"),
-            &["2:19 `max_name_length` must be an absolute number from 24 to 128 | …"],
+            &format!("[defaults]\nmax_instances = {count}"),
+            &["2:17 `max_instances` must be an absolute number from 1 to 1000 | …"],
         );
     }
     for size in ["0", "-1", "65535", "'63KiB'", "'2GiB'", "1073741825"] {

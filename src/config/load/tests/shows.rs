@@ -21,7 +21,7 @@ fn each_value_has_the_place_that_says_it() {
         &[
             (
                 "/1.toml",
-                "[daemon]\nmax_message = '2MiB'\nmax_starting = 7\n[defaults]\npass_env = ['A']\ndeny = ['x', 'y']\n[servers.a]\n\
+                "[daemon]\nmax_message = '2MiB'\nwatch = false\n[defaults]\npass_env = ['A']\ndeny = ['x', 'y']\n[servers.a]\n\
                  command = '~/bin/x'\nargs = ['-y', '${NAME}']\nallow = ['r*']\ndeny = ['rm']\ncall_timeout = '90s'\n\
                  tool_timeouts = { 'slow_*' = '10m' }\nprompts.deny = ['p']\n[profiles.p]\nservers = ['a']\ndeny = ['*/w*']",
             ),
@@ -29,15 +29,15 @@ fn each_value_has_the_place_that_says_it() {
                 "/2.toml",
                 "[daemon]\nmax_message = '3MiB'\n[defaults]\npass_env = ['B']\n[servers.a]\nallow = ['*d']\ndeny = ['wd']\n",
             ),
-            ("MCPD_MAX_STARTING", "9"),
+            ("MCPD_WATCH", "true"),
         ],
         &["/1.toml", "/2.toml"],
     );
     for line in [
         "naming = \"{server}__{tool}\" # default",
         "max_message = \"3MiB\" # /2.toml:2",
-        "line_timeout = \"1m\" # default",
-        "max_starting = 9 # MCPD_MAX_STARTING",
+        "first_list_wait = \"5s\" # default",
+        "watch = true # MCPD_WATCH",
         "sharing = \"shared\" # default",
         "\"A\", # /1.toml:5",
         "\"B\", # /2.toml:4",
@@ -122,18 +122,14 @@ fn of_a_url_what_may_be_a_secret_is_not_shown() {
 const EVERYTHING: &str = r#"
 [daemon]
 naming = "{tool}"
-max_name_length = 30
 max_message = "2MiB"
-line_timeout = "9s"
-max_starting = 9
-call_history = 99
+first_list_wait = "9s"
 call_log = "/c"
-call_log_max = "9MiB"
+watch = true
 [defaults]
 sharing = "session"
 start = "lazy"
 era = "modern"
-broadcast_logs = true
 instructions = false
 max_instances = 9
 max_concurrent = 9
@@ -145,7 +141,6 @@ call_timeout_max = "99s"
 health_interval = "9s"
 health_timeout = "9s"
 on_unhealthy = "report"
-backoff_reset = "9s"
 pass_env = ["A"]
 deny = ["a\"b"]
 memory_max = "2GiB"
@@ -187,12 +182,9 @@ tools = { read_only = true }
 prompts = { allow = ["a/*"] }
 resources = { deny = ["*/file:///x/*"] }
 naming = "{tool}"
-max_name_length = 31
 allow_uids = [7]
-max_agents = 9
 max_calls = 9
 rate = 9
-max_bytes = "9MiB"
 "#;
 
 #[test]
@@ -220,7 +212,7 @@ fn every_key_is_shown() {
     let shown = shown(&[("/c.toml", EVERYTHING)], &["/c.toml"]);
     let error = load_text("/c.toml", unknown).expect_err("unknown keys");
     let helps = error.diagnostics().iter().filter_map(|diagnostic| diagnostic.help.as_deref());
-    let keys = helps.flat_map(|help| help.split('`').skip(1).step_by(2)).filter(|key| *key != "include");
+    let keys = helps.flat_map(|help| help.split('`').skip(1).step_by(2));
     let mut known = 0;
     for key in keys {
         let places = [format!("\n{key} = "), format!("[{key}]"), format!(".{key}]"), format!("\n[{key}.")];

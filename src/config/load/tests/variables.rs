@@ -1,9 +1,9 @@
 //! What the environment says of `[daemon]`.
 
 use super::*;
-use crate::naming::Scheme;
+use crate::naming::Naming;
 
-const FILE: &str = "[daemon]\nmax_message = '2MiB'\nmax_starting = 2\n";
+const FILE: &str = "[daemon]\nmax_message = '2MiB'\nwatch = true\n";
 
 fn load_with(variables: &[(&str, &str)]) -> Result<LoadedConfig, ConfigError> {
     let mut sources = Table::from([("/c.toml", FILE), ("~", "/h")]);
@@ -15,18 +15,15 @@ fn load_with(variables: &[(&str, &str)]) -> Result<LoadedConfig, ConfigError> {
 fn variables_are_above_all_files() {
     let loaded = load_with(&[
         ("MCPD_MAX_MESSAGE", "1MiB"),
-        ("MCPD_LINE_TIMEOUT", "5s"),
-        ("MCPD_CALL_HISTORY", "20"),
+        ("MCPD_FIRST_LIST_WAIT", "7s"),
         ("MCPD_CALL_LOG", "~/calls"),
         ("MCPD_NAMING", "{tool}"),
-        ("MCPD_CALL_LOG_MAX", "70000"),
-        ("MCPD_MAX_NAME_LENGTH", ""),
+        ("MCPD_WATCH", ""),
     ]);
     let daemon = loaded.expect("fine").config.daemon;
-    assert_eq!((daemon.max_message_bytes, daemon.max_starting), (1 << 20, 2));
-    assert_eq!((daemon.line_timeout, daemon.calls.history), (Duration::from_secs(5), 20));
-    assert_eq!(daemon.calls.file.as_deref(), Some(Path::new("/h/calls")));
-    assert_eq!((daemon.naming.scheme, daemon.naming.max_length, daemon.calls.max_file), (Scheme::Bare, 53, 70_000));
+    assert_eq!((daemon.max_message_bytes, daemon.watch), (1 << 20, true));
+    assert_eq!((daemon.first_list_wait, daemon.naming), (Duration::from_secs(7), Naming::Bare));
+    assert_eq!(daemon.call_log.as_deref(), Some(Path::new("/h/calls")));
 }
 
 #[test]
@@ -34,14 +31,14 @@ fn a_bad_variable_is_refused_by_its_name_as_a_bad_value_in_a_file_is() {
     for (name, value, message, help) in [
         ("MCPD_MAX_MESSAGE", "much", "`max_message` is no size: …", "write `MCPD_MAX_MESSAGE=16MiB`"),
         ("MCPD_MAX_MESSAGE", "12", "`max_message` must be from 64KiB to 1GiB", "write `MCPD_MAX_MESSAGE=16MiB`"),
+        ("MCPD_MAX_MESSAGE", "1.5", "`max_message` must be a size", "write `MCPD_MAX_MESSAGE=16MiB`"),
+        ("MCPD_WATCH", "x", "`watch` must be true or false", "write `MCPD_WATCH=true`"),
         (
-            "MCPD_MAX_STARTING",
-            "x",
-            "`max_starting` must be an absolute number from 1 to 1000",
-            "write `MCPD_MAX_STARTING=4`",
+            "MCPD_FIRST_LIST_WAIT",
+            "60",
+            "`first_list_wait` must be a duration with its unit",
+            "write `MCPD_FIRST_LIST_WAIT=60s`",
         ),
-        ("MCPD_MAX_STARTING", "1.5", "`max_starting` must be an absolute number…", "write `MCPD_MAX_STARTING=4`"),
-        ("MCPD_LINE_TIMEOUT", "60", "`line_timeout` must be a duration with its unit", "write `MCPD_LINE_TIMEOUT=60s`"),
         ("MCPD_NAMING", "x", "`x` is not a value of `naming`", "write one of …"),
         ("MCPD_CALL_LOG", "calls", "`call_log` must be an absolute path", "write `MCPD_CALL_LOG=~/mcpd-calls.jsonl`…"),
     ] {
@@ -59,6 +56,7 @@ fn a_variable_that_looks_like_one_of_ours_is_a_warning_and_others_are_let_be() {
     let loaded = load_with(&[
         ("MCPD_MAX_MESAGE", "x"),
         ("MCPD_MAXMESSAGE", "1MiB"),
+        ("MCPD_LINE_TIMEOUT", "1h"),
         ("MCPD_TEST_TAG", "x"),
         ("MCPD_INTEROP", "x"),
         ("MCPD_", "x"),
@@ -66,9 +64,10 @@ fn a_variable_that_looks_like_one_of_ours_is_a_warning_and_others_are_let_be() {
     ]);
     let warnings = loaded.expect("fine").warnings;
     let found: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert!(found[0].contains("help: remove it: it was removed in 0.2, and mcpd uses 1m"), "{}", found[0]);
     assert_eq!(
-        found[1],
+        found[2],
         "warning: variable `MCPD_MAX_MESAGE` is unknown to mcpd\n--> MCPD_MAX_MESAGE\n = help: did you mean `MCPD_MAX_MESSAGE`?"
     );
 }

@@ -23,7 +23,7 @@ pub(super) struct Section<'t> {
 /// Whether TOML is a Codex file: it has Codex's table of servers, or its directory, and no native table.
 pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
     let has = |key: &str| root.get(key).is_some();
-    let native_keys = ["servers", "daemon", "defaults", "include"];
+    let native_keys = ["servers", "daemon", "defaults"];
     let named = path.parent().and_then(Path::file_name).is_some_and(|name| name == ".codex");
     (has("mcp_servers") || named) && !native_keys.into_iter().any(has)
 }

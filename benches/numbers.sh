@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures all figures of docs/numbers.md: savings, and cost over pipes, between eras and at a URL. Needs a quiet machine with
+# Measures all figures of docs/internals/numbers.md: savings, and cost over pipes, between eras and at a URL. Needs a quiet machine with
 # two cores, Node 20, Python 3.11 and, the first time, package registries.
 #
 # usage: numbers.sh [cargo bench's arguments, such as --quick]

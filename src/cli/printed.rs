@@ -35,13 +35,15 @@ fn in_backticks(line: &str) -> impl Iterator<Item = &str> {
 
 /// The commands of a Markdown page: in backticks and in shell blocks.
 fn of_page(text: &str) -> Vec<String> {
-    let (mut found, mut is_shell, mut is_block) = (Vec::new(), false, false);
+    let (mut found, mut prompt, mut is_block) = (Vec::new(), None, false);
     for line in text.lines() {
         if let Some(language) = line.trim_start().strip_prefix("```") {
             is_block = !is_block;
-            is_shell = is_block && matches!(language, "sh" | "console");
-        } else if is_shell {
-            let line = line.strip_prefix("$ ").unwrap_or(line);
+            // What stands below a prompt is output.
+            let prompts = [("sh", ""), ("console", "$ ")];
+            prompt = prompts.into_iter().find(|(name, _)| is_block && *name == language).map(|(_, prompt)| prompt);
+        } else if let Some(prompt) = prompt {
+            let Some(line) = line.strip_prefix(prompt) else { continue };
             found.extend(line.starts_with("mcpd ").then(|| line.to_owned()));
             found
                 .extend(line.split_once(" # ").into_iter().flat_map(|(_, note)| in_backticks(note)).map(str::to_owned));

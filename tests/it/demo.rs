@@ -22,6 +22,20 @@ fn demo_shows_the_main_job_and_leaves_nothing() {
     }
 }
 
+/// The words of a text, without numbers and paths, which differ in each run.
+fn stable_words(text: &str) -> Vec<&str> {
+    text.split_whitespace().filter(|word| !word.contains(|c: char| c.is_ascii_digit() || c == '/')).collect()
+}
+
+#[test]
+fn readme_shows_what_the_demo_prints() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("text");
+    let shown = readme.split("```text\n").find(|block| block.starts_with("── a daemon")).expect("a block");
+    let shown = shown.split("```").next().expect("the beginning");
+    let ran = Place::new().mcpd(&["demo"]).expect_code(0);
+    assert_eq!(stable_words(&ran.stdout), stable_words(shown));
+}
+
 /// In a container the leader of a process's session is often outside, and its number is then 0.
 #[test]
 fn demo_works_where_the_session_leader_cannot_be_seen() {

@@ -170,7 +170,7 @@ fn only_login_listens_on_a_network() {
 
 #[test]
 fn security_page_names_existing_tests() {
-    let page = fs::read_to_string(root().join("docs/security.md")).expect("text");
+    let page = fs::read_to_string(root().join("docs/internals/security-tests.md")).expect("text");
     let tests = sources(&root().join("tests"));
     let named: Vec<_> = page.split('`').filter_map(|word| word.rsplit_once("::")).collect();
     assert!(named.len() > 20);
@@ -179,7 +179,53 @@ fn security_page_names_existing_tests() {
         let is_there = |(name, text): &(String, String)| {
             name.trim_start_matches("it/").starts_with(&path) && text.contains(&format!("#[test]\nfn {test}() {{"))
         };
-        assert!(tests.iter().any(is_there), "docs/security.md names {module}::{test}");
+        assert!(tests.iter().any(is_there), "docs/internals/security-tests.md names {module}::{test}");
+    }
+}
+
+/// Every page of Markdown, relative to the root.
+fn pages() -> Vec<String> {
+    let mut found = Vec::new();
+    for dir in ["", "docs", "docs/internals", "examples/agents"] {
+        for entry in fs::read_dir(root().join(dir)).expect("a directory") {
+            let name = entry.expect("an entry").file_name().into_string().expect("text");
+            found.extend(name.ends_with(".md").then(|| Path::new(dir).join(name).display().to_string()));
+        }
+    }
+    assert!(found.len() > 10, "{found:?}");
+    found
+}
+
+/// The text without its blocks of code.
+fn without_code(text: &str) -> String {
+    text.split("```").step_by(2).collect()
+}
+
+/// The anchor that GitHub gives a heading.
+fn anchor(heading: &str) -> String {
+    let letters = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    letters.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_between_pages_leads_to_a_file_and_a_heading() {
+    for page in pages() {
+        let path = root().join(&page);
+        let text = without_code(&fs::read_to_string(&path).expect("text"));
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().expect("the beginning")) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().expect("a directory").join(file) };
+            assert!(target.exists(), "{page}: {link}");
+            if !heading.is_empty() {
+                let text = without_code(&fs::read_to_string(&target).expect("text"));
+                let mut headings = text.lines().filter(|line| line.starts_with('#'));
+                let is_there = headings.any(|line| anchor(line.trim_start_matches('#').trim()) == heading);
+                assert!(is_there, "{page}: {link}");
+            }
+        }
     }
 }
 
@@ -222,7 +268,7 @@ fn proofs() -> Vec<(String, String)> {
 
 #[test]
 fn table_of_faults_has_every_case_once_and_names_its_tests() {
-    let text = fs::read_to_string(root().join("docs/faults.md")).expect("text");
+    let text = fs::read_to_string(root().join("docs/internals/faults.md")).expect("text");
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let is_case = |row: &&Vec<&str>| row.len() == 5 && row[1].ends_with(|c: char| c.is_ascii_digit());
     let rows: Vec<_> = rows.iter().filter(is_case).collect();

@@ -143,34 +143,6 @@ fn an_empty_daemon_says_what_to_do_next() {
 }
 
 #[test]
-fn readme_shows_what_is_printed() {
-    let up = json!({"uptime_ms": 7_380_000});
-    let of = |name: &str, more: Value| {
-        let mut server = server(name, up.clone());
-        let Value::Object(more) = more else { panic!("an object") };
-        server.as_object_mut().expect("an object").extend(more);
-        server
-    };
-    let reason = "command `wbe-server` not found; PATH searched: /usr/local/bin:/usr/bin:/bin";
-    let servers = vec![
-        of("files", json!({"pid": 41231})),
-        of("memory", json!({"pid": 41240, "tools_exposed": 9, "tools_denied": 0, "calls": 77, "errors": 1})),
-        of(
-            "web",
-            json!({"state": "backoff", "pid": null, "uptime_ms": null, "reason": reason, "retry_in_ms": 12_300,
-                   "protocol": null, "tools_exposed": 0, "tools_denied": 0, "calls": 0, "restarts": 6}),
-        ),
-    ];
-    let agent = json!({"session": 1, "profile": "default", "pid": 4242, "uid": 1000, "client": "claude-code 2.1.0",
-                       "protocol": "2025-11-25", "connected_ms": 61_000, "calls": 589});
-    let mut report = Report { version: "0.1.0".to_owned(), uptime_ms: 7_380_000, ..report(servers, vec![agent]) };
-    (report.profiles[0].tools, report.profiles[0].agents) = (20, 1);
-    let drawn = render(&report, OutputStyle::of_width(80));
-    let readme = include_str!("../../../README.md");
-    assert!(readme.contains(&format!("```text\n{drawn}```\n")), "README.md does not have\n{drawn}");
-}
-
-#[test]
 fn operate_md_shows_what_is_printed() {
     let up = |more: Value| {
         let mut all = json!({"uptime_ms": 7_380_000});

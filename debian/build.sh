@@ -10,8 +10,8 @@ mkdir -p "$target"
 # A directory of its own, so that what is packaged was built for nothing else.
 CARGO_TARGET_DIR=$(cd "$target" && pwd)/installed
 export CARGO_TARGET_DIR
-program=$CARGO_TARGET_DIR/dist/mcpd
-package=$CARGO_TARGET_DIR/dist/package
+program=$CARGO_TARGET_DIR/release/mcpd
+package=$CARGO_TARGET_DIR/release/package
 
 # What the binary and the tree do not have as it is installed.
 make_assets() {
@@ -39,6 +39,6 @@ changelog() {
         "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$date")"
 }
 
-cargo build --profile dist --locked --bin mcpd
+cargo build --release --locked --bin mcpd
 make_assets
-cargo-deb --profile dist --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"
+cargo-deb --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"

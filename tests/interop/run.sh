@@ -88,14 +88,14 @@ build_agents() {
 # check_with VENV SCRIPT; one that crashes has checks that it never came to.
 check_with() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/$2" \
-        --mcpd "$target/installed/dist/mcpd" --installed "$scratch" --results "$results" ||
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
 }
 
 # A small run of what the README's numbers come from.
 check_savings() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 200 python3 benches/savings.py --agents 3 \
-        --mcpd "$target/installed/dist/mcpd" --installed "$scratch" --results "$results" ||
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL savings.py ended with status $?" | tee -a "$results"
 }
 
@@ -114,7 +114,7 @@ install_packager &
 packager=$!
 install_software &
 software=$!
-cargo build --profile dist --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 wait "$software"
 build_agents
 build_rmcp_peers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package and prints where it is. Needs cargo-deb (`cargo install --locked cargo-deb`) and dpkg-dev.
 #
-# usage: build.sh
+# usage: build.sh [PROGRAM]    PROGRAM: an mcpd to package, instead of one that is built here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,7 +16,7 @@ package=$CARGO_TARGET_DIR/release/package
 # What the binary and the tree do not have as it is installed.
 make_assets() {
     rm -rf "$package"
-    mkdir "$package"
+    mkdir -p "$package"
     # Without the words on where to copy them.
     for unit in systemd/*.service systemd/*.socket; do
         sed -e '1,/^\[Unit\]$/{/^#/d}' -e 's|%h/\.cargo/bin/mcpd|/usr/bin/mcpd|' "$unit" >"$package/${unit##*/}"
@@ -39,6 +39,10 @@ changelog() {
         "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$date")"
 }
 
-cargo build --release --locked --bin mcpd
+if [[ $# -gt 0 ]]; then
+    install -D -m 755 "$1" "$program"
+else
+    cargo build --release --locked --bin mcpd
+fi
 make_assets
 cargo-deb --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"

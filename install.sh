@@ -44,7 +44,7 @@ main() {
         /*) ;;
         *) fail 'HOME is not set to an absolute path' ;;
     esac
-    prefix=$HOME/.local
+    prefix=${HOME%/}/.local
     if [ "$(id -u)" -eq 0 ]; then
         echo "note: you are root. mcpd is a program of one user: this concerns only $prefix"
     fi

@@ -71,18 +71,18 @@ install_software() {
 
 build_rmcp_peers() {
     cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
+    mkdir -p "$scratch/agents"
+    cp "$target/rmcp/debug/agent" "$scratch/agents/agent-rs"
     cp "$target"/rmcp/debug/{rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
 }
 
-# Those of the agents in examples/agents that have to be built, into one directory.
+# Those of the agents in examples/agents that have to be built, into one directory. `build_rmcp_peers` builds the one in Rust.
 build_agents() {
     mkdir -p "$scratch/agents"
     cp examples/agents/*.mts "$scratch/agents"
     "$scratch/node_modules/.bin/tsc" --strict --skipLibCheck --target es2022 --module nodenext --typeRoots "$scratch/node_modules/@types" --types node "$scratch"/agents/*.mts
     GOENV=off GOTOOLCHAIN=local GOCACHE=$scratch/go-cache \
         "$scratch/go/bin/go" build -o "$scratch/agents/agent-go" examples/agents/agent.go
-    cargo build --locked --example agent --target-dir "$target"
-    cp "$target/debug/examples/agent" "$scratch/agents/agent-rs"
 }
 
 # check_with VENV SCRIPT; one that crashes has checks that it never came to.

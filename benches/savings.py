@@ -35,7 +35,7 @@ HOW_TO_INSTALL = """{missing} is not there. This installs mcpd and the servers:
     mkdir -p {installed}
     cp tests/interop/package.json tests/interop/package-lock.json tests/interop/.npmrc {installed}/
     (cd {installed} && npm ci --ignore-scripts)
-    cargo build --profile dist --locked --bin mcpd --target-dir {target}/installed"""
+    cargo build --release --locked --bin mcpd --target-dir {target}/installed"""
 # Capabilities of a client that supports no server requests.
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "savings", "version": "1"}}
 
@@ -230,7 +230,7 @@ def parse_arguments():
     parser.add_argument("--agents", type=int, choices=range(2, 33), default=10, metavar="2..32")
     parser.add_argument("--servers", type=int, choices=range(1, 6), default=5, metavar="1..5")
     parser.add_argument("--installed", type=Path, default=TARGET / "interop", help="where the servers are installed")
-    parser.add_argument("--mcpd", type=Path, default=TARGET / "installed/dist/mcpd")
+    parser.add_argument("--mcpd", type=Path, default=TARGET / "installed/release/mcpd")
     parser.add_argument("--results", type=Path, help="also check that mcpd saves anything, and add a line on that to this file")
     return parser.parse_args()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package and prints where it is. Needs cargo-deb (`cargo install --locked cargo-deb`) and dpkg-dev.
 #
-# usage: build.sh
+# usage: build.sh [PROGRAM]    PROGRAM: an mcpd to package, instead of one that is built here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,13 +10,13 @@ mkdir -p "$target"
 # A directory of its own, so that what is packaged was built for nothing else.
 CARGO_TARGET_DIR=$(cd "$target" && pwd)/installed
 export CARGO_TARGET_DIR
-program=$CARGO_TARGET_DIR/dist/mcpd
-package=$CARGO_TARGET_DIR/dist/package
+program=$CARGO_TARGET_DIR/release/mcpd
+package=$CARGO_TARGET_DIR/release/package
 
 # What the binary and the tree do not have as it is installed.
 make_assets() {
     rm -rf "$package"
-    mkdir "$package"
+    mkdir -p "$package"
     # Without the words on where to copy them.
     for unit in systemd/*.service systemd/*.socket; do
         sed -e '1,/^\[Unit\]$/{/^#/d}' -e 's|%h/\.cargo/bin/mcpd|/usr/bin/mcpd|' "$unit" >"$package/${unit##*/}"
@@ -24,7 +24,9 @@ make_assets() {
     for shell in bash fish zsh; do
         "$program" completions "$shell" >"$package/mcpd.$shell"
     done
-    "${program%/*}/manual-pages" "$package/man"
+    # Built where the tests are, and not optimised: it runs once.
+    CARGO_TARGET_DIR=${CARGO_TARGET_DIR%/installed} \
+        cargo run --quiet --locked --features manual-pages --bin manual-pages -- "$package/man"
     gzip -9n "$package"/man/*.1
     changelog | gzip -9n >"$package/changelog.Debian.gz"
 }
@@ -39,6 +41,10 @@ changelog() {
         "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$date")"
 }
 
-cargo build --profile dist --locked --features manual-pages --bin mcpd --bin manual-pages
+if [[ $# -gt 0 ]]; then
+    install -D -m 755 "$1" "$program"
+else
+    cargo build --release --locked --bin mcpd
+fi
 make_assets
-cargo-deb --profile dist --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"
+cargo-deb --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"

@@ -18,7 +18,7 @@ pub(crate) fn build() -> io::Result<()> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
-    command.args(["build", "--profile", "dist", "--locked", "--bin", "mcpd", "--target-dir"]).arg(directory());
+    command.args(["build", "--release", "--locked", "--bin", "mcpd", "--target-dir"]).arg(directory());
     // Without cargo's variables for benches, which would rerun the build script of ring and rebuild everything.
     for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {
         command.env_remove(name);
@@ -35,7 +35,7 @@ fn tells_of_a_package(name: &OsStr) -> bool {
 
 /// The path of the binary.
 pub(crate) fn path() -> PathBuf {
-    std::env::var_os(NAMED).map_or_else(|| directory().join("dist/mcpd"), PathBuf::from)
+    std::env::var_os(NAMED).map_or_else(|| directory().join("release/mcpd"), PathBuf::from)
 }
 
 fn directory() -> PathBuf {

@@ -1,7 +1,7 @@
 //! An agent in Rust, with the crate `rmcp`: lists the tools, calls one, prints its answer.
 //!
 //! ```sh
-//! cargo run --example agent [TOOL [ARGUMENTS-AS-JSON]]
+//! cargo run --manifest-path tests/interop/rmcp/Cargo.toml --bin agent [TOOL [ARGUMENTS-AS-JSON]]
 //! ```
 //!
 //! A package of your own needs rmcp with the features `client` and `transport-async-rw`, serde_json, and tokio with

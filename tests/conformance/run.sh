@@ -15,14 +15,14 @@ mkdir -p "$scratch"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
 (cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
 echo "installed in $SECONDS s"
-cargo build --profile dist --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 SECONDS=0
 
 # Their means to run a daemon are those of the interop checks.
 status=0
 for part in compare.py client_suite.py; do
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 400 \
-        python3 "$here/$part" --mcpd "$target/installed/dist/mcpd" --installed "$scratch" || status=$?
+        python3 "$here/$part" --mcpd "$target/installed/release/mcpd" --installed "$scratch" || status=$?
 done
 echo "checked in $SECONDS s"
 exit "$status"

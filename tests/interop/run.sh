@@ -71,31 +71,31 @@ install_software() {
 
 build_rmcp_peers() {
     cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
+    mkdir -p "$scratch/agents"
+    cp "$target/rmcp/debug/agent" "$scratch/agents/agent-rs"
     cp "$target"/rmcp/debug/{rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
 }
 
-# Those of the agents in examples/agents that have to be built, into one directory.
+# Those of the agents in examples/agents that have to be built, into one directory. `build_rmcp_peers` builds the one in Rust.
 build_agents() {
     mkdir -p "$scratch/agents"
     cp examples/agents/*.mts "$scratch/agents"
     "$scratch/node_modules/.bin/tsc" --strict --skipLibCheck --target es2022 --module nodenext --typeRoots "$scratch/node_modules/@types" --types node "$scratch"/agents/*.mts
     GOENV=off GOTOOLCHAIN=local GOCACHE=$scratch/go-cache \
         "$scratch/go/bin/go" build -o "$scratch/agents/agent-go" examples/agents/agent.go
-    cargo build --locked --example agent --target-dir "$target"
-    cp "$target/debug/examples/agent" "$scratch/agents/agent-rs"
 }
 
 # check_with VENV SCRIPT; one that crashes has checks that it never came to.
 check_with() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/$2" \
-        --mcpd "$target/installed/dist/mcpd" --installed "$scratch" --results "$results" ||
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
 }
 
 # A small run of what the README's numbers come from.
 check_savings() {
     PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 200 python3 benches/savings.py --agents 3 \
-        --mcpd "$target/installed/dist/mcpd" --installed "$scratch" --results "$results" ||
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL savings.py ended with status $?" | tee -a "$results"
 }
 
@@ -114,7 +114,7 @@ install_packager &
 packager=$!
 install_software &
 software=$!
-cargo build --profile dist --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --target-dir "$target/installed"
 wait "$software"
 build_agents
 build_rmcp_peers

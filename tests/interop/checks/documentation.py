@@ -1,5 +1,6 @@
-"""Checks that the exchange in docs/connect.md works as printed."""
+"""Checks that the exchange in docs/connect.md works as printed, and that the configuration's schema follows its draft."""
 
+import json
 import os
 import re
 import subprocess
@@ -7,11 +8,15 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jsonschema import Draft202012Validator
+
 import results
 from daemon import Daemon
 from software import Software
 
-PAGE = Path(__file__).parents[3] / "docs/connect.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/connect.md"
+SCHEMA = ROOT / "config/mcpd.schema.json"
 
 
 def check(mcpd, software):
@@ -26,7 +31,10 @@ def check(mcpd, software):
 
 def main():
     arguments = results.arguments(__doc__)
-    with results.Results(arguments.results).check("the exchange in docs/connect.md goes as printed"):
+    report = results.Results(arguments.results)
+    with report.check("the schema of the configuration follows JSON Schema 2020-12"):
+        Draft202012Validator.check_schema(json.loads(SCHEMA.read_text()))
+    with report.check("the exchange in docs/connect.md goes as printed"):
         check(arguments.mcpd, Software(arguments.installed))
 
 

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Runs a user manager of systemd's in namespaces and a cgroup of its own, as root, without an init system. Prints the
 # process id of a process in those namespaces, as seen from outside. Ends it all when standard input ends.
 #

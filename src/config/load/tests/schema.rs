@@ -1,12 +1,13 @@
 //! The JSON Schema says what the reader does: the same keys, the same defaults, the same ranges.
 
 mod agrees;
+mod validator;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jsonschema::Validator;
 use serde_json::{Map, Value as Json, json};
 
+use self::validator::Validator;
 use super::example::{EXAMPLE, known_keys, shown};
 use super::*;
 use crate::config::SCHEMA;
@@ -17,7 +18,7 @@ fn schema() -> Json {
 }
 
 fn validator() -> Validator {
-    jsonschema::validator_for(&schema()).expect("a schema")
+    Validator::new(schema())
 }
 
 /// What stands in for a number that is not whole; none of the format's is.
@@ -85,8 +86,7 @@ fn toml_of(value: &Json) -> String {
 }
 
 #[test]
-fn it_is_a_schema_of_the_draft_that_it_names() {
-    jsonschema::meta::validate(&schema()).expect("a schema");
+fn it_names_its_draft() {
     assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
 }
 
@@ -219,7 +219,7 @@ fn every_example_of_the_documentation_follows_it() {
         let text = text.clone() + &missing.map(String::as_str).collect::<String>();
         load_text("/c.toml", &text).unwrap_or_else(|error| panic!("{text}\n{error}"));
         if let Err(error) = validator.validate(&instance(&text)) {
-            panic!("{text}\n{error} at {}", error.instance_path());
+            panic!("{text}\n{error}");
         }
     }
 }

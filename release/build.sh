@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Makes the files of a release for x86_64 below target/releases/vVERSION: the archive that install.sh installs, the Debian package,
+# install.sh itself, and SHA256SUMS. Needs Rust, Python 3.11 with venv, dpkg-dev, git, and the registries of crates and of Python.
+#
+# usage: build.sh VERSION    in a clean checkout of the tag vVERSION
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The oldest that Rust's own standard library supports. mcpd needs nothing newer, so a newer one would only exclude systems.
+readonly glibc=2.17
+readonly cargo_deb=3.8.0
+version=${1:?usage: build.sh VERSION}
+mkdir -p "${CARGO_TARGET_DIR:-target}"
+target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+release=$target/releases/v$version
+name=mcpd-$version-x86_64-linux
+
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+check_source() {
+    local declared
+    declared=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+    [[ $declared == "$version" ]] || fail "Cargo.toml has version $declared, not $version"
+    grep -qx "VERSION=$version" install.sh || fail "install.sh has another VERSION than $version"
+    [[ -z $(git status --porcelain) ]] || fail "the working tree has changes, or files that git does not know"
+    [[ $(git rev-parse --quiet --verify "refs/tags/v$version^{commit}") == "$(git rev-parse HEAD)" ]] ||
+        fail "HEAD is not the tag v$version"
+    ! grep '^source = ' Cargo.lock | grep -vx 'source = "registry+https://github.com/rust-lang/crates.io-index"' ||
+        fail "Cargo.lock has crates that are not from the registry"
+}
+
+install_tools() {
+    python3 -m venv "$target/tools/zig"
+    "$target/tools/zig/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+        --requirement release/requirements.txt
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --no-default-features \
+        --version "$cargo_deb" --root "$target/tools" cargo-deb
+}
+
+# Without the paths of this machine in its messages.
+build_program() {
+    local triple=x86_64-unknown-linux-gnu newest
+    program=$target/portable/$triple/release/mcpd
+    PATH=$target/tools/zig/bin:$PATH \
+        RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$PWD=mcpd" \
+        cargo-zigbuild zigbuild --release --locked --bin mcpd --target "$triple.$glibc" --target-dir "$target/portable"
+    newest=$(grep -aoE 'GLIBC_[0-9.]+' "$program" | sort -uV | tail -n 1)
+    [[ $(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] ||
+        fail "the program needs $newest, which is newer than $glibc"
+}
+
+# The tree that install.sh copies to ~/.local. Manual pages and completions are those of the Debian package.
+make_archive() {
+    local package=$target/installed/release/package tree=$target/releases/tree shared
+    shared=$tree/share
+    rm -rf "$tree"
+    install -D -m 755 "$program" "$tree/bin/mcpd"
+    install -D -m 644 -t "$shared/man/man1" "$package"/man/*.1.gz
+    install -D -m 644 "$package/mcpd.bash" "$shared/bash-completion/completions/mcpd"
+    install -D -m 644 "$package/mcpd.zsh" "$shared/zsh/site-functions/_mcpd"
+    install -D -m 644 "$package/mcpd.fish" "$shared/fish/vendor_completions.d/mcpd.fish"
+    install -D -m 644 -t "$shared/doc/mcpd" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT debian/copyright
+    install -D -m 644 -t "$shared/doc/mcpd/examples" config/mcpd.toml systemd/*.conf
+    for unit in systemd/*.service systemd/*.socket; do
+        sed 's|%h/\.cargo/bin/mcpd|%h/.local/bin/mcpd|' "$unit" | install -D -m 644 /dev/stdin "$shared/doc/mcpd/examples/${unit##*/}"
+    done
+    # The same bytes from the same commit.
+    tar --create --directory "$tree" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" bin share |
+        gzip -9n >"$release/$name.tar.gz"
+    rm -rf "$tree"
+}
+
+check_source
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+install_tools
+build_program
+rm -rf "$release"
+mkdir -p "$release"
+cp "$(PATH=$target/tools/bin:$PATH debian/build.sh "$program")" "$release/"
+make_archive
+install -m 755 install.sh "$release/"
+(cd "$release" && sha256sum -- *.deb *.tar.gz install.sh >SHA256SUMS)
+echo "$release"

@@ -192,7 +192,7 @@ fn server_of_two_clients_is_added_once_and_a_name_conflict_only_on_request() {
 #[test]
 fn file_of_ours_keeps_every_byte_its_mode_and_its_link() {
     let place = Place::new();
-    let text = "\u{feff}# mine\r\n[daemon] # all of it\r\nmax_name_length   =  40\r\n\r\n[servers.z]\r\ncommand = 'z'";
+    let text = "\u{feff}# mine\r\n[daemon] # all of it\r\nwatch   =  false\r\n\r\n[servers.z]\r\ncommand = 'z'";
     let real = place.write("dotfiles.toml", text);
     fs::create_dir_all(place.path("xdg-config/mcpd")).expect("a directory");
     std::os::unix::fs::symlink(&real, place_of(&place)).expect("a link");

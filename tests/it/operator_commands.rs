@@ -113,7 +113,8 @@ fn stopped_server_is_hidden_until_enabled_and_not_reported_as_down() {
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     let ran = daemon.client(&["disable", "--stop", "a"]).expect_code(0);
-    assert_eq!((&*ran.stdout, &*ran.stderr), ("a: disabled\n", ""));
+    let note = "note: until you enable it or the daemon stops; `--keep` makes it permanent\n";
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("a: disabled\n", note));
     agent.expect_notification("notifications/tools/list_changed");
     assert!(!agent.tools().contains(&"a__echo".to_owned()));
     assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);

@@ -193,7 +193,7 @@ fn names_follow_a_new_scheme_at_once_and_lead_to_no_other_tool() {
     let pid = |answer: &Value| result(answer)["structuredContent"]["pid"].clone();
     assert_eq!(pid(&agent.call("b__echo", &json!({}))), before[1]);
     own.expect_quiet();
-    reload(&daemon, "[daemon]\nmax_name_length = 30\n[profiles.own]\nnaming = '{tool}'\nservers = ['b']");
+    reload(&daemon, "[profiles.own]\nnaming = '{tool}'\nservers = ['b']");
     agent.expect_notification(CHANGED);
     assert_eq!(agent.tools(), ["a__echo", "a__sleep", "b__echo", "b__sleep"]);
     own.expect_notification(CHANGED);

@@ -64,7 +64,7 @@ install() {
     tar -xzf "$scratch/$ARCHIVE" -C "$scratch/new" --no-same-owner ||
         fail "$ARCHIVE cannot be unpacked"
     (cd "$scratch/new" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort) >"$scratch/files"
-    ! grep -vE '^(bin|share)/[A-Za-z0-9_./-]+$' "$scratch/files" >&2 || fail "$ARCHIVE has a path that it must not have"
+    ! grep -vE '^(bin|share)/[A-Za-z0-9_.@/-]+$' "$scratch/files" >&2 || fail "$ARCHIVE has a path that it must not have"
     grep -qx bin/mcpd "$scratch/files" || fail "$ARCHIVE has no bin/mcpd"
     read_manifest >"$scratch/old"
     refuse_to_overwrite

@@ -12,10 +12,9 @@ for one in buster bullseye bookworm; do
     if curl -fsI --max-time 20 "$mirror/dists/$one/Release" >/dev/null; then suite=$one; fi
 done
 root=$(mktemp -d)
-trap 'rm -rf --one-file-system "$root"' EXIT
+trap 'rm -rf --one-file-system "$root" "$root.log"' EXIT
 
 debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 || { tail "$root.log"; exit 1; }
-rm "$root.log"
 mkdir "$root/release"
 cp "$release"/* "$root/release/"
 # In namespaces of its own, which end with everything that runs in them.

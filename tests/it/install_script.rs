@@ -11,7 +11,8 @@ use crate::support::{Ran, run};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh");
 const MANIFEST: &str = ".local/share/mcpd/installed";
-const FILES: &[&str] = &["bin/mcpd", "share/man/man1/mcpd.1.gz", "share/bash-completion/completions/mcpd"];
+const FILES: &[&str] =
+    &["bin/mcpd", "share/man/man1/mcpd.1.gz", "share/bash-completion/completions/mcpd", "share/doc/mcpd/mcpd@.socket"];
 
 /// A home, and a directory with a release, whose names have spaces.
 struct Installation {

@@ -7,7 +7,7 @@
 # It never needs root. Needed: tar, gzip, sha256sum and, without --from, curl or wget.
 set -eu
 
-VERSION=0.1.0
+VERSION=0.2.0
 # The directory with the releases, one directory vVERSION each. There is no public address yet: use --from.
 ADDRESS=
 

@@ -175,7 +175,7 @@ fn operate_md_shows_what_is_printed() {
     };
     let agents =
         vec![agent(1, "claude-code 2.1.0", 4242, 7_200_000, 527), agent(2, "cursor-vscode 1.0.0", 4377, 310_000, 40)];
-    let mut report = Report { version: "0.1.0".to_owned(), ..report(servers, agents) };
+    let mut report = Report { version: "0.2.0".to_owned(), ..report(servers, agents) };
     (report.profiles[0].tools, report.profiles[1].tools) = (23, 4);
     let sums = |count: fn(&ServerReport) -> u64| report.servers.iter().map(count).sum::<u64>();
     assert_eq!(sums(|server| server.tools_exposed as u64), 23);

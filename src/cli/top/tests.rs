@@ -117,7 +117,7 @@ fn operate_md_shows_what_is_printed() {
                "errors": 0, "restarts": 0, "skipped_lines": 0, "stray_responses": 0})
     };
     let servers = [server("files", "ready", 2), server("git", "ready", 0), server("web", "backoff", 0)];
-    let report = json!({"version": "0.1.0", "pid": 1, "uptime_ms": 7_400_000, "settled": true, "servers": servers,
+    let report = json!({"version": "0.2.0", "pid": 1, "uptime_ms": 7_400_000, "settled": true, "servers": servers,
                         "agents": [], "profiles": []});
     let report: Report = serde_json::from_value(report).expect("a report");
     let mut window = CallWindow::new(-7_400_000);

@@ -1,3 +1,5 @@
+//! Nearly valid lines of servers and agents.
+
 use proptest::prelude::*;
 
 use super::super::test_support::{bytes, text};

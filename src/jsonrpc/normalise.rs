@@ -232,7 +232,7 @@ fn terminal_sequence(text: &[u8]) -> Option<usize> {
             rest.get(1 + parameters).filter(|byte| matches!(byte, 0x40..=0x7e)).map(|_| 2 + parameters)?
         }
         b']' | b'P' | b'X' | b'^' | b'_' => {
-            let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b))?;
+            let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b | b'\r'))?;
             match &rest[end..] {
                 [0x07, ..] if rest[0] == b']' => end + 1,
                 [0x1b, b'\\', ..] => end + 2,

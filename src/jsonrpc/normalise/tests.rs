@@ -75,6 +75,7 @@ fn ambiguous_or_foreign_line_stays_refused() {
         r#"> {"jsonrpc":"2.0","method":"a"}"#,
         r#"{"jsonrpc":"2.0","method":"a"} {"jsonrpc":"2.0""#,
         "\x1b]0;{\"jsonrpc\":\"2.0\",\"method\":\"a\"}",
+        "\x1b]0;a\rb\x07{\"jsonrpc\":\"2.0\",\"method\":\"a\"}",
         "\x1b[0m",
         r#"[{"jsonrpc":"2.0","method":"a"}]"#,
         r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,

@@ -61,7 +61,7 @@ pub enum MessageError {
 pub const MAX_ID: usize = 8 << 10;
 
 /// The members of a message.
-static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+pub(super) static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The raw error in a response line, which has its newline. `None` for another line.
 #[must_use]

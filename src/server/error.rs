@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::evidence::Evidence;
 use super::exit::Exit;
 use super::health::UnansweredCounts;
 use super::start_error::StartError;
@@ -97,7 +98,7 @@ pub enum ServerError {
 }
 
 /// A start that took too long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartTimeout {
     /// The unanswered request.
     pub method: &'static str,
@@ -105,6 +106,8 @@ pub struct StartTimeout {
     pub took: Duration,
     /// How the server spent that time.
     pub activity: StartActivity,
+    /// What it wrote instead of an answer.
+    pub evidence: Evidence,
 }
 
 /// The signs of life of a start that took too long.
@@ -247,7 +250,7 @@ impl fmt::Display for ServerError {
 }
 
 impl StartTimeout {
-    fn code(self) -> &'static str {
+    fn code(&self) -> &'static str {
         match (self.activity, self.method) {
             (StartActivity::UntilEnd, _) => "start_timeout",
             (_, "initialize") => "initialize_timeout",
@@ -258,7 +261,7 @@ impl StartTimeout {
 
 impl fmt::Display for StartTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, took, activity } = self;
+        let Self { method, took, activity, evidence } = self;
         let took = duration::format(*took);
         match activity {
             StartActivity::Never => write!(f, "did not answer `{method}` within {took} (`handshake_timeout`)"),
@@ -269,7 +272,8 @@ impl fmt::Display for StartTimeout {
                     "did not answer `{method}` within {took}, and its start makes no more progress (`handshake_timeout`)"
                 )
             }
-        }
+        }?;
+        evidence.fmt(f)
     }
 }
 

@@ -94,9 +94,9 @@ fn discover(instance: &mut Instance) {
     instance.wire.own_request("server/discover", era::own_params(), PendingRequest::Discover);
 }
 
-fn initialize(instance: &mut Instance) {
+fn initialize(instance: &mut Instance, protocol_version: &'static str) {
     let params = InitializeParams {
-        protocol_version: era::NEWEST_LEGACY,
+        protocol_version,
         capabilities: instance.capabilities(),
         client_info: ClientInfo { name: "mcpd", version: env!("CARGO_PKG_VERSION") },
     };
@@ -139,6 +139,7 @@ async fn next(instance: &mut Instance) -> Result<Option<HandshakeEvent>, Handsha
             Some(PendingRequest::Discover) => Some(HandshakeEvent::Discovered(Ok(response))),
             Some(_) | None => {
                 instance.stats().stray_responses.add_one();
+                instance.wire.note_unused_id(&id);
                 None
             }
         }),

@@ -89,9 +89,11 @@ use crate::client_capabilities::ClientCapability;
 use crate::config::{ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
+use crate::era::result::with_result_type;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::normalise::own_id;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
@@ -270,7 +272,7 @@ impl Instance {
             Incoming::Malformed(MessageError::BadResponse { id }) => {
                 self.unusable_response(&id, Failure::MalformedResponse)
             }
-            Incoming::TooLarge { .. } | Incoming::Malformed(_) => {
+            Incoming::TooLarge { .. } | Incoming::Malformed(_) | Incoming::Unclear(_) => {
                 self.stats().skipped_lines.add_one();
                 Effect::Nothing
             }
@@ -284,7 +286,14 @@ impl Instance {
         self.cancelled.pending_answered(id);
         match pending {
             PendingRequest::Call(call) => {
-                let answer = splice(line, &mut [Edit { part: id, replacement: call.response_handle.id() }]);
+                let id_edit = Edit { part: id, replacement: call.response_handle.id() };
+                let modern = outcome.as_ref().ok().filter(|_| self.wire.era() == Era::Modern);
+                let answer = match modern.and_then(with_result_type) {
+                    None => splice(line, &mut [id_edit]),
+                    Some(typed) => {
+                        splice(line, &mut typed.iter().map(Change::edit).chain([id_edit]).collect::<Vec<_>>())
+                    }
+                };
                 self.end_call(call, answer, ServerResponse { id, line, result: outcome.as_ref() })
             }
             PendingRequest::Bridged(bridged) => {
@@ -324,6 +333,7 @@ impl Instance {
             self.disown_task(task);
         }
         self.stats().stray_responses.add_one();
+        self.wire.note_unused_id(id);
         Effect::Nothing
     }
 
@@ -528,7 +538,8 @@ impl Instance {
     /// Forwards progress to the call or task with this token, and restarts the time limit of the call or task.
     fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let Some(call) = self.wire.get_mut(&token).and_then(PendingRequest::call_mut) else {
+        let own = own_id(&token).unwrap_or(&token);
+        let Some(call) = self.wire.get_mut(own).and_then(PendingRequest::call_mut) else {
             return self.tasks.progress(&mut self.wire, line, &token);
         };
         let Some(agent_token) = &call.progress_token else { return };

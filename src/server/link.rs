@@ -4,6 +4,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::unix::pipe;
 
+use crate::era;
+use crate::jsonrpc::normalise::Sender;
 use crate::transport::http::{Disconnect, HeaderParams, HttpConnection};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
@@ -43,6 +45,14 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
+    /// The older protocol version that the server's error names.
+    pub(super) fn older_version(&self) -> Option<&'static str> {
+        match self {
+            Self::Disconnected(Disconnect::Status { message, .. }) => era::older_version_in(message.as_ref()?),
+            Self::Stream(_) | Self::Disconnected(_) => None,
+        }
+    }
+
     pub(super) fn is_login_needed(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))
     }
@@ -51,7 +61,7 @@ impl LinkError {
 impl Link {
     /// The link to a process.
     pub(super) fn pipes(stdin: pipe::Sender, stdout: pipe::Receiver, max_message: usize) -> Self {
-        Self::Pipes { stdin, stdout: MessageReader::new(stdout, max_message) }
+        Self::Pipes { stdin, stdout: MessageReader::new(stdout, Sender::Server, max_message) }
     }
 
     /// Writes as much as the server accepts now. Pending if it accepts nothing; ready also if nothing waits to be written.

@@ -67,11 +67,12 @@ impl Listing {
     /// The unchanged list, if `result` is not valid for its method.
     pub fn page(mut self, result: &Bytes) -> Result<Next, Self> {
         let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
-        let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
+        // Some languages write an empty list as null.
+        let Ok(definitions) = serde_json::from_slice::<Option<Vec<&RawValue>>>(&items) else { return Err(self) };
         let hint = CacheHint::read(result);
         self.list.cache_hint =
             if self.cursors.is_empty() { hint } else { hint.zip(self.list.cache_hint).map(|(a, b)| a.and(b)) };
-        for definition in definitions {
+        for definition in definitions.into_iter().flatten() {
             self.add(definition.get().as_bytes());
         }
         self.read += result.len();
@@ -241,6 +242,7 @@ mod tests {
     fn invalid_tools_are_left_out_and_invalid_lists_refused() {
         let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"x"},{"name":"y","inputSchema":true},{"name":"a","inputSchema":{}},null]}"#;
         assert_eq!(done(Listing::of(ListKind::Tools), odd), (vec!["a".into()], false));
+        assert_eq!(done(Listing::of(ListKind::Tools), r#"{"tools":null}"#), (vec![], false));
         for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {
             assert!(page(Listing::of(ListKind::Tools), result).is_none(), "{result}");
         }

@@ -19,6 +19,7 @@ mod deadline;
 mod embedder_request;
 mod era_cache;
 mod error;
+mod evidence;
 mod exit;
 mod fair_queue;
 mod fair_share;

@@ -505,7 +505,15 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn notification(&mut self, Notification { line, method, about }: Notification) {
+    fn notification(&mut self, notification: Notification) {
+        if let Some(id) = notification.id.clone() {
+            if self.is_unanswered(&id) {
+                let error = ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered");
+                return self.output.respond_error(Some(&id), &error);
+            }
+            self.output.respond(&id, b"{}");
+        }
+        let Notification { line, method, about, .. } = notification;
         match (&method[..], about) {
             (b"notifications/initialized", _) => {
                 self.agent.set_ready();

@@ -75,6 +75,7 @@ mod malformed_output;
 mod man_pages;
 mod model_checking;
 mod modern_tasks;
+mod nearly_valid_messages;
 mod negotiation;
 mod operator_commands;
 mod output_escaping;

@@ -43,6 +43,8 @@ pub(super) struct Negotiation {
     discover: RequestState,
     /// `server/discover` was sent a second time.
     has_retried: bool,
+    /// `initialize` was sent a second time, with an older version.
+    has_proposed_older: bool,
     /// The end of the time that the server has to answer.
     answer_deadline: Option<Instant>,
     /// Why `initialize` has no result.
@@ -65,6 +67,7 @@ impl Negotiation {
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
             has_retried: false,
+            has_proposed_older: false,
             answer_deadline: looks.then(|| Instant::now() + FALLBACK_DELAY),
             refusal: None,
             modern: None,
@@ -122,7 +125,7 @@ impl Negotiation {
         match era {
             Era::Legacy => {
                 self.initialize = RequestState::Sent;
-                initialize(instance);
+                initialize(instance, era::NEWEST_LEGACY);
             }
             Era::Modern => {
                 self.discover = RequestState::Sent;
@@ -151,6 +154,13 @@ impl Negotiation {
     }
 
     fn initialized(&mut self, outcome: HandshakeResponse, instance: &mut Instance) -> Progress {
+        if !self.has_proposed_older
+            && let Some(version) = older_version(&outcome)
+        {
+            self.has_proposed_older = true;
+            initialize(instance, version);
+            return Ok(None);
+        }
         self.initialize = RequestState::Answered;
         let why = match outcome {
             Ok(Ok(result)) => match ServerInfo::from_initialize(&result) {
@@ -268,6 +278,15 @@ impl Negotiation {
             self.send(Era::Legacy, instance);
         }
         Ok(None)
+    }
+}
+
+/// The older version that an error names, in its text, its data or the body of an HTTP response.
+fn older_version(outcome: &HandshakeResponse) -> Option<&'static str> {
+    match outcome {
+        Ok(Ok(_)) | Err(HandshakeError::Refused(_)) => None,
+        Ok(Err(error)) => era::older_version_in(&String::from_utf8_lossy(error)),
+        Err(HandshakeError::Closed(closed)) => closed.older_version(),
     }
 }
 

@@ -29,6 +29,8 @@ pub(in crate::server) struct ServerLists {
     states: PerKind<Option<ListState>>,
     /// Time limit for each page.
     timeout: Duration,
+    /// The server does not declare its tools.
+    tries_tools: bool,
 }
 
 /// One list that the server offers.
@@ -58,7 +60,12 @@ pub(super) enum Fetch {
 
 impl ServerLists {
     pub(super) fn new(timeout: Duration) -> Self {
-        Self { states: PerKind::default(), timeout }
+        Self { states: PerKind::default(), timeout, tries_tools: false }
+    }
+
+    /// Whether the server does not declare its tools. Then it has none if the first list of them fails.
+    pub(in crate::server) fn try_tools(&mut self, tries_tools: bool) {
+        self.tries_tools = tries_tools;
     }
 
     /// Fetches the lists that the server offers. `false` if it offers none.
@@ -156,6 +163,9 @@ impl ServerLists {
     /// Ends a fetch that has failed; `problem` says what the response is.
     pub(super) fn failed(&mut self, listing: Listing, problem: &'static str) -> Fetch {
         let kind = listing.kind();
+        if kind == ListKind::Tools && self.tries_tools && self.is_first_fetch(kind) {
+            return self.done(kind, List::default());
+        }
         let mut is_first = false;
         if let Some(state) = &mut self.states[kind] {
             is_first = !std::mem::replace(&mut state.attempted, true);

@@ -4,7 +4,7 @@
 //! Components of an instance receive it as `&mut Wire`; no component has a reference to another. The [`PendingRequest`] of a response
 //! decides its meaning.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,7 +16,8 @@ use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::pending::{Match, Pending};
-use crate::jsonrpc::reply;
+use crate::jsonrpc::{Message, reply};
+use crate::server::evidence::Evidence;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Link, LinkError};
@@ -42,12 +43,25 @@ pub(in crate::server) struct Wire {
     max_message: usize,
     /// The server accepts no calls before this time.
     paused_until: Option<Instant>,
+    /// The response to a request of the handshake had no `jsonrpc`, so those to later requests need none either.
+    is_unversioned: bool,
+    evidence: Evidence,
 }
 
 impl Wire {
     pub(super) fn new(link: Link, max_message: usize) -> Self {
         let (outbox, pending) = (Outbox::default(), Pending::default());
-        Self { link, outbox, pending, next_deadline: None, protocol: None, max_message, paused_until: None }
+        Self {
+            link,
+            outbox,
+            pending,
+            next_deadline: None,
+            protocol: None,
+            max_message,
+            paused_until: None,
+            is_unversioned: false,
+            evidence: Evidence::default(),
+        }
     }
 
     /// Closes the connection and returns its transport.
@@ -107,12 +121,48 @@ impl Wire {
 
     /// The next message or event. May be cancelled without loss.
     pub(in crate::server) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
-        self.link.poll_next(cx)
+        let mut arrival = ready!(self.link.poll_next(cx))?;
+        if let Arrival::Incoming { incoming: incoming @ Incoming::Unclear(_), .. } = &mut arrival {
+            self.clarify(incoming);
+        }
+        Poll::Ready(Ok(arrival))
     }
 
     /// The next message, if it was read already.
     pub(in crate::server) fn next_buffered(&mut self) -> Option<Incoming> {
-        self.link.next_buffered()
+        let mut incoming = self.link.next_buffered()?;
+        self.clarify(&mut incoming);
+        Some(incoming)
+    }
+
+    /// Decides about a line that is not a message.
+    fn clarify(&mut self, incoming: &mut Incoming) {
+        let Incoming::Unclear(unclear) = incoming else { return };
+        let error = unclear.error.clone();
+        *incoming = match unclear.unversioned.take() {
+            Some((line, message)) if self.tolerates(&message) => Incoming::Message { line, message },
+            _ => {
+                self.evidence.note_skipped(&unclear.line);
+                Incoming::Malformed(error)
+            }
+        };
+    }
+
+    /// What the server wrote and mcpd did not understand.
+    pub(in crate::server) fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// The server has sent a response with an id that no request has.
+    pub(in crate::server) fn note_unused_id(&mut self, id: &[u8]) {
+        self.evidence.note_unused_id(id);
+    }
+
+    /// Whether this message may lack its version.
+    fn tolerates(&mut self, message: &Message) -> bool {
+        let Message::Response { id, .. } = message else { return false };
+        self.is_unversioned |= self.get_mut(id).is_some_and(|pending| pending.is_handshake_request());
+        self.is_unversioned
     }
 
     /// Whether lines wait to be written.

@@ -57,6 +57,7 @@ impl ServerTask {
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
+                instance.lists.try_tools(info.tries_tools);
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,
@@ -181,7 +182,10 @@ async fn open(
     let result = tokio::select! {
         result = handshake(instance, opening) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening) => return Err(StopReason::Broken(ServerError::StartTimedOut(timeout))),
+        timeout = too_slow(limit, activity, opening) => {
+            let evidence = instance.wire.evidence().clone();
+            return Err(StopReason::Broken(ServerError::StartTimedOut(StartTimeout { evidence, ..timeout })));
+        }
     };
     match result {
         Ok(info) => Ok(info),

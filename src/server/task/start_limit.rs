@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::server::error::{StartActivity, StartTimeout};
+use crate::server::evidence::Evidence;
 
 /// Maximum time of a start with signs of life, unless the configured limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
@@ -40,11 +41,12 @@ impl StartLimit {
     /// Describes a start that has taken too long and whose first request is `method`.
     pub(super) fn timeout(&self, method: &'static str, now: Instant) -> StartTimeout {
         let took = Duration::from_secs(now.duration_since(self.started).as_secs());
-        match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
-            (true, _) => StartTimeout { method, took: self.limit, activity: StartActivity::Never },
-            (false, true) => StartTimeout { method, took, activity: StartActivity::UntilEnd },
-            (false, false) => StartTimeout { method, took, activity: StartActivity::Stopped },
-        }
+        let (took, activity) = match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
+            (true, _) => (self.limit, StartActivity::Never),
+            (false, true) => (took, StartActivity::UntilEnd),
+            (false, false) => (took, StartActivity::Stopped),
+        };
+        StartTimeout { method, took, activity, evidence: Evidence::default() }
     }
 }
 

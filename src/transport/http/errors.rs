@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::status::is_busy;
+use crate::era;
 use crate::net::client::NetError;
 
 /// Why a request has no response.
@@ -154,6 +155,15 @@ impl RequestError {
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
             Self::Interrupted { .. } | Self::TooLarge | Self::NoResponse => true,
         }
+    }
+
+    /// Whether the server refused the request itself and names an older version of the protocol.
+    pub(crate) fn names_older_version(&self) -> bool {
+        let text = match self {
+            Self::Status { message, .. } => message.as_deref(),
+            _ => None,
+        };
+        self.is_refusal() && text.is_some_and(|text| era::older_version_in(text).is_some())
     }
 
     /// Whether the server refused the request itself.

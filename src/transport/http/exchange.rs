@@ -21,7 +21,7 @@ use super::{Disconnect, HeaderParams, RequestError, modern};
 use crate::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::jsonrpc::{Message, MessageError, reply};
+use crate::jsonrpc::{MessageError, reply};
 use crate::net::body::{BodyError, read_whole};
 use crate::net::client::Response;
 use crate::transport::Incoming;
@@ -273,10 +273,13 @@ fn is_about_session(body: &[u8]) -> bool {
 
 /// Whether this ends the request, valid or not.
 fn answers(incoming: &Incoming, request: u64) -> bool {
-    match incoming {
-        Incoming::Message { message: Message::Response { id, .. }, .. }
-        | Incoming::Malformed(MessageError::BadResponse { id })
-        | Incoming::TooLarge { id: Some(id), is_response: true } => parse_own_id(id) == Some(request),
-        Incoming::Message { .. } | Incoming::Malformed(_) | Incoming::TooLarge { .. } => false,
-    }
+    let id = match incoming {
+        Incoming::Unclear(unclear) => match &unclear.error {
+            MessageError::BadResponse { id } => Some(id),
+            _ => incoming.response().map(|(id, _)| id),
+        },
+        Incoming::TooLarge { id, is_response: true } => id.as_ref(),
+        _ => incoming.response().map(|(id, _)| id),
+    };
+    id.and_then(|id| parse_own_id(id)) == Some(request)
 }

@@ -6,9 +6,8 @@ use super::super::sse_get::SseGet;
 use super::super::state::State;
 use super::super::{Disconnect, RequestError};
 use super::{HttpConnection, SSE_GET};
-use crate::jsonrpc::Message;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::transport::{Arrival, Incoming};
+use crate::transport::Arrival;
 
 /// Rejected credentials in a row before the connection is over: a single call may be refused for its own reasons.
 const MAX_UNAUTHORIZED: u32 = 3;
@@ -19,7 +18,7 @@ impl HttpConnection {
         match event {
             TransportEvent::Message(incoming, ownership) => {
                 let within = self.open.get(source).and_then(|open| open.request);
-                if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming {
+                if let Some((id, response)) = incoming.response() {
                     self.answered(source, response.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
                 }
                 let source_request = within.filter(|_| ownership == Ownership::OfRequest);
@@ -102,6 +101,10 @@ impl HttpConnection {
                 if *opening == source && (self.has_modern || !self.open.is_empty()) =>
             {
                 self.state = State::Probing;
+            }
+            // The next request has that version.
+            State::Opening { source: opening, .. } if *opening == source && error.names_older_version() => {
+                self.state = State::New;
             }
             State::Opening { source: opening, line } if *opening == source => {
                 if !error.may_be_http_sse() {

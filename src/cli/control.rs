@@ -244,7 +244,9 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
             },
             Some(keep) => match order.write(directory, keep).await {
                 Ok(WrittenToggle { file, result: Some(result) }) => (Ok(result), Some(file)),
-                Ok(WrittenToggle { file, result: None }) => (with_spinner(activity, order.carry_out(&socket)).await, Some(file)),
+                Ok(WrittenToggle { file, result: None }) => {
+                    (with_spinner(activity, order.carry_out(&socket)).await, Some(file))
+                }
                 Err(failure) => {
                     code = if code == ExitCode::SUCCESS { failure } else { code };
                     continue;

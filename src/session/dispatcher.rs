@@ -491,9 +491,9 @@ impl<T: Transport> Session<T> {
             AgentMessage::Malformed(MessageError::Batch) => {
                 output.refuse(None, INVALID_REQUEST, "batches are not supported");
             }
-            AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
-                output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
-            }
+            // A peer with the same rule would answer the answer, and so on.
+            AgentMessage::Malformed(MessageError::StrayResponse { .. })
+            | AgentMessage::TooLarge { id: None, is_response: true } => server_requests.count_stray_response(),
             AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
                 output.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
@@ -582,6 +582,7 @@ impl<T: Transport> Session<T> {
     fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
         let Request { id, method, method_name, params, modern, face } = request;
         if self.is_unanswered(&id) {
+            self.recorder.warn_of_reused_id();
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
         if let Some(refusal) = &self.drain.refusal {

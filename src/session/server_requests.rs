@@ -124,11 +124,16 @@ impl ServerRequests {
         }
     }
 
+    /// The agent has sent a response to no request.
+    pub(super) fn count_stray_response(&self) {
+        self.status.stray_responses.add_one();
+    }
+
     fn take(&mut self, id: &Bytes) -> Option<UnansweredRequest> {
         match self.unanswered.take(id) {
             Match::Owner(request) => Some(request),
             Match::Unknown => {
-                self.status.stray_responses.add_one();
+                self.count_stray_response();
                 None
             }
         }

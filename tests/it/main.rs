@@ -121,6 +121,7 @@ mod socket_permissions;
 mod status;
 mod stdout_noise;
 mod stop_and_start;
+mod stray_responses;
 mod structure;
 mod systemd_unit;
 mod task_subscriptions;

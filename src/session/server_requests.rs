@@ -73,6 +73,9 @@ impl ServerRequests {
             request.response_handle.not_delivered(ErrorCode::Unavailable, "the agent has closed its sending side");
         } else if self.unanswered.len() + self.early.len() >= MAX_REQUESTS {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
+        } else if !output.limit().permits(&request.line) {
+            let why = format!("the request {}", output.limit().excess(Some(request.line.len())));
+            request.response_handle.not_delivered(ErrorCode::TooLarge, &why);
         } else if !output.has_room() {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent does not read");
         } else if agent.is_ready() {

@@ -73,6 +73,7 @@ mod login_environment;
 mod login_renewal;
 mod malformed_output;
 mod man_pages;
+mod message_limits;
 mod model_checking;
 mod modern_tasks;
 mod negotiation;

@@ -276,7 +276,7 @@ fn answers(incoming: &Incoming, request: u64) -> bool {
     match incoming {
         Incoming::Message { message: Message::Response { id, .. }, .. }
         | Incoming::Malformed(MessageError::BadResponse { id })
-        | Incoming::TooLarge { id: Some(id), is_response: true } => parse_own_id(id) == Some(request),
+        | Incoming::TooLarge { id: Some(id), is_response: true, .. } => parse_own_id(id) == Some(request),
         Incoming::Message { .. } | Incoming::Malformed(_) | Incoming::TooLarge { .. } => false,
     }
 }

@@ -61,6 +61,7 @@ use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
+use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
@@ -253,7 +254,8 @@ impl Daemon {
     fn new(parts: Parts) -> (Self, OperatorRequests) {
         let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
             parts;
-        let budget = Budget::new(limits.max_message_bytes);
+        let buffer_unit = buffer_unit(limits.max_message_bytes);
+        let budget = Budget::new(buffer_unit);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let operator = admin::Access {
@@ -266,7 +268,7 @@ impl Daemon {
         };
         let daemon = Self {
             started: Instant::now(),
-            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), limits.max_message_bytes),
+            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), buffer_unit),
             limits,
             view: manager.view(),
             profiles: manager.profiles(),
@@ -417,7 +419,11 @@ impl Daemon {
             history: self.calls.clone(),
             view,
             agent_views: self.manager.agent_views(&profile.name),
-            max_message: self.limits.max_message_bytes,
+            message_limit: MessageLimit::new(
+                format_args!("profiles.{}", profile.name),
+                profile.quotas.max_message,
+                self.limits.max_message_bytes,
+            ),
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.receiver.clone(),
             closing: self.closing.subscribe(),
@@ -585,6 +591,7 @@ impl Daemon {
             socket: listener.path().display().to_string(),
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
             tools: view.catalog.count(ListKind::Tools),
+            cut: manager::report::cut(&view),
             agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
             quotas: self.quotas.report(&profile.name),
         }

@@ -35,6 +35,7 @@ pub mod guard {
     pub use crate::server::run_if_guard;
 }
 pub mod manager;
+mod message_limit;
 mod naming;
 mod net;
 mod oauth;

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-pub use crate::manager::report::{InstanceReport, RemoteReport, ServerReport};
+pub use crate::manager::report::{CutReport, InstanceReport, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
@@ -95,6 +95,9 @@ pub struct ProfileReport {
     pub servers: Vec<String>,
     /// Number of tools visible to its agents.
     pub tools: usize,
+    /// Items that its agents do not see because the list would be larger than `max_message`.
+    #[serde(default, skip_serializing_if = "CutReport::is_empty")]
+    pub cut: CutReport,
     /// Number of connected agents.
     #[serde(default)]
     pub agents: usize,
@@ -175,6 +178,7 @@ pub struct HiddenReport {
     /// - `profile`: its server is not in the profile
     /// - `unfit`: its name contains characters that cannot be shown
     /// - `again`: its server already listed a tool with this name
+    /// - `cut`: the list would be larger than `max_message`
     /// - `nameless`: no exposed name is available
     pub why: String,
     /// The pattern that decides.

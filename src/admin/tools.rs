@@ -139,6 +139,7 @@ fn hidden(why: Unseen<'_>) -> HiddenReport {
         Unseen::Disabled => reason("disabled"),
         Unseen::OutOfProfile => reason("profile"),
         Unseen::Again => reason("again"),
+        Unseen::Cut => reason("cut"),
         Unseen::Nameless => reason("nameless"),
         Unseen::Hidden(hidden) => HiddenReport {
             pattern: hidden.pattern().map(str::to_owned),

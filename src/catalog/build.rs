@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::cut::Parts;
 use super::template::Template;
 use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, skills};
 use crate::jsonrpc::splice::{Edit, splice_into};
@@ -14,7 +15,7 @@ use crate::naming::Naming;
 use crate::policy::{Policy, is_fit_name};
 use crate::token_estimate;
 
-pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -> Catalog {
+pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], max_list: usize) -> Catalog {
     let mut catalog = Catalog {
         routes: PerKind::default(),
         resources: HashMap::new(),
@@ -29,12 +30,14 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -
             CacheHint::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))
         }),
         exposure: vec![PerKind::default(); sources.len()],
+        cut: PerKind::default(),
     };
     for kind in ListKind::ALL {
         let legacy_only: Vec<HashSet<&str>> = sources.iter().map(|source| source.lists[kind].legacy_only()).collect();
         let mut list = Text::begin(kind, legacy_only.iter().any(|keys| !keys.is_empty()));
-        for (server, (source, legacy_only)) in sources.iter().zip(&legacy_only).enumerate() {
-            let hidden = source.lists[kind].hidden(kind, source.policy);
+        let hidden: Vec<_> = sources.iter().map(|source| source.lists[kind].hidden(kind, source.policy)).collect();
+        let mut parts = Parts::of(kind, sources, &hidden, max_list);
+        for (server, ((source, hidden), legacy_only)) in sources.iter().zip(&hidden).zip(&legacy_only).enumerate() {
             for item in &source.lists[kind].items {
                 if is_named(kind) && !is_fit_name(&item.key) {
                     catalog.exposure[server][kind].unfit += 1;
@@ -44,6 +47,8 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -
                 let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
                 if hidden.contains_key(&*item.key) {
                     catalog.exposure[server][kind].denied += 1;
+                } else if !parts.take(server, item) {
+                    catalog.cut[kind].push((server, Arc::clone(&item.key)));
                 } else if is_named(kind) {
                     let is_legacy_only = legacy_only.contains(&*item.key);
                     catalog.add_named(kind, (server, source), (name, item, is_legacy_only), &mut list);

@@ -33,7 +33,7 @@ fn build(names: &mut Names, naming: Naming, servers: &[Server]) -> Catalog {
     let settings = &Settings::default();
     let sources: Vec<_> =
         servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, lists: &s.lists }).collect();
-    Catalog::build(names, naming, &sources)
+    Catalog::build(names, naming, &sources, usize::MAX)
 }
 
 fn listed(catalog: &Catalog) -> Vec<String> {

@@ -89,7 +89,7 @@ impl Agent {
                     return response
                         .map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
                 }
-                Incoming::Malformed(MessageError::ErrorWithoutId { error }) => {
+                Incoming::Malformed(MessageError::StrayResponse { error: Some(error) }) => {
                     if let Some(reason) = refused_connection(&error) {
                         return Err(io::Error::other(reason));
                     }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::daemon::MAX_MESSAGE;
 use super::keys::{
     Choice, DURATION, FLAG, FLAG_OR_TEXT, Field, Key, KeyLayer, KeyValue, SANDBOX, TOOL_TIMEOUTS, choice, count, size,
 };
@@ -116,6 +117,10 @@ settings! {
     /// How a reload replaces a running instance: `start_first` (the new one is ready before the old one stops) or `stop_first`
     /// (for a server that holds a port or a lock).
     replace: Replace = Replace::StartFirst, choice::<Replace>().live();
+
+    /// Maximum size of one message from or to the server, instead of `max_message` of `[daemon]`. The limit of the agent's profile applies,
+    /// too.
+    max_message: Option<usize> = None, size(MAX_MESSAGE).example("\"64MiB\"");
 
     /// Memory limit of an instance with all its processes; no limit without the key. An instance that exceeds it is killed and
     /// restarted. No effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.

@@ -2,6 +2,7 @@
 //!
 //! New fields have defaults, so `mcpd status` and the daemon may be of different versions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ const STDERR_LINES: usize = 20;
 /// Maximum bytes of each of these lines, and of all together: a report must fit into one message.
 const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
+/// Maximum number of items that the report of a profile names as left out of its lists.
+const MAX_CUT_ITEMS: usize = 20;
 
 /// One configured server.
 #[skip_serializing_none]
@@ -215,6 +218,22 @@ pub struct LimitsReport {
     pub reason: Option<String>,
 }
 
+/// Tools, prompts, resources, templates and skills that are not listed because their list would be too large.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CutReport {
+    /// How many.
+    pub count: usize,
+    /// The first of them, as `server/item`.
+    pub first: Vec<String>,
+}
+
+impl CutReport {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
 /// Details of a state.
 struct Condition {
     reason: Option<String>,
@@ -272,6 +291,13 @@ impl InstanceReport {
     pub(crate) fn silence(&self) -> UnansweredCounts {
         UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
     }
+}
+
+/// The items that are missing in the lists of this view.
+pub(crate) fn cut(view: &View) -> CutReport {
+    let items = ListKind::ALL.iter().flat_map(|kind| view.catalog.cut(*kind));
+    let named = |(server, item): &(usize, Arc<str>)| Some(format!("{}/{item}", view.servers.get(*server)?.config.name));
+    CutReport { count: items.clone().count(), first: items.filter_map(named).take(MAX_CUT_ITEMS).collect() }
 }
 
 pub(crate) fn servers(view: &View) -> Vec<ServerReport> {

@@ -13,6 +13,7 @@ use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Instructions, Profile, ServerConfig};
 use crate::era::{Era, TASKS};
 use crate::list_kind::ListKind;
+use crate::message_limit::list_bytes;
 use crate::naming::Naming;
 use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
@@ -28,6 +29,8 @@ pub struct View {
     pub servers: Vec<Member>,
     /// The naming of exposed tools and prompts.
     pub naming: Naming,
+    /// Maximum size of a message with one of its lists, in bytes.
+    max_message: usize,
     /// Readers need not wait for first lists: each server has listed (perhaps from the cache), or its first start attempt has
     /// ended, or `first_list_wait` has passed.
     pub settled: bool,
@@ -35,6 +38,14 @@ pub struct View {
     version: u64,
     /// The face of each server, once an agent has used it. Empty in a face.
     faces: Box<[OnceLock<Arc<View>>]>,
+}
+
+/// How a view exposes lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exposing {
+    pub(super) naming: Naming,
+    /// Maximum size of a message with a list, in bytes.
+    pub(super) max_message: usize,
 }
 
 /// A profile and its view.
@@ -62,7 +73,7 @@ pub struct Member {
 impl View {
     /// A view without servers.
     pub(super) fn empty(naming: Naming) -> Self {
-        Self::of(Catalog::default(), Vec::new(), naming, false)
+        Self::of(Catalog::default(), Vec::new(), Exposing { naming, max_message: usize::MAX }, false)
     }
 
     /// The face of `server`. A server that is not in this view has an empty face.
@@ -73,7 +84,7 @@ impl View {
         };
         let build = || {
             let settled = self.settled || member.lists_are_known();
-            let view = Self::new(&mut Names::default(), Naming::Own, vec![member.clone()], settled);
+            let view = Self::new(&mut Names::default(), self.exposing(Naming::Own), vec![member.clone()], settled);
             Arc::new(Self { faces: Box::default(), ..view })
         };
         Arc::clone(face.get_or_init(build))
@@ -108,17 +119,36 @@ impl View {
     }
 
     /// The view of `servers`. Bare names go to the first server that lists them, so none are assigned until the view is settled.
-    pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
+    pub(super) fn new(names: &mut Names, exposing: Exposing, servers: Vec<Member>, settled: bool) -> Self {
+        let Exposing { naming, max_message } = exposing;
         let may_name = naming != Naming::Bare || settled;
         let sources: Vec<_> = servers.iter().map(source).collect();
-        let catalog = if may_name { Catalog::build(names, naming, &sources) } else { Catalog::default() };
-        Self::of(catalog, servers, naming, settled)
+        let catalog = if may_name {
+            Catalog::build(names, naming, &sources, list_bytes(max_message))
+        } else {
+            Catalog::default()
+        };
+        Self::of(catalog, servers, exposing, settled)
     }
 
-    fn of(catalog: Catalog, servers: Vec<Member>, naming: Naming, settled: bool) -> Self {
+    fn of(catalog: Catalog, servers: Vec<Member>, exposing: Exposing, settled: bool) -> Self {
+        let Exposing { naming, max_message } = exposing;
         static VERSIONS: AtomicU64 = AtomicU64::new(0);
         let faces = servers.iter().map(|_| OnceLock::new()).collect();
-        Self { catalog, servers, naming, settled, version: VERSIONS.fetch_add(1, Ordering::Relaxed), faces }
+        Self {
+            catalog,
+            servers,
+            naming,
+            max_message,
+            settled,
+            version: VERSIONS.fetch_add(1, Ordering::Relaxed),
+            faces,
+        }
+    }
+
+    /// How a view with the same lists exposes them under another naming.
+    pub(super) fn exposing(&self, naming: Naming) -> Exposing {
+        Exposing { naming, max_message: self.max_message }
     }
 
     /// Identifies this view.

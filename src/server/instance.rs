@@ -99,6 +99,7 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
+use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 use crate::task_state::{TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
@@ -134,18 +135,18 @@ pub(super) struct Setup {
     /// Distinguishes it from other instances of the same server.
     pub(super) label: Option<Arc<str>>,
     pub(super) stats: Arc<Stats>,
-    pub(super) max_message: usize,
+    pub(super) message_limit: MessageLimit,
 }
 
 impl Instance {
     pub(super) fn new(link: Link, setup: Setup) -> Self {
-        let Setup { config, scope, label, stats, max_message } = setup;
+        let Setup { config, scope, label, stats, message_limit } = setup;
         let timeout = config.settings.handshake_timeout;
         let call_timeout = config.settings.call_timeout_max;
         Self {
             cancelled: CancelledCalls::new(link.remote().is_none()),
             suspended: SuspendedCalls::new(label.as_deref()),
-            wire: Wire::new(link, max_message),
+            wire: Wire::new(link, message_limit),
             calls: CallCounter::new(Arc::clone(&stats)),
             attribution: Attribution::new(scope),
             lists: ServerLists::new(timeout),
@@ -266,8 +267,9 @@ impl Instance {
             Incoming::Message { line, message: Message::Notification { method, params } } => {
                 self.notification(line, &method, params)
             }
-            Incoming::TooLarge { id: Some(id), is_response: true } => {
-                self.unusable_response(&id, Failure::ResponseTooLarge)
+            Incoming::TooLarge { id: Some(id), is_response: true, size } => {
+                let failure = self.response_too_large(Some(size));
+                self.unusable_response(&id, failure)
             }
             Incoming::Malformed(MessageError::BadResponse { id }) => {
                 self.unusable_response(&id, Failure::MalformedResponse)
@@ -340,6 +342,7 @@ impl Instance {
     /// The server has sent a response that is malformed or too large.
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats().skipped_lines.add_one();
+        let is_too_large = matches!(failure, Failure::ResponseTooLarge { .. });
         match self.wire.take_with_open_request(id) {
             Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
@@ -349,7 +352,7 @@ impl Instance {
                 self.fail_bridged(bridged, failure);
                 Effect::Nothing
             }
-            Some(pending) => self.request_failed(id, pending),
+            Some(pending) => self.request_failed(id, pending, is_too_large),
             None => {
                 self.cancelled.answered(id);
                 Effect::Nothing
@@ -367,14 +370,14 @@ impl Instance {
         let id = request.to_string();
         match self.wire.take(id.as_bytes()) {
             Some(PendingRequest::Call(call)) => {
-                let (failure, may_have_arrived) = transport_errors::failure(error);
+                let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_with(call, failure, may_have_arrived)
             }
             Some(PendingRequest::Bridged(bridged)) => {
-                let (failure, may_have_arrived) = transport_errors::failure(error);
+                let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_bridged_with(bridged, failure, may_have_arrived)
             }
-            Some(pending) => self.request_failed(id.as_bytes(), pending),
+            Some(pending) => self.request_failed(id.as_bytes(), pending, matches!(error, RequestError::TooLarge)),
             None => {
                 self.cancelled.answered(id.as_bytes());
                 Effect::Nothing
@@ -382,11 +385,21 @@ impl Instance {
         }
     }
 
+    fn response_too_large(&self, size: Option<usize>) -> Failure {
+        Failure::ResponseTooLarge { size, limit: self.wire.limit().clone() }
+    }
+
+    fn request_too_large(&self, size: usize) -> Failure {
+        Failure::RequestTooLarge { size, limit: self.wire.limit().clone() }
+    }
+
     /// A request of mcpd has no usable response.
-    fn request_failed(&mut self, id: &[u8], pending: PendingRequest) -> Effect {
+    fn request_failed(&mut self, id: &[u8], pending: PendingRequest, is_too_large: bool) -> Effect {
         match pending {
             PendingRequest::Page { listing, .. } => {
-                let fetch = self.lists.failed(listing, "is unusable");
+                let fetch = self
+                    .lists
+                    .failed(listing, if is_too_large { "is larger than `max_message`" } else { "is unusable" });
                 return self.fetched(fetch);
             }
             PendingRequest::Check => return Effect::Checked(self.health.checked()),
@@ -583,9 +596,15 @@ impl Instance {
         let Some(call) = self.check_limits(*call) else { return false };
         let (call, line) = PendingCall::new(call, &[]);
         self.wire.expire_by(call.deadline.at());
-        self.wire.send_call(call, line);
         self.count_started();
-        true
+        match self.wire.send_call(call, line) {
+            Ok(()) => true,
+            Err(refused) => {
+                let (call, size) = *refused;
+                self.fail_with(call, self.request_too_large(size), false);
+                false
+            }
+        }
     }
 
     /// Returns the call unless it is refused.
@@ -834,9 +853,23 @@ impl Instance {
         }
         let (call, line) = PendingCall::new(call, changes);
         self.wire.expire_by(call.deadline.at());
-        self.wire.send_bridged(PendingBridgedCall::new(call, state), |_, id| line(id));
         self.count_started();
-        true
+        self.queue_bridged(PendingBridgedCall::new(call, state), |_, id| line(id))
+    }
+
+    /// Queues a request of a bridged call, or fails the call if the request is too large. Returns whether it was queued.
+    fn queue_bridged(
+        &mut self,
+        bridged: Box<PendingBridgedCall>,
+        line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
+    ) -> bool {
+        match self.wire.send_bridged(bridged, line) {
+            Ok(()) => true,
+            Err((bridged, size)) => {
+                self.fail_bridged_with(bridged, self.request_too_large(size), false);
+                false
+            }
+        }
     }
 
     /// Fails a bridged call as [`Self::fail_call`] does.
@@ -863,7 +896,11 @@ impl Instance {
         if bridged.state.is_suspended() {
             return match SuspendedCalls::store_response(&mut self.wire, bridged, response.line) {
                 Ok(()) => Effect::Nothing,
-                Err(bridged) => self.fail_bridged_with(bridged, Failure::ResponseTooLarge, true),
+                Err(bridged) => self.fail_bridged_with(
+                    bridged,
+                    Failure::Overloaded { what: "too many calls wait for the retries of their agents" },
+                    true,
+                ),
             };
         }
         let step = bridged.state.on_response(response.result);
@@ -913,7 +950,7 @@ impl Instance {
             return self.end_hidden(bridged.call);
         }
         bridged.call.deadline.extend(Instant::now());
-        self.wire.send_bridged(bridged, |bridged, id| bridged.line(id, changes));
+        self.queue_bridged(bridged, |bridged, id| bridged.line(id, changes));
     }
 
     // ── Inputs that a modern server requires of a legacy agent ────────────────────────────────────────────────────────
@@ -1090,13 +1127,7 @@ impl Instance {
     /// Sends the server these responses to its requests.
     fn send_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
-            if !self.wire.try_queue_line(line) {
-                let why = "the answer was dropped, because the server does not read its input";
-                self.wire.try_queue_line(reply::error(
-                    Some(&id),
-                    &may_have_arrived_error(ErrorCode::Overloaded, why, &self.config.name),
-                ));
-            }
+            self.wire.queue_answer(&id, line, &self.config.name);
         }
     }
 

@@ -40,6 +40,7 @@ use super::publish::Publisher;
 use super::stderr;
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
+use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 use crate::test_variable::test_variable;
 
@@ -84,6 +85,14 @@ pub(super) struct ServerTask {
     /// The last instance exited at the first request of this era, so the next one is opened in the other.
     died_opening: Option<Era>,
     last_process: LastProcess,
+}
+
+impl ServerTask {
+    /// The limit of messages from and to the server.
+    fn message_limit(&self) -> MessageLimit {
+        let ServerConfig { name, settings, .. } = &*self.config;
+        MessageLimit::new(format_args!("servers.{name}"), settings.max_message, self.context.max_message)
+    }
 }
 
 /// What a task leaves to the group of instances that replaces it.

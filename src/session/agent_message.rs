@@ -35,6 +35,8 @@ pub(super) enum AgentMessage {
         /// The id, if it could be read.
         id: Option<Bytes>,
         is_response: bool,
+        /// In bytes.
+        size: usize,
     },
 }
 
@@ -98,7 +100,7 @@ impl From<Incoming> for AgentMessage {
             Incoming::Message { line, message: Message::Response { id, .. } } => Self::Response { line, id },
             Incoming::Malformed(malformed) => Self::Malformed(malformed),
             Incoming::Unclear(unclear) => Self::Malformed(unclear.error),
-            Incoming::TooLarge { id, is_response } => Self::TooLarge { id, is_response },
+            Incoming::TooLarge { id, is_response, size } => Self::TooLarge { id, is_response, size },
         }
     }
 }

@@ -57,6 +57,7 @@ use crate::jsonrpc::{MessageError, error_in};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, View};
+use crate::message_limit::{MessageLimit, list_bytes};
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
@@ -97,8 +98,8 @@ pub(crate) struct Setup {
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) agent_views: AgentViewSource,
-    /// Maximum size of a message in bytes, in each direction.
-    pub(crate) max_message: usize,
+    /// The limit in each direction.
+    pub(crate) message_limit: MessageLimit,
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
     pub(crate) history: History,
@@ -184,7 +185,7 @@ struct Destination<'a> {
 
 /// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
 pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
-    let transport = LineTransport::new(stream, setup.max_message);
+    let transport = LineTransport::new(stream, setup.message_limit.bytes());
     let (warnings, user) = (Arc::clone(&setup.warnings), Arc::clone(&setup.user));
     let session = setup.number;
     match Session::new(transport, setup, orders).run().await {
@@ -199,7 +200,7 @@ pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
 
 impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
-        let Setup { number, identity, user, view, status, max_message, stopping, closing, .. } = setup;
+        let Setup { number, identity, user, view, status, message_limit, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
         let (to_session, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
@@ -212,12 +213,12 @@ impl<T: Transport> Session<T> {
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
             transport,
-            output: Output::new(max_message, Arc::clone(&status.dropped), setup.memory_use),
+            unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
+            output: Output::new(message_limit, Arc::clone(&status.dropped), setup.memory_use),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
             view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
-            unanswered: UnansweredRequests::new(number, max_message, setup.quota),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, setup.warnings, caller),
@@ -483,22 +484,23 @@ impl<T: Transport> Session<T> {
             AgentMessage::Malformed(MessageError::BadResponse { id }) => {
                 server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
-            AgentMessage::TooLarge { id: Some(id), is_response: true } => {
+            AgentMessage::TooLarge { id: Some(id), is_response: true, size } => {
                 let code = ErrorCode::TooLarge.number();
-                server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
+                let why = format!("the answer of the agent {}", output.limit().excess(Some(size)));
+                server_requests.answered_badly(&id, code, &why);
             }
             AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
             AgentMessage::Malformed(MessageError::Batch) => {
                 output.refuse(None, INVALID_REQUEST, "batches are not supported");
             }
-            AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
-                output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
-            }
+            // A peer with the same rule would answer the answer, and so on.
+            AgentMessage::Malformed(MessageError::StrayResponse { .. })
+            | AgentMessage::TooLarge { id: None, is_response: true, .. } => server_requests.count_stray_response(),
             AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
                 output.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
-            AgentMessage::TooLarge { id, .. } => {
-                let message = format!("the message is over the cap of {} bytes", output.max_message());
+            AgentMessage::TooLarge { id, size, .. } => {
+                let message = format!("the message {}", output.limit().excess(Some(size)));
                 let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
                 output.respond_error(id.as_ref(), &error);
             }
@@ -590,6 +592,7 @@ impl<T: Transport> Session<T> {
     fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
         let Request { id, method, method_name, params, modern, face } = request;
         if self.is_unanswered(&id) {
+            self.recorder.warn_of_reused_id();
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
         if let Some(refusal) = &self.drain.refusal {
@@ -883,7 +886,7 @@ impl<T: Transport> Session<T> {
             };
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
-        let (id, max_message) = (request.id.clone(), self.output.max_message());
+        let (id, max_message) = (request.id.clone(), list_bytes(self.output.limit().bytes()));
         let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
@@ -1268,6 +1271,15 @@ impl<T: Transport> Session<T> {
             (reply::error(Some(&id), &reserved(server.name())), CallOutcome::Malformed)
         } else {
             (line, outcome)
+        };
+        let (line, outcome) = match self.output.limit() {
+            limit if is_subrequest || limit.permits(&line) => (line, outcome),
+            limit => {
+                let message =
+                    format!("the response of server `{}` {}", server.name(), limit.excess(Some(line.len() - 1)));
+                let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
+                (reply::error(Some(&id), &error.about_server(server.name())), CallOutcome::TooLarge)
+            }
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
         if is_subrequest {

@@ -31,6 +31,8 @@ pub enum Incoming {
         id: Option<Bytes>,
         /// It is a response to the request with that id.
         is_response: bool,
+        /// In bytes.
+        size: usize,
     },
 }
 

@@ -130,9 +130,9 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         let line = self.codec.decode(&mut self.buffer).ok()??;
         self.taken += MESSAGE;
         match line {
-            Line::Oversized(LineEnds { head, tail }) => {
+            Line::Oversized(LineEnds { head, tail, size }) => {
                 let (id, is_response) = (oversize::id(&head, &tail), oversize::is_response(&head));
-                Some(Incoming::TooLarge { id, is_response }.into())
+                Some(Incoming::TooLarge { id, is_response, size }.into())
             }
             Line::Whole(line) if line.len() <= INLINE => {
                 self.taken += line.len();

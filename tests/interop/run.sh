@@ -131,6 +131,7 @@ check_with mcp-2 face_checks.py
 check_with mcp-2 extension_checks.py
 check_with mcp-2 http_checks.py
 check_with mcp-2 matrix_checks.py
+check_with mcp-2 message_sizes.py
 check_with mcp-2 task_checks.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result, run, signal, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, run, signal, until};
 
 /// A server that is pinged every 100 ms.
 fn pinged(name: &str) -> Server {
@@ -31,6 +31,27 @@ fn hung_server_is_replaced_without_affecting_others() {
     arguments(&agent.call("good__echo", &json!({})));
     assert_eq!(daemon.row("good")["restarts"], 0);
     assert_ne!(pid(&daemon, "s"), hung);
+}
+
+/// A client of a container engine removes its container before it ends.
+#[test]
+fn hung_server_gets_the_end_of_its_input_and_sigterm_before_it_is_killed() {
+    let hangs = [
+        ("eof", "cat >/dev/null; echo eof >>\"$1\""),
+        ("term", "trap 'echo term >>\"$1\"; exit' TERM; while :; do sleep 0.1; done"),
+    ];
+    for (end, hang) in hangs {
+        let place = Place::new();
+        let answer = r#"{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}\n"#;
+        let id = r#"$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')"#;
+        let script = place.write("server.sh", format!("read -r line\nprintf '{answer}' \"{id}\"\n{hang}\n"));
+        let server = Server::run_by("s", "/bin/sh").arg(script).arg(place.path("ends")).line("era = \"legacy\"");
+        let server = server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"");
+        let daemon = Setup::with(server).start_in(&place);
+        daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
+        let ends = std::fs::read_to_string(place.path("ends")).expect("it has ended by itself");
+        assert_eq!(ends.lines().next(), Some(end));
+    }
 }
 
 #[test]

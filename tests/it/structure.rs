@@ -32,6 +32,7 @@ const LAYERS: &[&[&str]] = &[
         "jsonrpc",
         "list_kind",
         "log_level",
+        "message_limit",
         "suggest",
         "test_variable",
         "clock",

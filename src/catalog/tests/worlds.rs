@@ -232,7 +232,7 @@ proptest! {
             let sources: Vec<_> = servers.iter().zip(&parts)
                 .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
                 .collect();
-            let catalog = Catalog::build(&mut names, naming, &sources);
+            let catalog = Catalog::build(&mut names, naming, &sources, usize::MAX);
             check_names(&catalog, &parts, &requested)?;
             check_uris(&catalog, &parts, &requested)?;
             for kind in [ListKind::Tools, ListKind::Prompts] {

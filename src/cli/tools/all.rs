@@ -102,6 +102,7 @@ pub(in crate::cli) fn hidden_reason(
         ("profile", _) => "its server is not in the profile".to_owned(),
         ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
         ("again", _) => "its server lists it twice".to_owned(),
+        ("cut", _) => "the list would be larger than `max_message`".to_owned(),
         ("nameless", _) => "every name for it is taken".to_owned(),
         (other, _) => one_line(other),
     }

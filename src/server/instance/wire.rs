@@ -15,12 +15,15 @@ use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::pending::{Match, Pending};
 use crate::jsonrpc::{Message, reply};
+use crate::message_limit::MessageLimit;
 use crate::server::evidence::Evidence;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Link, LinkError};
+use crate::server::server_request::may_have_arrived_error;
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
@@ -40,7 +43,7 @@ pub(in crate::server) struct Wire {
     next_deadline: Option<Instant>,
     /// `None` until the handshake has ended.
     protocol: Option<&'static str>,
-    max_message: usize,
+    limit: MessageLimit,
     /// The server accepts no calls before this time.
     paused_until: Option<Instant>,
     /// The response to a request of the handshake had no `jsonrpc`, so those to later requests need none either.
@@ -49,7 +52,7 @@ pub(in crate::server) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(link: Link, max_message: usize) -> Self {
+    pub(super) fn new(link: Link, limit: MessageLimit) -> Self {
         let (outbox, pending) = (Outbox::default(), Pending::default());
         Self {
             link,
@@ -57,7 +60,7 @@ impl Wire {
             pending,
             next_deadline: None,
             protocol: None,
-            max_message,
+            limit,
             paused_until: None,
             is_unversioned: false,
             evidence: Evidence::default(),
@@ -69,9 +72,14 @@ impl Wire {
         self.link
     }
 
-    /// The largest message in bytes, each way.
-    pub(super) fn max_message(&self) -> usize {
-        self.max_message
+    /// The limit of each message, each way.
+    pub(super) fn limit(&self) -> &MessageLimit {
+        &self.limit
+    }
+
+    /// The unit of the limits of buffers, in bytes.
+    pub(super) fn buffer_unit(&self) -> usize {
+        self.limit.buffer_unit()
     }
 }
 
@@ -198,15 +206,29 @@ impl Wire {
         self.outbox.push(line)
     }
 
-    /// Queues a notification or a response, unless the queue of a server that does not read is full. Small lines have a separate limit.
+    /// Queues a notification or a response, unless it is too large, or the queue of a server that does not read is full. Small lines have a
+    /// separate limit.
     /// Returns whether the line was queued.
     pub(super) fn try_queue_line(&mut self, line: Bytes) -> bool {
         let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
-        let has_room = is_small || self.outbox.bytes() <= self.max_message;
+        let has_room = self.limit.permits(&line) && (is_small || self.outbox.bytes() <= self.buffer_unit());
         if has_room {
             self.queue_line(line);
         }
         has_room
+    }
+
+    /// Queues an agent's response to the request `id` of the server, or else an error that says why the server does not receive it.
+    pub(super) fn queue_answer(&mut self, id: &Bytes, line: Bytes, server: &str) {
+        let (code, why) = if self.limit.permits(&line) {
+            (ErrorCode::Overloaded, "was dropped, because the server does not read its input".to_owned())
+        } else {
+            (ErrorCode::TooLarge, self.limit.excess(Some(line.len() - 1)))
+        };
+        if !self.try_queue_line(line) {
+            let error = may_have_arrived_error(code, &format!("the answer of the agent {why}"), server);
+            self.try_queue_line(reply::error(Some(id), &error));
+        }
     }
 
     /// Queues a request of mcpd with the `_meta` that its era requires.
@@ -229,28 +251,42 @@ impl Wire {
         })
     }
 
-    /// Queues the request of a call. `line` builds it from the new id.
-    pub(super) fn send_call(&mut self, mut call: PendingCall, line: impl FnOnce(u64) -> Bytes) {
+    /// Queues the request of a call. `line` builds it from the new id. `Err` has the call and the size of a request that is too large.
+    pub(super) fn send_call(
+        &mut self,
+        mut call: PendingCall,
+        line: impl FnOnce(u64) -> Bytes,
+    ) -> Result<(), Box<(PendingCall, usize)>> {
+        let line = line(self.next_id());
+        if !self.limit.permits(&line) {
+            return Err(Box::new((call, line.len() - 1)));
+        }
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            call.line = outbox.push(line(id));
+            call.line = outbox.push(line);
             link.register_request(call.line, id);
             PendingRequest::Call(call)
         });
+        Ok(())
     }
 
-    /// Queues a request of a bridged call.
+    /// Queues a request of a bridged call, as [`Self::send_call`] does.
     pub(super) fn send_bridged(
         &mut self,
         mut bridged: Box<PendingBridgedCall>,
         line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
-    ) {
+    ) -> Result<(), (Box<PendingBridgedCall>, usize)> {
+        let line = line(&bridged, self.next_id());
+        if !self.limit.permits(&line) {
+            return Err((bridged, line.len() - 1));
+        }
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            bridged.call.line = outbox.push(line(&bridged, id));
+            bridged.call.line = outbox.push(line);
             link.register_request(bridged.call.line, id);
             PendingRequest::Bridged(bridged)
         });
+        Ok(())
     }
 
     /// Registers a bridged call that is not at the server now, and returns the id that it has until it is sent again.
@@ -273,9 +309,9 @@ impl Wire {
         self.outbox.lines()
     }
 
-    /// Whether the queue and this many more bytes would exceed the size of the largest message.
+    /// Whether the queue and this many more bytes would exceed one buffer unit.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
-        self.has_unwritten() && self.outbox.bytes() + bytes > self.max_message
+        self.has_unwritten() && self.outbox.bytes() + bytes > self.buffer_unit()
     }
 }
 

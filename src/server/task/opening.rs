@@ -36,7 +36,7 @@ impl ServerTask {
             scope: self.scope.clone(),
             label: self.label.clone(),
             stats: Arc::clone(&self.publisher.stats),
-            max_message: self.context.max_message,
+            message_limit: self.message_limit(),
         };
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);

@@ -188,7 +188,7 @@ impl ServerTask {
     /// Whether one more call may wait.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
         let call = (call.response_handle.key.session, call.request.line.len());
-        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.context.max_message)
+        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.message_limit().buffer_unit())
     }
 
     /// Gives the parked calls that may be written now to a ready instance, unless the server is marked as down.

@@ -59,7 +59,7 @@ impl ServerTask {
                 let (process, pipes) = spawned.into_process();
                 let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes);
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
-                let link = Link::pipes(pipes.stdin, pipes.stdout, self.context.max_message);
+                let link = Link::pipes(pipes.stdin, pipes.stdout, self.message_limit().bytes());
                 let event = self.with_link(link, Some((process, activity)), permit).await;
                 // The last lines usually have the reason.
                 let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;

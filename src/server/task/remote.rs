@@ -13,7 +13,7 @@ use crate::transport::http::HttpConnection;
 impl ServerTask {
     /// Connects to the server, serves the instance, and ends it. Returns the event for the lifecycle.
     pub(super) async fn one_connection(&mut self, remote: &Remote, permit: StartPermit) -> Event {
-        let (clients, max) = (self.context.clients.clone(), self.context.max_message);
+        let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());
         let (name, logins) = (Arc::clone(&self.config.name), self.context.logins.clone());
         let connecting = async {
             let client = clients.get(remote).await?;

@@ -75,19 +75,13 @@ impl ServerTask {
             instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
-        self.kill(process).await;
-        // The server may still have an HTTP session.
-        if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
-            self.handling_commands_until(http.close()).await;
-        }
-        Event::Ended(error)
-    }
-
-    /// Kills a process with its whole subtree.
-    async fn kill(&mut self, process: Option<Process>) {
-        if let Some(process) = process {
+        if is_broken {
+            // It may have to clean up: a client of Docker removes its container.
+            self.end_politely(instance, process).await;
+        } else if let Some(process) = process {
             self.handling_commands_until(process.kill()).await;
         }
+        Event::Ended(error)
     }
 
     /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can

@@ -278,7 +278,7 @@ fn answers(incoming: &Incoming, request: u64) -> bool {
             MessageError::BadResponse { id } => Some(id),
             _ => incoming.response().map(|(id, _)| id),
         },
-        Incoming::TooLarge { id, is_response: true } => id.as_ref(),
+        Incoming::TooLarge { id, is_response: true, .. } => id.as_ref(),
         _ => incoming.response().map(|(id, _)| id),
     };
     id.and_then(|id| parse_own_id(id)) == Some(request)

@@ -2,10 +2,12 @@
 //!
 //! `responses` (each transport) · `policy` · `server_messages` (server notifications and requests) · `resumption` (broken streams) ·
 //! `sessions` · `legacy_sse` (HTTP+SSE) · `outages` · `bodies` (framing and malformed responses) · `concurrency` · `redirects` ·
-//! `cut_connections` · `http2` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
+//! `cut_connections` · `http2` · `codings` (compressed bodies) · `cookies` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
 
 mod bodies;
+mod codings;
 mod concurrency;
+mod cookies;
 mod cut_connections;
 mod era_detection;
 mod http2;

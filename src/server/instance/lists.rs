@@ -1,5 +1,6 @@
 //! The lists that a server offers: fetched page by page, and fetched again when they change.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -154,7 +155,7 @@ impl ServerLists {
     }
 
     /// Ends a fetch that has failed; `problem` says what the response is.
-    pub(super) fn failed(&mut self, listing: Listing, problem: &'static str) -> Fetch {
+    pub(super) fn failed(&mut self, listing: Listing, problem: impl Into<Cow<'static, str>>) -> Fetch {
         let kind = listing.kind();
         let mut is_first = false;
         if let Some(state) = &mut self.states[kind] {
@@ -164,7 +165,7 @@ impl ServerLists {
         }
         let partial = listing.partial().filter(|_| is_first);
         let used = partial.as_ref().map(|list| list.items.len());
-        let reason = ServerError::List { kind, problem, used };
+        let reason = ServerError::List { kind, problem: problem.into(), used };
         Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
     }
 

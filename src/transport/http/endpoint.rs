@@ -9,8 +9,9 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::body::Content;
+use super::cookies::Cookies;
 use crate::config::{Remote, Secrets};
-use crate::net::client::{Client, NetError, Response, SendError};
+use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
@@ -34,6 +35,7 @@ pub(super) struct Endpoint {
     login: Option<Login>,
     token: Option<Token>,
     has_session: bool,
+    cookies: Cookies,
     secrets: Secrets,
 }
 
@@ -79,7 +81,8 @@ impl Endpoint {
         post.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // A configured `Authorization` replaces a login.
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
-        Ok(Self { client, url, post, get, login, token: None, has_session: false, secrets: remote.secrets.clone() })
+        let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
+        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -169,8 +172,11 @@ impl Endpoint {
         loop {
             let url = update.url.as_ref().unwrap_or(&self.url);
             let body = body.cloned().unwrap_or_default();
-            let sending = self.client.configured().send(method.clone(), url, HeaderMap::clone(&headers), body);
+            let mut sent = HeaderMap::clone(&headers);
+            self.cookies.add_to(url, &mut sent);
+            let sending = self.client.configured().send(method.clone(), url, sent, body);
             let response = sending.await.map_err(EndpointError::of)?;
+            self.cookies.keep(url, response.headers());
             match response.status() {
                 // Boxed: rare, and too large for every exchange.
                 StatusCode::UNAUTHORIZED if self.login.is_some() => {
@@ -187,8 +193,7 @@ impl Endpoint {
                 }
                 status if is_redirect(status) && hops < MAX_HOPS => {
                     let Some(location) = response.headers().get(LOCATION) else { return Ok((response, update)) };
-                    update.url =
-                        Some(origin::redirect(url, location).map_err(|reason| EndpointError::NotSent(reason.into()))?);
+                    update.url = Some(origin::redirect(url, location).map_err(EndpointError::refused_redirect)?);
                     hops += 1;
                 }
                 _ => return Ok((response, update)),
@@ -249,6 +254,10 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 impl EndpointError {
+    fn refused_redirect(reason: String) -> Self {
+        Self::NotSent(NetError::new(NetErrorKind::Redirect, reason))
+    }
+
     fn of(failure: SendError) -> Self {
         match failure {
             SendError::NotSent(error) => Self::NotSent(error.prefixed("cannot be reached: ")),

@@ -21,6 +21,7 @@
 
 mod body;
 mod connection;
+mod cookies;
 mod endpoint;
 mod errors;
 mod event_queue;
@@ -36,6 +37,6 @@ mod status;
 mod token;
 
 pub(crate) use self::connection::HttpConnection;
-pub(crate) use self::errors::{Disconnect, RequestError};
+pub(crate) use self::errors::{Disconnect, RequestError, unknown_coding};
 pub(crate) use self::modern::HeaderParams;
 pub(crate) use self::status::{is_busy, unprocessed};

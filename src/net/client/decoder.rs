@@ -7,6 +7,7 @@ use flate2::write::MultiGzDecoder;
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
+use tokio::task::yield_now;
 
 use super::response::cause;
 use crate::printable::excerpt;
@@ -54,6 +55,12 @@ impl Body {
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         let damaged = |error: io::Error| format!("its gzip data is damaged: {error}");
         loop {
+            if let Coding::Gzip(gzip) = &self.coding
+                && !gzip.rest.is_empty()
+            {
+                // A few bytes can decode to the whole message cap, and other tasks share this thread.
+                yield_now().await;
+            }
             if let Coding::Gzip(gzip) = &mut self.coding
                 && let Some(part) = gzip.next().map_err(damaged)?
             {

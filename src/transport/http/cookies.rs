@@ -9,7 +9,7 @@
 use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 
-use cookie_store::CookieStore;
+use cookie_store::{Cookie, CookieStore};
 use http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
 use url::Url;
 
@@ -27,14 +27,21 @@ impl Cookies {
     /// Keeps the cookies of a response from `url`.
     pub(super) fn keep(&self, url: &Url, headers: &HeaderMap) {
         for cookie in headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok()) {
+            if cookie.len() > MAX_COOKIE {
+                continue;
+            }
             let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if store.iter_any().count() >= MAX_COOKIES {
                 let valid = store.iter_unexpired().cloned().map(Ok::<_, std::convert::Infallible>).collect::<Vec<_>>();
                 *store = CookieStore::from_cookies(valid, false).unwrap_or_default();
             }
-            if cookie.len() <= MAX_COOKIE && store.iter_any().count() < MAX_COOKIES {
-                // An invalid cookie, or one of another domain, is ignored, as browsers do.
-                let _ = store.parse(cookie, url);
+            // An invalid cookie, or one of another domain, is ignored, as browsers do.
+            let Ok(cookie) = Cookie::parse(cookie, url).map(Cookie::into_owned) else { continue };
+            let is_same = |known: &Cookie<'_>| {
+                (known.name(), &known.path, &known.domain) == (cookie.name(), &cookie.path, &cookie.domain)
+            };
+            if store.iter_any().any(is_same) || store.iter_any().count() < MAX_COOKIES {
+                let _ = store.insert(cookie, url);
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! `responses` (each transport) · `policy` · `server_messages` (server notifications and requests) · `resumption` (broken streams) ·
 //! `sessions` · `legacy_sse` (HTTP+SSE) · `outages` · `bodies` (framing and malformed responses) · `concurrency` · `redirects` ·
-//! `cut_connections` · `http2` · `codings` (compressed bodies) · `cookies` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
+//! `cut_connections` · `http2` · `codings` (compressed bodies) · `cookies` ·
+//! `rotation` (secrets that change) · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
 
 mod bodies;
 mod codings;
@@ -19,6 +20,7 @@ mod policy;
 mod redirects;
 mod responses;
 mod resumption;
+mod rotation;
 mod server_messages;
 mod sessions;
 

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::body::Content;
 use super::cookies::Cookies;
+use super::rotation::Rotation;
 use crate::config::{Remote, Secrets};
 use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
 use crate::net::{headers, origin};
@@ -37,6 +38,7 @@ pub(super) struct Endpoint {
     has_session: bool,
     cookies: Cookies,
     secrets: Secrets,
+    rotation: Rotation,
 }
 
 /// What a response changes for later requests.
@@ -44,6 +46,8 @@ pub(super) struct Endpoint {
 pub(super) struct EndpointUpdate {
     pub(super) token: Option<Token>,
     pub(super) url: Option<Url>,
+    /// Configured headers that have changed.
+    pub(super) headers: HeaderMap,
 }
 
 /// Why a request has no HTTP response that could answer its message.
@@ -72,7 +76,7 @@ impl Endpoint {
     /// The endpoint of a configured server.
     pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
-        let configured = headers::configured(&remote.headers)?;
+        let configured = headers::configured(&remote.latest_headers())?;
         let mut get = configured.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -82,7 +86,8 @@ impl Endpoint {
         // A configured `Authorization` replaces a login.
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
         let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
-        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets })
+        let rotation = Rotation::of(&remote.rotating);
+        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets, rotation })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -95,11 +100,21 @@ impl Endpoint {
 
     /// A server's text without secrets, which some servers repeat.
     pub(super) fn masked(&self, text: &str) -> String {
-        self.secrets.masked(text)
+        self.rotation.masked(&self.secrets.masked(text))
     }
 
     pub(super) fn set_url(&mut self, url: Url) {
         self.url = url;
+    }
+
+    /// Whether configured headers are read again.
+    pub(super) fn has_rotating_headers(&self) -> bool {
+        !self.rotation.is_empty()
+    }
+
+    /// Replaces configured headers.
+    pub(super) fn set_headers(&mut self, headers: &HeaderMap) {
+        headers.iter().for_each(|(name, value)| self.set(name, value));
     }
 
     pub(super) fn set_session(&mut self, session: &HeaderValue) {
@@ -161,14 +176,15 @@ impl Endpoint {
         self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
     }
 
-    /// Follows redirects and renews refused tokens: in both cases the message was not processed and is sent again.
+    /// Follows redirects, renews refused tokens and reads refused secrets again: in all cases the message was not processed
+    /// and is sent again.
     async fn send(
         &self,
         method: &Method,
         body: Option<&Bytes>,
         mut headers: Cow<'_, HeaderMap>,
     ) -> Result<(Response, EndpointUpdate), EndpointError> {
-        let (mut update, mut hops) = (EndpointUpdate::default(), 0);
+        let (mut update, mut hops, mut was_reread) = (EndpointUpdate::default(), 0, false);
         loop {
             let url = update.url.as_ref().unwrap_or(&self.url);
             let body = body.cloned().unwrap_or_default();
@@ -183,6 +199,14 @@ impl Endpoint {
                     let token = Box::pin(self.admitted(&response, update.token.is_some())).await?;
                     headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
                     update.token = Some(token);
+                }
+                StatusCode::UNAUTHORIZED if !was_reread && !self.rotation.is_empty() => {
+                    was_reread = true;
+                    let Some(changed) = Box::pin(self.rotation.changed(&headers)).await else {
+                        return Ok((response, update));
+                    };
+                    headers.to_mut().extend(changed.clone());
+                    update.headers = changed;
                 }
                 StatusCode::FORBIDDEN => {
                     let Some(token) = Box::pin(self.allowed(&response, update.token.is_some())).await? else {

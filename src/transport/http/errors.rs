@@ -93,6 +93,7 @@ impl Disconnect {
         match self {
             Self::Unreachable { reason } => reason.code(),
             Self::Status { status, .. } => match *status {
+                StatusCode::UNAUTHORIZED => "http_unauthorized",
                 StatusCode::FORBIDDEN => "http_forbidden",
                 StatusCode::NOT_FOUND => "http_not_found",
                 StatusCode::METHOD_NOT_ALLOWED => "http_method_not_allowed",

@@ -29,6 +29,7 @@ mod exchange;
 mod exchanges;
 mod modern;
 mod retry;
+mod rotation;
 mod sse_get;
 mod sse_parser;
 mod sse_stream;

@@ -9,6 +9,7 @@ mod connector;
 mod decoder;
 mod dns;
 mod error;
+mod localhost;
 mod proxies;
 mod resolver;
 mod response;

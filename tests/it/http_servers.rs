@@ -3,7 +3,7 @@
 //! `responses` (each transport) · `policy` · `server_messages` (server notifications and requests) · `resumption` (broken streams) ·
 //! `sessions` · `legacy_sse` (HTTP+SSE) · `outages` · `bodies` (framing and malformed responses) · `concurrency` · `redirects` ·
 //! `cut_connections` · `http2` · `codings` (compressed bodies) · `cookies` ·
-//! `rotation` (secrets that change) · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
+//! `rotation` (secrets that change) · `localhost` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
 
 mod bodies;
 mod codings;
@@ -13,6 +13,7 @@ mod cut_connections;
 mod era_detection;
 mod http2;
 mod legacy_sse;
+mod localhost;
 mod modern;
 mod modern_streams;
 mod outages;

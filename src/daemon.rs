@@ -193,7 +193,7 @@ pub async fn run(
     let first_list_wait = config.daemon.first_list_wait;
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
-    let state = ConfigState::new(loaded.stamps.clone());
+    let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
     let watcher = config.daemon.watch.then(|| files::run(state.clone(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();

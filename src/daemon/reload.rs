@@ -119,7 +119,7 @@ impl Reload {
         let exposed = Some(ViewConfig { naming, profiles: config.profiles.clone() });
         let desired = DesiredState { servers: config.servers.clone(), exposed };
         let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
-        self.state.accept(loaded.stamps.clone());
+        self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone());
         self.patterns.replace(Arc::new(loaded));
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));

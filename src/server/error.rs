@@ -1,5 +1,6 @@
 //! Why a server is down or takes no calls, as an enum with a stable code. Pure. The text is only in `Display`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ pub enum ServerError {
         /// The list.
         kind: ListKind,
         /// What the response is, such as `is malformed`.
-        problem: &'static str,
+        problem: Cow<'static, str>,
         /// Number of items of earlier pages, which mcpd uses.
         used: Option<usize>,
     },

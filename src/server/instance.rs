@@ -102,7 +102,7 @@ use crate::list_kind::ListKind;
 use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 use crate::task_state::{TaskState, TaskSupport};
-use crate::transport::http::{RequestError, is_busy};
+use crate::transport::http::{RequestError, is_busy, unknown_coding};
 use crate::transport::{Arrival, Incoming};
 
 /// Why the server gets no answer to a request that it has sent for a call.
@@ -377,7 +377,15 @@ impl Instance {
                 let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_bridged_with(bridged, failure, may_have_arrived)
             }
-            Some(pending) => self.request_failed(id.as_bytes(), pending, matches!(error, RequestError::TooLarge)),
+            Some(pending) => match (pending, error) {
+                (PendingRequest::Page { listing, .. }, RequestError::UnknownCoding { coding }) => {
+                    let fetch = self.lists.failed(listing, format!("has {}", unknown_coding(&coding)));
+                    self.fetched(fetch)
+                }
+                (pending, error) => {
+                    self.request_failed(id.as_bytes(), pending, matches!(error, RequestError::TooLarge))
+                }
+            },
             None => {
                 self.cancelled.answered(id.as_bytes());
                 Effect::Nothing

@@ -1,5 +1,6 @@
 //! The lists that a server offers: fetched page by page, and fetched again when they change.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -161,7 +162,7 @@ impl ServerLists {
     }
 
     /// Ends a fetch that has failed; `problem` says what the response is.
-    pub(super) fn failed(&mut self, listing: Listing, problem: &'static str) -> Fetch {
+    pub(super) fn failed(&mut self, listing: Listing, problem: impl Into<Cow<'static, str>>) -> Fetch {
         let kind = listing.kind();
         if kind == ListKind::Tools && self.tries_tools && self.is_first_fetch(kind) {
             return self.done(kind, List::default());
@@ -174,7 +175,7 @@ impl ServerLists {
         }
         let partial = listing.partial().filter(|_| is_first);
         let used = partial.as_ref().map(|list| list.items.len());
-        let reason = ServerError::List { kind, problem, used };
+        let reason = ServerError::List { kind, problem: problem.into(), used };
         Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
     }
 

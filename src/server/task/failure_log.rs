@@ -73,7 +73,7 @@ impl ServerTask {
     fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),
-            Ok(Launch::Remote(remote)) => remote.secrets.masked(text),
+            Ok(Launch::Remote(remote)) => remote.masked(text),
             Err(_) => text.to_owned(),
         }
     }

@@ -44,6 +44,11 @@ pub(crate) enum RequestError {
     },
     /// The response exceeds the message cap.
     TooLarge,
+    /// The response has a content coding that mcpd cannot decode.
+    UnknownCoding {
+        /// Its name.
+        coding: String,
+    },
     /// The body is not a JSON-RPC response.
     NoResponse,
 }
@@ -89,6 +94,7 @@ impl Disconnect {
         match self {
             Self::Unreachable { reason } => reason.code(),
             Self::Status { status, .. } => match *status {
+                StatusCode::UNAUTHORIZED => "http_unauthorized",
                 StatusCode::FORBIDDEN => "http_forbidden",
                 StatusCode::NOT_FOUND => "http_not_found",
                 StatusCode::METHOD_NOT_ALLOWED => "http_method_not_allowed",
@@ -130,7 +136,11 @@ impl RequestError {
     /// Whether the server itself has responded.
     pub(crate) fn is_response(&self) -> bool {
         match self {
-            Self::Status { .. } | Self::Unprocessed { .. } | Self::TooLarge | Self::NoResponse => true,
+            Self::Status { .. }
+            | Self::Unprocessed { .. }
+            | Self::TooLarge
+            | Self::UnknownCoding { .. }
+            | Self::NoResponse => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
         }
     }
@@ -153,7 +163,7 @@ impl RequestError {
         match self {
             Self::NotSent { .. } | Self::Unprocessed { .. } | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
-            Self::Interrupted { .. } | Self::TooLarge | Self::NoResponse => true,
+            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse => true,
         }
     }
 
@@ -186,9 +196,17 @@ impl RequestError {
             Self::TooLarge => Disconnect::ProtocolViolation {
                 what: "answers the first message with more than the message cap".to_owned(),
             },
+            Self::UnknownCoding { coding } => {
+                Disconnect::ProtocolViolation { what: format!("answers with {}", unknown_coding(coding)) }
+            }
             Self::NoResponse => {
                 Disconnect::ProtocolViolation { what: "answers the first message with something else".to_owned() }
             }
         }
     }
+}
+
+/// The coding of a body that cannot be decoded, for use after `answers with`.
+pub(crate) fn unknown_coding(coding: &str) -> String {
+    format!("`Content-Encoding: {coding}`, which mcpd does not request and cannot decode")
 }

@@ -126,7 +126,7 @@ impl EventSender {
 
     /// Sends what was learned, if anything.
     pub(super) async fn send_update(&self, update: EndpointUpdate) {
-        if update.token.is_some() || update.url.is_some() {
+        if update.token.is_some() || update.url.is_some() || !update.headers.is_empty() {
             self.send(TransportEvent::EndpointUpdate(update)).await;
         }
     }

@@ -108,6 +108,9 @@ impl Exchange {
         if !status.is_success() {
             return self.handle_error_status(response, endpoint.has_session()).await;
         }
+        if let (Some(coding), Some(_)) = (response.unknown_coding(), self.request) {
+            return Err(RequestError::UnknownCoding { coding: coding.to_owned() });
+        }
         match (Content::of(response.headers()), self.request) {
             (Content::Events, Some(_)) => {
                 self.follow(SseStream::new(response, self.max, self.sender.body_slots())).await

@@ -1,5 +1,7 @@
 //! Handles the events of a connection.
 
+use http::StatusCode;
+
 use super::super::endpoint::EndpointUpdate;
 use super::super::event_queue::{Ownership, Source, TransportEvent};
 use super::super::sse_get::SseGet;
@@ -29,7 +31,8 @@ impl HttpConnection {
                     self.queue.change(|endpoint| endpoint.set_session(&session));
                 }
             }
-            TransportEvent::EndpointUpdate(EndpointUpdate { token, url }) => {
+            TransportEvent::EndpointUpdate(EndpointUpdate { token, url, headers }) => {
+                self.queue.change(|endpoint| endpoint.set_headers(&headers));
                 url.into_iter().for_each(|url| self.queue.change(|endpoint| endpoint.set_url(url)));
                 if let Some(token) = token {
                     self.schedule_renewal(token.refresh_at());
@@ -93,6 +96,19 @@ impl HttpConnection {
         SseGet { sender: self.queue.sender(SSE_GET), max: self.max }
     }
 
+    /// Why the connection is over after this error.
+    fn disconnect_by(&self, error: &RequestError) -> Disconnect {
+        match error {
+            // The next attempt reads the secrets again.
+            RequestError::Status { status: status @ StatusCode::UNAUTHORIZED, retry_after, message }
+                if self.queue.endpoint().has_rotating_headers() =>
+            {
+                Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
+            }
+            error => error.disconnect(),
+        }
+    }
+
     fn failed(&mut self, source: Source, error: RequestError) -> Option<Result<Arrival, Disconnect>> {
         let open = self.open.end(source)?;
         match &self.state {
@@ -108,7 +124,8 @@ impl HttpConnection {
             }
             State::Opening { source: opening, line } if *opening == source => {
                 if !error.may_be_http_sse() {
-                    self.disconnect.get_or_insert_with(|| error.disconnect());
+                    let disconnect = self.disconnect_by(&error);
+                    self.disconnect.get_or_insert(disconnect);
                     return None;
                 }
                 self.state = State::AwaitingEndpoint { line: line.clone(), request: open.request };
@@ -123,7 +140,8 @@ impl HttpConnection {
         // No other exchange shows that the server is reachable or accepts the credentials.
         let is_away = matches!(error, RequestError::NotSent { .. }) && self.open.is_empty();
         if is_away || self.unauthorized >= MAX_UNAUTHORIZED {
-            self.disconnect.get_or_insert_with(|| error.disconnect());
+            let disconnect = self.disconnect_by(&error);
+            self.disconnect.get_or_insert(disconnect);
         }
         Some(Ok(open.request.map_or(Arrival::MayWrite, |request| Arrival::RequestFailed { request, error })))
     }

@@ -63,6 +63,8 @@ impl ServerTask {
                 }
             }
         };
+        self.has_finished =
+            matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
@@ -80,7 +82,7 @@ impl ServerTask {
         if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
             self.handling_commands_until(http.close()).await;
         }
-        Event::Ended(error)
+        if self.has_finished { Event::Finished(error) } else { Event::Ended(error) }
     }
 
     /// Kills a process with its whole subtree.

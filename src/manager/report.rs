@@ -251,7 +251,7 @@ fn condition(published: &ServerSnapshot) -> Condition {
             (None, None)
         }
     };
-    let reason = published.state.reason();
+    let reason = published.reason();
     let code = reason.or(published.last_error.as_ref()).map(|error| error.code().to_owned());
     Condition { reason: reason.map(ToString::to_string), code, retry_in_ms, uptime_ms }
 }

@@ -1,6 +1,5 @@
 //! Why a server is down or takes no calls, as an enum with a stable code. Pure. The text is only in `Display`.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::start_error::StartError;
 use crate::duration;
 use crate::list_kind::ListKind;
 use crate::net::client::NetError;
-use crate::transport::http::Disconnect;
+use crate::transport::http::{Disconnect, unknown_coding};
 
 /// Why a server is down, why it takes no calls, or why one of its requests failed while it runs.
 ///
@@ -79,8 +78,8 @@ pub enum ServerError {
     List {
         /// The list.
         kind: ListKind,
-        /// What the response is, such as `is malformed`.
-        problem: Cow<'static, str>,
+        /// What is wrong with the response.
+        problem: ListProblem,
         /// Number of items of earlier pages, which mcpd uses.
         used: Option<usize>,
     },
@@ -96,6 +95,25 @@ pub enum ServerError {
     Hidden,
     /// A fault of mcpd or of the system.
     Internal(String),
+}
+
+/// Why the response to a request for a list cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListProblem {
+    /// It is this error, shortened.
+    Error(String),
+    /// Its result is no list.
+    Malformed,
+    /// It is no response.
+    Unusable,
+    /// It is larger than `max_message`.
+    TooLarge,
+    /// Its body has this coding.
+    UnknownCoding(String),
+    /// There was none in time.
+    TimedOut,
+    /// There is none, for this reason.
+    Failed(Disconnect),
 }
 
 /// A start that took too long.
@@ -152,6 +170,24 @@ impl ServerError {
     #[must_use]
     pub fn needs_config_change(&self) -> bool {
         matches!(self, Self::Start(error) if error.needs_config_change())
+    }
+
+    /// Whether it refuses all protocol versions that mcpd was to use.
+    pub(super) fn refuses_version(&self) -> bool {
+        matches!(
+            self,
+            Self::UnsupportedVersion { .. } | Self::NoModernEra | Self::InitializeError { is_modern_only: true, .. }
+        )
+    }
+
+    /// The same error with the words of the server masked.
+    pub(super) fn masked(self, mask: impl FnOnce(&str) -> String) -> Self {
+        match self {
+            Self::List { kind, problem: ListProblem::Error(text), used } => {
+                Self::List { kind, problem: ListProblem::Error(mask(&text)), used }
+            }
+            error => error,
+        }
     }
 
     /// A stable word for the reason.
@@ -246,6 +282,20 @@ impl fmt::Display for ServerError {
             }
             Self::TooManyDirectories => f.write_str("needs one instance for each directory, and agents of this user work in too many: close agents, or change `sharing`"),
             Self::Hidden => f.write_str("no longer offers what was requested, because of a reload, `deny` or `mcpd disable`"),
+        }
+    }
+}
+
+impl fmt::Display for ListProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => write!(f, "is an error: {error}"),
+            Self::Malformed => f.write_str("is malformed"),
+            Self::Unusable => f.write_str("is unusable"),
+            Self::TooLarge => f.write_str("is larger than `max_message`"),
+            Self::UnknownCoding(coding) => write!(f, "has {}", unknown_coding(coding)),
+            Self::TimedOut => f.write_str("did not come in time"),
+            Self::Failed(reason) => write!(f, "did not come: it {reason}"),
         }
     }
 }

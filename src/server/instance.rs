@@ -33,6 +33,7 @@ mod pending_call;
 mod pending_request;
 mod references;
 mod server_requests;
+mod session_errors;
 mod subscriptions;
 mod suspended_calls;
 mod tasks;
@@ -66,6 +67,7 @@ use self::server_requests::{
     AnswerUse, CallInput, InputAnswer, Recipient, RequestEnd, RequestHandling, ServerRequests,
 };
 pub(super) use self::server_requests::{FromAgent, not_forwarded};
+use self::session_errors::is_about_session;
 use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;
@@ -100,9 +102,9 @@ use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::message_limit::MessageLimit;
-use crate::server::error::ServerError;
+use crate::server::error::{ListProblem, ServerError};
 use crate::task_state::{TaskState, TaskSupport};
-use crate::transport::http::{RequestError, is_busy, unknown_coding};
+use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};
 
 /// Why the server gets no answer to a request that it has sent for a call.
@@ -245,6 +247,10 @@ impl Instance {
                 effect
             }
             Arrival::RequestFailed { request, error } => self.no_response(request, error),
+            Arrival::SessionInDoubt => {
+                self.doubt_session();
+                Effect::Nothing
+            }
             Arrival::MayWrite => Effect::Nothing,
         }
     }
@@ -286,6 +292,13 @@ impl Instance {
             return self.stray_response(id, outcome.as_ref());
         };
         self.cancelled.pending_answered(id);
+        if let Err(error) = &outcome
+            && self.wire.is_remote_session()
+            && !pending.is_about_resource()
+            && is_about_session(error)
+        {
+            self.note_session_error(&pending);
+        }
         match pending {
             PendingRequest::Call(call) => {
                 let id_edit = Edit { part: id, replacement: call.response_handle.id() };
@@ -306,7 +319,13 @@ impl Instance {
                 self.fetched(fetch)
             }
             PendingRequest::Subscribe { uri, .. } if outcome.is_err() => Effect::SubscribeRefused(uri),
-            PendingRequest::Ping | PendingRequest::Subscribe { .. } | PendingRequest::Ignored { .. } => Effect::Nothing,
+            PendingRequest::Ping | PendingRequest::SessionCheck { .. } => {
+                self.health.ping_answered();
+                Effect::Nothing
+            }
+            PendingRequest::Probe | PendingRequest::Subscribe { .. } | PendingRequest::Ignored { .. } => {
+                Effect::Nothing
+            }
             PendingRequest::CancellationCheck => {
                 self.check_cancellations();
                 Effect::Nothing
@@ -352,7 +371,10 @@ impl Instance {
                 self.fail_bridged(bridged, failure);
                 Effect::Nothing
             }
-            Some(pending) => self.request_failed(id, pending, is_too_large),
+            Some(pending) => {
+                let problem = if is_too_large { ListProblem::TooLarge } else { ListProblem::Unusable };
+                self.request_failed(id, pending, problem)
+            }
             None => {
                 self.cancelled.answered(id);
                 Effect::Nothing
@@ -368,7 +390,13 @@ impl Instance {
             self.wire.pause_until(Instant::now() + (*after).min(super::lifecycle::MAX_RETRY_AFTER));
         }
         let id = request.to_string();
-        match self.wire.take(id.as_bytes()) {
+        let pending = self.wire.take(id.as_bytes());
+        if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_about_resource())
+            && error.may_end_session()
+        {
+            self.note_session_error(pending);
+        }
+        match pending {
             Some(PendingRequest::Call(call)) => {
                 let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_with(call, failure, may_have_arrived)
@@ -377,15 +405,14 @@ impl Instance {
                 let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_bridged_with(bridged, failure, may_have_arrived)
             }
-            Some(pending) => match (pending, error) {
-                (PendingRequest::Page { listing, .. }, RequestError::UnknownCoding { coding }) => {
-                    let fetch = self.lists.failed(listing, format!("has {}", unknown_coding(&coding)));
-                    self.fetched(fetch)
-                }
-                (pending, error) => {
-                    self.request_failed(id.as_bytes(), pending, matches!(error, RequestError::TooLarge))
-                }
-            },
+            Some(pending) => {
+                let problem = match error {
+                    RequestError::TooLarge => ListProblem::TooLarge,
+                    RequestError::UnknownCoding { coding } => ListProblem::UnknownCoding(coding.to_string()),
+                    error => ListProblem::Failed(error.disconnect()),
+                };
+                self.request_failed(id.as_bytes(), pending, problem)
+            }
             None => {
                 self.cancelled.answered(id.as_bytes());
                 Effect::Nothing
@@ -401,13 +428,29 @@ impl Instance {
         Failure::RequestTooLarge { size, limit: self.wire.limit().clone() }
     }
 
-    /// A request of mcpd has no usable response.
-    fn request_failed(&mut self, id: &[u8], pending: PendingRequest, is_too_large: bool) -> Effect {
+    /// This request has failed as it does in a session that the server has forgotten. If it is the ping that was to show that, the session
+    /// is over.
+    fn note_session_error(&mut self, pending: &PendingRequest) {
+        match pending {
+            PendingRequest::SessionCheck { .. } => self.wire.forget_session(),
+            _ => self.doubt_session(),
+        }
+    }
+
+    /// Sends a ping that shows whether the server still knows the session, unless one is unanswered.
+    fn doubt_session(&mut self) {
+        let is_checked = |pending: &PendingRequest| matches!(pending, PendingRequest::SessionCheck { .. });
+        if self.wire.is_remote_session() && !self.wire.has_pending(is_checked) {
+            let deadline = self.request_deadline();
+            self.wire.own_request("ping", json!({}), PendingRequest::SessionCheck { deadline });
+        }
+    }
+
+    /// A request of mcpd has no usable response. `problem` says why, for a list.
+    fn request_failed(&mut self, id: &[u8], pending: PendingRequest, problem: ListProblem) -> Effect {
         match pending {
             PendingRequest::Page { listing, .. } => {
-                let fetch = self
-                    .lists
-                    .failed(listing, if is_too_large { "is larger than `max_message`" } else { "is unusable" });
+                let fetch = self.lists.failed(listing, problem);
                 return self.fetched(fetch);
             }
             PendingRequest::Check => return Effect::Checked(self.health.checked()),
@@ -421,6 +464,8 @@ impl Instance {
             | PendingRequest::Initialize
             | PendingRequest::Discover
             | PendingRequest::Ping
+            | PendingRequest::Probe
+            | PendingRequest::SessionCheck { .. }
             | PendingRequest::CancellationCheck
             | PendingRequest::CancelTask { .. }
             | PendingRequest::Ignored { .. } => {}
@@ -436,9 +481,9 @@ impl Instance {
                 let list = self.prepared(kind, list);
                 Effect::Listed { kind, list, settled: self.lists.are_settled() }
             }
-            Fetch::Failed { reason, partial } => {
-                let partial = partial.map(|(kind, list)| (kind, self.prepared(kind, list)));
-                Effect::ListFailed { reason, partial, settled: self.lists.are_settled() }
+            Fetch::Failed { kind, reason, partial } => {
+                let partial = partial.map(|list| self.prepared(kind, list));
+                Effect::ListFailed { kind, reason, partial, settled: self.lists.are_settled() }
             }
         }
     }
@@ -1255,7 +1300,7 @@ impl Instance {
     // ── Time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Ends everything whose deadline has passed.
-    pub(super) fn expire(&mut self, now: Instant) -> Effect {
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Effect> {
         self.suspended.present_due(&mut self.wire, now);
         SuspendedCalls::check_agents(&mut self.wire, now);
         let expired = self.wire.remove_where(|pending| pending.deadline().is_some_and(|at| at <= now));
@@ -1265,14 +1310,14 @@ impl Instance {
         self.subscriptions.expire(now);
         let ends = [self.tasks.next_end(), self.server_requests.next_deadline(), self.subscriptions.next_deadline()];
         self.wire.reset_deadline(ends.into_iter().flatten());
-        let mut effect = Effect::Nothing;
+        let mut effects = Vec::new();
         for (id, pending) in expired {
             match pending {
                 PendingRequest::Call(call) => self.expire_call(id, call),
                 PendingRequest::Bridged(bridged) => self.expire_bridged(id, bridged),
                 PendingRequest::Page { listing, .. } => {
-                    let fetch = self.lists.failed(listing, "did not come in time");
-                    effect = self.fetched(fetch);
+                    let fetch = self.lists.failed(listing, ListProblem::TimedOut);
+                    effects.push(self.fetched(fetch));
                 }
                 PendingRequest::Listen { .. } => {
                     self.wire.abandon_http_response(id);
@@ -1285,13 +1330,15 @@ impl Instance {
                 | PendingRequest::Initialize
                 | PendingRequest::Discover
                 | PendingRequest::Ping
+                | PendingRequest::Probe
+                | PendingRequest::SessionCheck { .. }
                 | PendingRequest::CancellationCheck
                 | PendingRequest::Check
                 | PendingRequest::Subscribe { .. }
                 | PendingRequest::Ignored { .. } => {}
             }
         }
-        effect
+        effects
     }
 
     fn expire_call(&mut self, id: u64, call: PendingCall) {

@@ -146,6 +146,13 @@ impl Link {
         }
     }
 
+    /// The server has forgotten the session: the link is over. Does nothing on pipes.
+    pub(super) fn forget_session(&mut self) {
+        if let Self::Http(http) = self {
+            http.forget_session();
+        }
+    }
+
     /// Nobody waits for the answer to this request any longer.
     pub(super) fn cancel(&mut self, request: u64) {
         if let Self::Http(http) = self {

@@ -22,9 +22,8 @@ pub(crate) use self::parked_calls::{START_WAIT, failure_in};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::sleep_until;
 
 use self::failure_log::LastProcess;
 use self::parked_calls::WaitingCall;
@@ -41,6 +40,7 @@ use super::stderr;
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
 use crate::message_limit::MessageLimit;
+use crate::list_kind::PerKind;
 use crate::server::error::ServerError;
 use crate::test_variable::test_variable;
 
@@ -71,12 +71,16 @@ pub(super) struct ServerTask {
     scope: AgentScope,
     /// Calls that wait for an instance, or for its lists.
     parked: FairQueue<WaitingCall>,
+    /// Notified by a call while the server is down.
+    called: Arc<Notify>,
     /// Calls that wait at the in-flight limit of the instance.
     queued: FairQueue<WaitingCall>,
     /// When the lists of a server that is down are removed.
     forget_at: Option<Instant>,
     /// Since when a lazy instance has had no calls.
     idle_since: Option<Instant>,
+    /// The last instance has exited by itself with nothing to do, so the next one starts with the next call.
+    has_finished: bool,
     agents: Agents,
     /// A legacy agent has called.
     has_legacy_calls: bool,
@@ -120,9 +124,11 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
         label,
         scope,
         parked: FairQueue::default(),
+        called: Arc::default(),
         queued: FairQueue::default(),
         forget_at: None,
         idle_since: None,
+        has_finished: false,
         agents: Agents::default(),
         has_legacy_calls: false,
         is_to_reopen: false,
@@ -170,11 +176,8 @@ impl ServerTask {
                     }
                     self.on(event);
                 }
-                State::Backoff { until, reason, .. } => {
-                    if reason.needs_config_change() {
-                        self.refuse_waiting();
-                    }
-                    let due = self.unless_stopped(sleep_until(until.into())).await.is_some();
+                State::Backoff { until, callable_at, .. } => {
+                    let due = self.wait_for_attempt(until, callable_at).await;
                     if due {
                         self.publisher.stats.failure_restarts.add(Instant::now());
                     }
@@ -224,7 +227,7 @@ impl ServerTask {
             (published.pid, published.guard_pid) = (None, None);
             (published.remote, published.protocol, published.software) = (None, None, None);
             published.eras = Eras::default();
-            published.lists_complete = false;
+            (published.lists_complete, published.list_errors) = (false, PerKind::default());
             published.checked = None;
         });
         event

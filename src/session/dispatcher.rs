@@ -794,8 +794,15 @@ impl<T: Transport> Session<T> {
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
-        let may_come = until > Instant::now()
-            && candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        let now = Instant::now();
+        let may_come = until > now
+            && candidates.iter().fold(false, |may_come, member| {
+                let starts = member.handle.published().state.starts_for_call(now);
+                if starts {
+                    member.handle.wake();
+                }
+                may_come || starts || member.handle.published().state.may_be_ready_by(until)
+            });
         if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
             return self.follow(request, route, view);
         }

@@ -9,7 +9,9 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
-use crate::server::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, WeakLoadToken};
+use crate::server::messages::call::{
+    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, TargetKind, WeakLoadToken,
+};
 use crate::task_state::TaskOperation;
 
 /// A call that is queued for the server or was written to it.
@@ -23,6 +25,7 @@ pub(in crate::server) struct PendingCall {
     /// The approximate size of its line.
     pub(super) bytes: usize,
     pub(super) origin: Origin,
+    pub(super) is_about_resource: bool,
     /// The permission, until the call is written.
     pub(super) access: Option<Box<Access>>,
 }
@@ -49,6 +52,7 @@ impl PendingCall {
             line: 0,
             bytes: request.line.len(),
             origin,
+            is_about_resource: access.as_ref().is_some_and(|access| access.error_kind == TargetKind::Resource),
             access,
         };
         (pending, move |id| request.numbered(id, changes))

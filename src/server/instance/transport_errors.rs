@@ -9,7 +9,7 @@ use crate::transport::http::{RequestError, unprocessed};
 pub(super) fn failure(error: RequestError, limit: &MessageLimit) -> (Failure, bool) {
     let reason = ServerError::Disconnected(error.disconnect());
     match error {
-        RequestError::NotSent { .. } | RequestError::Unprocessed { .. } => {
+        RequestError::NotSent { .. } | RequestError::NotFoundInSession { .. } | RequestError::Unprocessed { .. } => {
             (Failure::Unavailable { reason, retry_after: None }, false)
         }
         RequestError::LoginNeeded { why } => (Failure::LoginNeeded { why }, false),

@@ -183,6 +183,16 @@ impl Wire {
         self.link.remote()
     }
 
+    /// Whether it is a session with a server at a URL.
+    pub(super) fn is_remote_session(&self) -> bool {
+        self.protocol.is_some() && self.era() == Era::Legacy && !self.is_stdio()
+    }
+
+    /// The server has forgotten the session: the connection is over.
+    pub(super) fn forget_session(&mut self) {
+        self.link.forget_session();
+    }
+
     /// Whether the server is a process.
     pub(in crate::server) fn is_stdio(&self) -> bool {
         matches!(self.link, Link::Pipes { .. })

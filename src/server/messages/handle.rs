@@ -112,6 +112,11 @@ impl ServerHandle {
         self.send_soon(Command::Relist);
     }
 
+    /// Starts the next attempt of a server that is down.
+    pub(crate) fn wake(&self) {
+        self.send_soon(Command::Wake);
+    }
+
     fn send_soon(&self, command: Command) {
         self.0.commands.send_soon(command);
     }

@@ -37,6 +37,9 @@ impl ServerTask {
             State::Failed { reason } if was_up => self.warn("ended, will not be restarted", reason, None),
             State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
             State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
+            State::Stopped if was_up => {
+                tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "exited with nothing to do; the next call starts it");
+            }
             State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
             _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.name()),
         }
@@ -70,7 +73,7 @@ impl ServerTask {
     }
 
     /// The text with the server's secrets masked.
-    fn masked(&self, text: &str) -> String {
+    pub(super) fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),
             Ok(Launch::Remote(remote)) => remote.masked(text),

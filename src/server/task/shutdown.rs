@@ -63,6 +63,8 @@ impl ServerTask {
                 }
             }
         };
+        self.has_finished =
+            matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
@@ -81,7 +83,7 @@ impl ServerTask {
         } else if let Some(process) = process {
             self.handling_commands_until(process.kill()).await;
         }
-        Event::Ended(error)
+        if self.has_finished { Event::Finished(error) } else { Event::Ended(error) }
     }
 
     /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
 use http::{Method, StatusCode};
 use url::Url;
 
@@ -195,7 +197,7 @@ impl Endpoint {
             self.cookies.keep(url, response.headers());
             match response.status() {
                 // Boxed: rare, and too large for every exchange.
-                StatusCode::UNAUTHORIZED if self.login.is_some() => {
+                StatusCode::UNAUTHORIZED if self.login.is_some() && !self.may_have_forgotten_session(&response) => {
                     let token = Box::pin(self.admitted(&response, update.token.is_some())).await?;
                     headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
                     update.token = Some(token);
@@ -223,6 +225,11 @@ impl Endpoint {
                 _ => return Ok((response, update)),
             }
         }
+    }
+
+    /// Whether this refusal requires no login: the server has opened the session without a token.
+    fn may_have_forgotten_session(&self, response: &Response) -> bool {
+        self.has_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
     }
 
     /// A new token in endpoint of a refused one.

@@ -17,8 +17,7 @@ pub(crate) enum RequestError {
         /// Why not.
         reason: NetError,
     },
-    /// The server has received it, and states that it did not process it: over HTTP/2, or by a 404 because the HTTP
-    /// session has ended.
+    /// The server has received it, and states over HTTP/2 that it did not process it.
     Unprocessed {
         /// For a person, on one line.
         reason: String,
@@ -27,6 +26,12 @@ pub(crate) enum RequestError {
     LoginNeeded {
         /// For a person, on one line.
         why: String,
+    },
+    /// The server answered a request within an HTTP session with 404. It has not processed the request, and does not know the session if it
+    /// keeps to the specification.
+    NotFoundInSession {
+        /// The server's error text, shortened.
+        message: Option<String>,
     },
     /// The server answered with an HTTP error status.
     Status {
@@ -137,11 +142,24 @@ impl RequestError {
     pub(crate) fn is_response(&self) -> bool {
         match self {
             Self::Status { .. }
+            | Self::NotFoundInSession { .. }
             | Self::Unprocessed { .. }
             | Self::TooLarge
             | Self::UnknownCoding { .. }
             | Self::NoResponse => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
+        }
+    }
+
+    /// Whether servers also respond so to requests in a session that they have forgotten.
+    pub(crate) fn may_end_session(&self) -> bool {
+        match self {
+            Self::NotFoundInSession { .. } => true,
+            Self::Status { status, .. } => {
+                self.is_unauthorized()
+                    || matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
+            }
+            _ => false,
         }
     }
 
@@ -161,7 +179,10 @@ impl RequestError {
     /// unauthorized one has not read the request.
     pub(crate) fn may_be_legacy(&self) -> bool {
         match self {
-            Self::NotSent { .. } | Self::Unprocessed { .. } | Self::LoginNeeded { .. } => false,
+            Self::NotSent { .. }
+            | Self::NotFoundInSession { .. }
+            | Self::Unprocessed { .. }
+            | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
             Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse => true,
         }
@@ -189,6 +210,9 @@ impl RequestError {
                 Disconnect::Unreachable { reason: reason.clone().into() }
             }
             Self::LoginNeeded { why } => Disconnect::LoginNeeded { why: why.clone() },
+            Self::NotFoundInSession { message } => {
+                Disconnect::Status { status: StatusCode::NOT_FOUND, retry_after: None, message: message.clone() }
+            }
             Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Disconnect::Unauthorized,
             Self::Status { status, retry_after, message } => {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }

@@ -30,6 +30,8 @@ pub(super) enum TransportEvent {
     StreamReady,
     /// The URL for messages.
     Endpoint(url::Url),
+    /// The server has responded as if it had forgotten the session.
+    SessionInDoubt,
     /// A message was sent, and answered if it was a request.
     Completed,
     /// A request has no response.

@@ -221,15 +221,9 @@ impl Exchange {
     /// Handles an error status and its body.
     async fn handle_error_status(&self, mut response: Response, has_session: bool) -> Result<(), RequestError> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
-        if status == StatusCode::NOT_FOUND && has_session {
-            self.sender.send(TransportEvent::Disconnected(Disconnect::SessionEnded)).await;
-            // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
-            return Err(RequestError::Unprocessed { reason: format!("has ended the session (HTTP {status})") });
-        }
         let body = timeout(ACCEPT_TIMEOUT, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
-        let has_ended = has_session && is_about_session(&body);
-        if status == StatusCode::BAD_REQUEST && (has_ended || self.is_of_another_era(&body)) {
+        if status == StatusCode::BAD_REQUEST && self.is_of_another_era(&body) {
             self.sender.send(TransportEvent::Disconnected(Disconnect::SessionEnded)).await;
         }
         // The body may be the response itself (MCP 2025-11-25: "MAY comprise a JSON-RPC error response").
@@ -248,6 +242,10 @@ impl Exchange {
         let error_text = body::error_text(&body, |text| self.sender.endpoint().masked(text));
         let via = response.proxy().map(|proxy| format!("through {proxy}"));
         let message = error_text.into_iter().chain(via).reduce(|error_text, via| format!("{error_text} ({via})"));
+        // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(RequestError::NotFoundInSession { message });
+        }
         Err(RequestError::Status { status, retry_after, message })
     }
 }
@@ -263,15 +261,6 @@ fn with_request_id(body: &Bytes, request: u64) -> Option<Bytes> {
     let [version, id, error] = members(body, ["jsonrpc", "id", "error"]).ok()?;
     let has_no_id = version? == r#""2.0""# && id.is_none_or(|id| id == "null");
     error.filter(|_| has_no_id).map(|error| reply::raw_error(request.to_string().as_bytes(), &error))
-}
-
-/// Whether an error without a numeric id is about the HTTP session. Servers of the TypeScript SDK's examples send it instead
-/// of HTTP 404.
-fn is_about_session(body: &[u8]) -> bool {
-    let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else { return false };
-    let answers = value.get("id").is_some_and(|id| id.is_number());
-    let message = value.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or_default();
-    !answers && message.to_ascii_lowercase().contains("session id")
 }
 
 /// Whether this ends the request, valid or not.

@@ -104,7 +104,8 @@ impl SseGet {
         match response.status() {
             // Before the first stream, 404 may mean that GET is not supported.
             StatusCode::NOT_FOUND if endpoint.has_session() && *was_open => {
-                return StreamEnd::Disconnected(Disconnect::SessionEnded);
+                self.sender.send(TransportEvent::SessionInDoubt).await;
+                return StreamEnd::Refused;
             }
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
                 *retry = body::retry_after(response.headers()).map(|after| after.min(MAX_DELAY)).or(*retry);

@@ -188,7 +188,7 @@ fn stop_reading(server: &mut Server, call: &Call) {
     }
 }
 
-/// Exits by SIGKILL, in the middle of the response, or with an exit code.
+/// Exits by SIGKILL, in the middle of the response, with an exit code, or without an error after the response or instead of it.
 fn die(server: &mut Server, call: &Call) {
     match call.text("how") {
         "kill" => kill_process(getpid(), Signal::KILL).expect("one may kill oneself"),
@@ -196,9 +196,11 @@ fn die(server: &mut Server, call: &Call) {
             let answer = call.echo();
             server.output.raw(&answer.as_bytes()[..answer.len() / 2]);
         }
+        "finish" => server.output.line(&call.echo()),
         _ => {}
     }
-    server.leave = Some(ExitCode::FAILURE);
+    let is_success = matches!(call.text("how"), "finish" | "leave");
+    server.leave = Some(if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE });
 }
 
 /// Writes `text` `times` times, with `$ID` replaced by the call's id and `$FILL` by `fill` bytes, then the bytes of `hex`.

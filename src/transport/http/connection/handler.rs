@@ -11,7 +11,8 @@ use super::{HttpConnection, SSE_GET};
 use crate::jsonrpc::pending::parse_own_id;
 use crate::transport::Arrival;
 
-/// Rejected credentials in a row before the connection is over: a single call may be refused for its own reasons.
+/// Rejected credentials in a row before the connection to a modern server is over: a single call may be refused for its own reasons. In a
+/// session, a ping decides.
 const MAX_UNAUTHORIZED: u32 = 3;
 
 impl HttpConnection {
@@ -68,6 +69,7 @@ impl HttpConnection {
                 let error = RequestError::Interrupted { reason: "sent no response".to_owned() };
                 return open.request.map(|request| Ok(Arrival::RequestFailed { request, error }));
             }
+            TransportEvent::SessionInDoubt => return Some(Ok(Arrival::SessionInDoubt)),
             TransportEvent::Disconnected(disconnect) => self.disconnect = Some(disconnect),
         }
         None
@@ -136,7 +138,7 @@ impl HttpConnection {
             State::Initializing { .. } => self.initialized_accepted(source),
             _ => {}
         }
-        self.unauthorized = if error.is_unauthorized() { self.unauthorized + 1 } else { 0 };
+        self.unauthorized = if error.is_unauthorized() && self.state.is_modern() { self.unauthorized + 1 } else { 0 };
         // No other exchange shows that the server is reachable or accepts the credentials.
         let is_away = matches!(error, RequestError::NotSent { .. }) && self.open.is_empty();
         if is_away || self.unauthorized >= MAX_UNAUTHORIZED {

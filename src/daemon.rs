@@ -396,10 +396,10 @@ impl Daemon {
         // Quotas come first: their check costs least.
         let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
         let admitted = admitted.and_then(|quota| {
-            let refused = self.descendants.refused_agent(&stream, pid, user.is_guest);
-            refused.map_or(Ok(quota), |message| Err(ErrorObject::connection_refused(message)))
+            let admitted = self.descendants.admit_agent(&stream, pid, user.is_guest);
+            admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
         });
-        let quota = match admitted {
+        let (quota, own_server) = match admitted {
             Ok(quota) => quota,
             Err(error) => {
                 self.refuse_agent(&stream, pid, &user, &error);
@@ -416,6 +416,7 @@ impl Daemon {
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
+            own_server,
             agent_views: self.manager.agent_views(&profile.name),
             max_message: self.limits.max_message_bytes,
             first_list_wait: self.limits.first_list_wait,

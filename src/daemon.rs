@@ -398,10 +398,10 @@ impl Daemon {
         // Quotas come first: their check costs least.
         let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
         let admitted = admitted.and_then(|quota| {
-            let refused = self.descendants.refused_agent(&stream, pid, user.is_guest);
-            refused.map_or(Ok(quota), |message| Err(ErrorObject::connection_refused(message)))
+            let admitted = self.descendants.admit_agent(&stream, pid, user.is_guest);
+            admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
         });
-        let quota = match admitted {
+        let (quota, own_server) = match admitted {
             Ok(quota) => quota,
             Err(error) => {
                 self.refuse_agent(&stream, pid, &user, &error);
@@ -418,6 +418,7 @@ impl Daemon {
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
+            own_server,
             agent_views: self.manager.agent_views(&profile.name),
             message_limit: MessageLimit::new(
                 format_args!("profiles.{}", profile.name),

@@ -18,8 +18,9 @@ use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::edit::Setting;
 use crate::config::edit::file::ConfigFile;
-use crate::config::import::{Plan, known_sandbox};
+use crate::config::import::{self, Plan, known_keys, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
+use crate::config::known_commands::{self, AGENT_DIRECTORY};
 use crate::config::{Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
@@ -122,6 +123,11 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let secrets = secrets_directory(&path).map_err(usage)?;
     let mut plan = Plan::new(file.text(), &[], &secrets, &Process);
     let mut settings = settings(add, line).map_err(usage)?;
+    let mut known = command_notes(name, &settings, add.sandbox);
+    for advice in known_keys(&settings) {
+        known.push(format!("note: `{}` is written, because {name} {}", advice.key, advice.why));
+        settings.push((advice.key.to_owned(), advice.setting()));
+    }
     let proposal = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
     plan.put(name, settings).map_err(|error| usage(format!("not added: {}", options.edit_failure(&path, &error))))?;
     let (text, secrets) = plan.finish();
@@ -143,7 +149,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         misplaced_options_note(add, line),
         relative_path_note(add),
     ];
-    notes.into_iter().flatten().for_each(|note| print_note!("{note}"));
+    notes.into_iter().flatten().chain(known).for_each(|note| print_note!("{note}"));
     printed.map(|()| {
         let code = options.apply(directory, &[&path], Scope::Servers(&[name]));
         if code != ExitCode::SUCCESS {
@@ -160,6 +166,21 @@ fn missing_command(server: &ServerConfig) -> Option<String> {
     let shown = config_lints::shown(program);
     let (complaint, help) = config_lints::unfound(program, &shown, Spelling::Toml, &Process)?;
     Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
+}
+
+/// What the user has to know of the command of the server `name`.
+fn command_notes(name: &str, settings: &[(String, Setting)], sandbox: Option<SandboxLevel>) -> Vec<String> {
+    let Some((command, args)) = import::command_line(settings) else { return Vec::new() };
+    let is_asking = known_commands::asks_before_install(command, args);
+    let question = is_asking.then(|| format!("warning: {}\n  help: {}", config_lints::ASKS, config_lints::ANSWER));
+    let is_browser = known_commands::is_browser(command, args) && sandbox != Some(SandboxLevel::None);
+    let browser = is_browser.then(|| {
+        format!(
+            "note: the sandbox of a browser may gain privileges, which no sandbox of mcpd permits. If the browser does not start, \
+             write `sandbox = \"none\"` in [servers.{name}]"
+        )
+    });
+    question.into_iter().chain(browser).collect()
 }
 
 fn sandbox_level(word: &str) -> Result<SandboxLevel, String> {
@@ -313,11 +334,16 @@ fn command_settings(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Se
     let env = pairs("--env", &add.env, '=', "NAME=VALUE")?;
     let settings = [
         Some(("command", Setting::Text(command))),
-        (!args.is_empty()).then(|| ("args", Setting::List(args.to_vec()))),
+        (!args.is_empty()).then(|| ("args", Setting::List(args.iter().map(|arg| with_agent_directory(arg)).collect()))),
         (!env.is_empty()).then_some(("env", Setting::Table(env))),
         add.cwd.as_deref().map(|cwd| ("cwd", Setting::Text(absolute_path(cwd)))),
     ];
     Ok(settings.into_iter().flatten().collect())
+}
+
+/// An argument with the variable of other clients for the agent's directory as mcpd writes it.
+fn with_agent_directory(arg: &str) -> String {
+    arg.replace("${workspaceFolder}", AGENT_DIRECTORY)
 }
 
 fn url_settings(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {

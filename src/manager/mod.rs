@@ -63,7 +63,7 @@ pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 pub(crate) use self::view::ServedProfile;
-pub(crate) use self::view::{Member, View};
+pub(crate) use self::view::{Member, View, ViewPart};
 pub(crate) use self::wait_ready::ServerOutcome;
 pub(crate) use self::watched_view::WatchedView;
 use crate::client::connected;

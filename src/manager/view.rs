@@ -38,6 +38,17 @@ pub struct View {
     version: u64,
     /// The face of each server, once an agent has used it. Empty in a face.
     faces: Box<[OnceLock<Arc<View>>]>,
+    /// This view without each server, once an agent that this server has started has used it. Empty in a face.
+    without: Box<[OnceLock<Arc<View>>]>,
+}
+
+/// The part of a view that an agent sees.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ViewPart {
+    /// The face of this server alone.
+    pub(crate) face: Option<Arc<str>>,
+    /// Not this server: it has started the agent, and would list its own items again.
+    pub(crate) without: Option<Arc<str>>,
 }
 
 /// How a view exposes lists.
@@ -85,9 +96,27 @@ impl View {
         let build = || {
             let settled = self.settled || member.lists_are_known();
             let view = Self::new(&mut Names::default(), self.exposing(Naming::Own), vec![member.clone()], settled);
-            Arc::new(Self { faces: Box::default(), ..view })
+            Arc::new(Self { faces: Box::default(), without: Box::default(), ..view })
         };
         Arc::clone(face.get_or_init(build))
+    }
+
+    /// The part of this view that an agent sees.
+    pub(crate) fn part(self: &Arc<Self>, part: &ViewPart) -> Arc<Self> {
+        let whole = part.without.as_deref().map_or_else(|| Arc::clone(self), |server| self.without(server));
+        part.face.as_deref().map_or_else(|| Arc::clone(&whole), |server| whole.face(server))
+    }
+
+    fn without(self: &Arc<Self>, server: &str) -> Arc<Self> {
+        let Some(index) = self.servers.iter().position(|member| *member.config.name == *server) else {
+            return Arc::clone(self);
+        };
+        let build = || {
+            let mut servers = self.servers.clone();
+            servers.remove(index);
+            Arc::new(Self::new(&mut Names::default(), self.exposing(self.naming), servers, self.settled))
+        };
+        self.without.get(index).map_or_else(|| Arc::clone(self), |view| Arc::clone(view.get_or_init(build)))
     }
 
     /// The server of this view, if the view is a face.
@@ -134,7 +163,8 @@ impl View {
     fn of(catalog: Catalog, servers: Vec<Member>, exposing: Exposing, settled: bool) -> Self {
         let Exposing { naming, max_message } = exposing;
         static VERSIONS: AtomicU64 = AtomicU64::new(0);
-        let faces = servers.iter().map(|_| OnceLock::new()).collect();
+        let unused = || servers.iter().map(|_| OnceLock::new()).collect();
+        let (faces, without) = (unused(), unused());
         Self {
             catalog,
             servers,
@@ -143,6 +173,7 @@ impl View {
             settled,
             version: VERSIONS.fetch_add(1, Ordering::Relaxed),
             faces,
+            without,
         }
     }
 

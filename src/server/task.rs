@@ -10,6 +10,7 @@ mod health_checks;
 mod idle;
 mod opening;
 mod parked_calls;
+mod private_cache;
 mod program;
 mod queued_calls;
 mod remote;
@@ -20,6 +21,7 @@ mod start_limit;
 pub(crate) use self::parked_calls::{START_WAIT, failure_in};
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
@@ -37,10 +39,11 @@ use super::messages::call::Call;
 use super::messages::command::Command;
 use super::publish::Publisher;
 use super::stderr;
+use crate::config::known_commands::{self, Runner};
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
-use crate::message_limit::MessageLimit;
 use crate::list_kind::PerKind;
+use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 use crate::test_variable::test_variable;
 
@@ -89,6 +92,8 @@ pub(super) struct ServerTask {
     /// The last instance exited at the first request of this era, so the next one is opened in the other.
     died_opening: Option<Era>,
     last_process: LastProcess,
+    /// A download that was cut off was removed from its private cache.
+    has_cleared_cache: bool,
 }
 
 impl ServerTask {
@@ -134,6 +139,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
         is_to_reopen: false,
         died_opening: None,
         last_process: LastProcess::default(),
+        has_cleared_cache: false,
     };
     task.load_lists().await;
     if !task.control.should_run() || (task.is_lazy() && task.publisher.knows_lists()) {
@@ -215,7 +221,13 @@ impl ServerTask {
     /// Starts, serves and ends one instance. Returns the event for the lifecycle.
     async fn attempt(&mut self) -> Event {
         let permits = self.context.start_permits.clone();
-        let Some(permit) = self.unless_stopped(permits.acquire()).await else { return self.apply_stop() };
+        let is_called = Arc::clone(&self.publisher.stats.is_called);
+        is_called.fetch_or(!self.parked.is_empty(), Ordering::Relaxed);
+        // A server whose lists are known has been downloaded.
+        let cache = self.runner().filter(|_| !self.publisher.knows_lists()).map(|runner| runner.cache);
+        let acquiring = permits.acquire(Arc::clone(&is_called), cache);
+        let Some(permit) = self.unless_stopped(acquiring).await else { return self.apply_stop() };
+        is_called.store(false, Ordering::Relaxed);
         let config = Arc::clone(&self.config);
         self.last_process = LastProcess::default();
         let event = match &config.launch {
@@ -231,6 +243,12 @@ impl ServerTask {
             published.checked = None;
         });
         event
+    }
+
+    /// The runner that its command is, if it is one.
+    fn runner(&self) -> Option<&'static Runner> {
+        let program = self.config.launch.as_ref().ok()?.program()?;
+        known_commands::runner(&program.command, &program.args)
     }
 
     /// Applies [`Event::Stop`] outside of [`ServerTask::serve`], which has applied the event already. Returns the event of the

@@ -91,6 +91,8 @@ const TOO_LARGE: &str = "the unanswered requests of this connection are too larg
 
 /// What a session is started with.
 pub(crate) struct Setup {
+    /// The server that has started the agent, if one has.
+    pub(crate) own_server: Option<Arc<str>>,
     /// The number of the connection.
     pub(crate) number: u64,
     pub(crate) identity: PeerIdentity,
@@ -200,7 +202,7 @@ pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
 
 impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
-        let Setup { number, identity, user, view, status, message_limit, stopping, closing, .. } = setup;
+        let Setup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
         let (to_session, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
@@ -218,7 +220,7 @@ impl<T: Transport> Session<T> {
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
-            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
+            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd, own_server),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, setup.warnings, caller),
@@ -813,6 +815,7 @@ impl<T: Transport> Session<T> {
         let error = if may_come {
             match permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok) {
                 Ok(permit) => {
+                    candidates.iter().for_each(|member| member.handle.note_waiting_call());
                     self.view.await_lists(view, until, &mut self.events);
                     return self.unanswered.park(parked, permit);
                 }

@@ -61,6 +61,7 @@ mod imports;
 mod install_script;
 mod instructions;
 mod json_output;
+mod known_commands;
 mod lazy_start;
 mod library;
 mod list_pages;

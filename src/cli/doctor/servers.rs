@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::denials;
+use super::causes;
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::remedy::remedy;
@@ -62,17 +62,16 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
         };
         return vec![Finding::fine(name, found)];
     }
-    match report.state {
+    let failed = match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
-        state if state.is_down() => {
-            let mut findings = vec![down(probe, report, *trial)];
-            findings.extend(denials::finding(probe, report));
-            return findings;
-        }
-        StateName::Starting if let Some(trial) = trial => return vec![late(probe, report, *trial)],
+        state if state.is_down() => Some(down(probe, report, *trial)),
+        StateName::Starting if let Some(trial) = trial => Some(late(probe, report, *trial)),
         // A server between two attempts has the same state as a new server.
-        StateName::Starting if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
-        _ => {}
+        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None)),
+        _ => None,
+    };
+    if let Some(failed) = failed {
+        return [failed].into_iter().chain(causes::findings(probe, report)).collect();
     }
     let mut findings = vec![up(probe, report, *trial)];
     findings.extend(stability(probe, report));

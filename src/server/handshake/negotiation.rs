@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::finding::{DiscoverOutcome, interpret_discover, is_version_refused};
@@ -37,8 +38,9 @@ enum RequestState {
 }
 
 /// A handshake that has not ended.
-pub(super) struct Negotiation {
+pub(super) struct Negotiation<'a> {
     opening: HandshakePlan,
+    first_message: &'a Notify,
     initialize: RequestState,
     discover: RequestState,
     /// `server/discover` was sent a second time.
@@ -59,11 +61,12 @@ pub(super) struct Negotiation {
 /// `None` while the handshake continues.
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
-impl Negotiation {
-    pub(super) fn new(opening: HandshakePlan) -> Self {
+impl<'a> Negotiation<'a> {
+    pub(super) fn new(opening: HandshakePlan, first_message: &'a Notify) -> Self {
         let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
         Self {
             opening,
+            first_message,
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
             has_retried: false,
@@ -80,8 +83,8 @@ impl Negotiation {
         self.send(self.opening.first, instance);
         let info = loop {
             let received = match self.answer_deadline {
-                Some(at) => timeout_at(at, next(instance)).await,
-                None => Ok(next(instance).await),
+                Some(at) => timeout_at(at, next(instance, self.first_message)).await,
+                None => Ok(next(instance, self.first_message).await),
             };
             let progress = match received {
                 Ok(received) => match received? {

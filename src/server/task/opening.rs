@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
 use super::ServerTask;
@@ -31,6 +32,7 @@ impl ServerTask {
     ) -> Event {
         let (mut process, activity) = process.unzip();
         let limit = self.config.settings.handshake_timeout;
+        let is_runner = self.runner().is_some();
         let setup = instance::Setup {
             config: Arc::clone(&self.config),
             scope: self.scope.clone(),
@@ -41,7 +43,7 @@ impl ServerTask {
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, (limit, is_runner))));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
@@ -171,8 +173,9 @@ async fn open(
     process: &mut Option<Process>,
     activity: Option<Activity>,
     opening: HandshakePlan,
-    limit: Duration,
+    limit: (Duration, bool),
 ) -> Result<HandshakeResult, StopReason> {
+    let first_message = Notify::new();
     let ended = async {
         match process {
             Some(process) => process.wait_ended().await,
@@ -180,9 +183,9 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = handshake(instance, opening) => result,
+        result = handshake(instance, opening, &first_message) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening) => {
+        timeout = too_slow(limit, activity, opening, &first_message) => {
             let evidence = instance.wire.evidence().clone();
             return Err(StopReason::Broken(ServerError::StartTimedOut(StartTimeout { evidence, ..timeout })));
         }
@@ -195,10 +198,23 @@ async fn open(
 }
 
 /// Waits until the start has taken too long.
-async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: HandshakePlan) -> StartTimeout {
-    let mut start = StartLimit::new(limit, Instant::now());
+async fn too_slow(
+    (limit, mut is_runner): (Duration, bool),
+    mut activity: Option<Activity>,
+    opening: HandshakePlan,
+    first_message: &Notify,
+) -> StartTimeout {
+    let limit_of = if is_runner { StartLimit::of_runner } else { StartLimit::new };
+    let mut start = limit_of(limit, Instant::now());
     while let Some(look) = start.next_check(Instant::now()) {
-        sleep_until(look.into()).await;
+        tokio::select! {
+            () = sleep_until(look.into()) => {}
+            () = first_message.notified(), if is_runner => {
+                is_runner = false;
+                start = StartLimit::new(limit, Instant::now());
+                continue;
+            }
+        }
         if let Some(activity) = &mut activity
             && activity.check().await
         {

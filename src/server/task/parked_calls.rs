@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
@@ -151,6 +152,7 @@ impl ServerTask {
         if self.may_wait(&call) {
             let deadline = call.response_handle.park(Instant::now()) + START_WAIT;
             self.parked.push(WaitingCall::entry(call, deadline));
+            self.publisher.stats.is_called.store(true, Ordering::Relaxed);
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
         }

@@ -10,6 +10,7 @@ use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::calls::CallOutcome;
 use crate::catalog::List;
+use crate::config::{Malformed, Settings};
 use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
@@ -29,6 +30,7 @@ pub(in crate::server) struct ServerLists {
     states: PerKind<Option<ListState>>,
     /// Time limit for each page.
     timeout: Duration,
+    malformed: Malformed,
 }
 
 /// One list that the server offers.
@@ -57,8 +59,8 @@ pub(super) enum Fetch {
 }
 
 impl ServerLists {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { states: PerKind::default(), timeout }
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self { states: PerKind::default(), timeout: settings.handshake_timeout, malformed: settings.malformed }
     }
 
     /// Fetches the lists that the server offers. `false` if it offers none.
@@ -112,7 +114,7 @@ impl ServerLists {
         let Some(state) = &mut self.states[kind] else { return };
         (state.has_changed, state.retry_at, state.is_fetching) = (false, None, true);
         state.pace.begin(Instant::now());
-        self.request_page(wire, Listing::of(kind), None);
+        self.request_page(wire, Listing::of(kind, self.malformed), None);
     }
 
     fn request_page(&self, wire: &mut Wire, listing: Listing, cursor: Option<&Bytes>) {
@@ -207,7 +209,7 @@ mod tests {
             (ListKind::Skills, Some(300_000), Some(Duration::from_mins(5))),
             (ListKind::Skills, Some(u64::MAX), Some(MAX_SKILLS_REFRESH)),
         ] {
-            let mut lists = ServerLists::new(Duration::ZERO);
+            let mut lists = ServerLists::new(&Settings::default());
             lists.states[kind] = Some(ListState::default());
             let before = Instant::now();
             lists.done(kind, List { cache_hint: ttl.map(|ttl| CacheHint { ttl }), ..List::default() });

@@ -55,6 +55,7 @@ mod test_variable;
 mod token_estimate;
 mod tool;
 mod transport;
+mod validity;
 
 pub use client::{Client, ClientError, ClientState, ToolResult};
 pub use config::ServerConfig;

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::manager::malformed::Defect;
 pub use crate::manager::report::{CutReport, InstanceReport, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
@@ -161,6 +162,9 @@ pub struct ToolReport {
     /// speaks an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_from_modern: Option<String>,
+    /// What is wrong with the definition, and what mcpd does about it. The first defects, if there are many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defects: Vec<Defect>,
     /// The server's unchanged definition, as JSON text. Present if the request named the tool.
     pub definition: Option<String>,
 }
@@ -177,6 +181,7 @@ pub struct HiddenReport {
     /// - `disabled`: its server is disabled
     /// - `profile`: its server is not in the profile
     /// - `unfit`: its name contains characters that cannot be shown
+    /// - `malformed`: agents would reject its definition, and nothing can mend it
     /// - `again`: its server already listed a tool with this name
     /// - `cut`: the list would be larger than `max_message`
     /// - `nameless`: no exposed name is available

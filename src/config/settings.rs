@@ -130,6 +130,10 @@ settings! {
     /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
 
+    /// What mcpd does with definitions and results that strict clients reject, such as a null in place of a text: `mend` (it leaves out
+    /// or replaces the member, or leaves out the item alone) or `pass` (agents receive them as they are).
+    malformed: Malformed = Malformed::Mend, choice::<Malformed>();
+
     /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but
     /// those that it needs). A table has exceptions, such as `{ level = "files", write = ["/srv/notes"] }`.
     sandbox: Sandbox = Sandbox::default(), SANDBOX;
@@ -267,6 +271,19 @@ pub enum EraChoice {
 
 impl Choice for EraChoice {
     const NAMES: &[(&str, Self)] = &[("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
+}
+
+/// What happens to definitions and results that strict clients reject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are mended, or left out alone.
+    Mend,
+    /// They pass as they are.
+    Pass,
+}
+
+impl Choice for Malformed {
+    const NAMES: &[(&str, Self)] = &[("mend", Self::Mend), ("pass", Self::Pass)];
 }
 
 /// How a reload replaces a running instance.

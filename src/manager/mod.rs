@@ -32,6 +32,7 @@ mod enablement;
 mod error;
 mod extensions;
 mod instructions;
+pub(crate) mod malformed;
 mod offered;
 mod orders;
 pub mod report;

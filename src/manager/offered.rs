@@ -12,6 +12,7 @@ use super::{Member, View};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::policy::Hidden;
+use crate::validity::Reason;
 
 /// One tool that a server lists.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct OfferedTool<'a> {
     pub(crate) tool: &'a str,
     /// The raw tool object.
     pub(crate) definition: &'a Bytes,
+    /// Its defects.
+    pub(crate) reasons: &'a [Reason],
     /// Number of its bytes that clients send to a model, besides the name.
     pub(crate) passed_on: usize,
     /// The exposed name, or why there is none.
@@ -101,6 +104,7 @@ impl ToolGroup<'_> {
             OfferedTool {
                 tool: &item.key,
                 definition: &item.json,
+                reasons: item.validity.reasons(),
                 passed_on: item.model_bytes,
                 exposed_as,
                 is_legacy_only,

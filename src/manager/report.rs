@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::malformed::{MalformedItem, malformed};
 use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::config::{Launch, Limits, ServerConfig};
@@ -116,6 +117,12 @@ pub struct ServerReport {
     /// Tools and prompts that are not listed because their names are invalid.
     #[serde(default)]
     pub names_rejected: usize,
+    /// Tools, prompts, resources and skills whose definitions agents would reject, so mcpd mends or leaves them out.
+    #[serde(default)]
+    pub items_malformed: usize,
+    /// These items: first those that are left out. At most 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<MalformedItem>,
     /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -311,6 +318,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources =
         |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
+    let (malformed, items_malformed) = malformed(&published.lists);
     ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
@@ -340,6 +348,8 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         resources_exposed: resources(|exposure| exposure.exposed),
         resources_denied: resources(|exposure| exposure.denied),
         resources_shadowed: resources(|exposure| exposure.shadowed),
+        items_malformed,
+        malformed,
         names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,

@@ -88,7 +88,7 @@ use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::{ServerConfig, Sharing};
+use crate::config::{Malformed, ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::result::with_result_type;
@@ -151,7 +151,7 @@ impl Instance {
             wire: Wire::new(link, message_limit),
             calls: CallCounter::new(Arc::clone(&stats)),
             attribution: Attribution::new(scope),
-            lists: ServerLists::new(timeout),
+            lists: ServerLists::new(&config.settings),
             health: HealthChecks::default(),
             logging: Logging::new(timeout),
             subscriptions: ServerSubscriptions::new(stats, timeout),
@@ -793,6 +793,8 @@ impl Instance {
             }
         };
         let key = call.response_handle.key;
+        let mends = self.config.settings.malformed == Malformed::Mend;
+        let answer = if mends { call.mended(answer) } else { answer };
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {

@@ -1105,10 +1105,11 @@ impl<T: Transport> Session<T> {
             self.view.attach_for_disconnect(server, self.agent.for_servers());
         }
         let origin = self.agent.origin(request.modern.as_ref());
-        let ForwardableRequest { line, id: request_id, progress_token, .. } = request;
+        let ForwardableRequest { line, id: request_id, progress_token, method, .. } = request;
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
+        let result_kind = method.result_kind();
+        let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
         if is_subrequest {
             server.call_soon(call);
         } else {

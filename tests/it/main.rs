@@ -72,6 +72,7 @@ mod login;
 mod login_addresses;
 mod login_environment;
 mod login_renewal;
+mod malformed_items;
 mod malformed_output;
 mod man_pages;
 mod message_limits;

@@ -8,7 +8,7 @@ use super::probe::DaemonProbe;
 use super::remedy::remedy;
 use super::remotes;
 use crate::admin::report::{ServerReport, StateName};
-use crate::cli::text;
+use crate::cli::{malformed, text};
 use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 use crate::server::MAX_MISSES;
@@ -237,6 +237,13 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
             "report it to the server's author: these names have invisible characters, or more than 128 characters",
         ));
     }
+    if report.items_malformed > 0 {
+        let found = format!("{} malformed, which strict clients reject", are(report.items_malformed));
+        let advice =
+            "report it to the server's author; mcpd mends them or leaves them out, unless `malformed = \"pass\"`";
+        let lines = report.malformed.iter().map(malformed::item);
+        findings.push(Finding::warning(name, found, advice).with_lines(lines));
+    }
     if report.tools_truncated {
         let taken = report.tools_exposed + report.tools_denied;
         let found = format!("lists more tools than mcpd accepts; the first {taken} are used");
@@ -247,6 +254,10 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, shadowed_resources(report.resources_shadowed), DENY_SHADOWED));
     }
     findings
+}
+
+fn are(definitions: usize) -> String {
+    format!("{} {}", text::count(definitions, "definition"), if definitions == 1 { "is" } else { "are" })
 }
 
 /// Overrides by an operator that may have been forgotten.

@@ -7,6 +7,7 @@ use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
 use crate::admin::report::{InstanceReport, ProfileReport, ServerReport};
+use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
@@ -76,6 +77,13 @@ fn of_server(server: &ServerReport) -> Vec<String> {
             "{name}: {what} not listed: the name has control characters or other invisible ones, or more than {MAX_NAME_LEN} characters"
         ));
     }
+    all.extend(server.malformed.first().map(|worst| {
+        let others = match server.items_malformed {
+            0 | 1 => String::new(),
+            all => format!("; {} more: `mcpd doctor {name}`", all - 1),
+        };
+        format!("{name}: {}{others}", malformed::item(worst))
+    }));
     if let shadowed @ 1.. = server.resources_shadowed {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }

@@ -11,6 +11,7 @@ use super::wire::Wire;
 use crate::backoff::Backoff;
 use crate::calls::CallOutcome;
 use crate::catalog::List;
+use crate::config::{Malformed, Settings};
 use crate::jsonrpc::reply::{ErrorObject, METHOD_NOT_FOUND};
 use crate::list_kind::{ListKind, PerKind};
 use crate::printable::{excerpt, one_line};
@@ -37,6 +38,7 @@ pub(in crate::server) struct ServerLists {
     timeout: Duration,
     /// The server does not declare its tools.
     tries_tools: bool,
+    malformed: Malformed,
 }
 
 /// One list that the server offers.
@@ -67,8 +69,9 @@ pub(super) enum Fetch {
 }
 
 impl ServerLists {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { states: PerKind::default(), timeout, tries_tools: false }
+    pub(super) fn new(settings: &Settings) -> Self {
+        let (timeout, malformed) = (settings.handshake_timeout, settings.malformed);
+        Self { states: PerKind::default(), timeout, tries_tools: false, malformed }
     }
 
     /// Whether the server does not declare its tools. Then it has none if the first list of them fails.
@@ -132,7 +135,7 @@ impl ServerLists {
         let Some(state) = &mut self.states[kind] else { return };
         (state.has_changed, state.retry_at, state.is_fetching) = (false, None, true);
         state.pace.begin(Instant::now());
-        self.request_page(wire, Listing::of(kind), None);
+        self.request_page(wire, Listing::of(kind, self.malformed), None);
     }
 
     fn request_page(&self, wire: &mut Wire, listing: Listing, cursor: Option<&Bytes>) {
@@ -247,11 +250,11 @@ mod tests {
 
     #[test]
     fn failed_list_is_fetched_again_with_growing_delays() {
-        let mut lists = ServerLists::new(Duration::ZERO);
+        let mut lists = ServerLists::new(&Settings::default());
         lists.states[ListKind::Tools] = Some(ListState::default());
         let fail = |lists: &mut ServerLists| {
             let before = Instant::now();
-            lists.failed(Listing::of(ListKind::Tools), ListProblem::Malformed);
+            lists.failed(Listing::of(ListKind::Tools, Malformed::Mend), ListProblem::Malformed);
             let due = lists.states[ListKind::Tools].as_ref().and_then(ListState::due_at).expect("it is fetched again");
             (due - before).as_secs_f64()
         };
@@ -281,7 +284,7 @@ mod tests {
             (ListKind::Skills, Some(300_000), Some(Duration::from_mins(5))),
             (ListKind::Skills, Some(u64::MAX), Some(MAX_SKILLS_REFRESH)),
         ] {
-            let mut lists = ServerLists::new(Duration::ZERO);
+            let mut lists = ServerLists::new(&Settings::default());
             lists.states[kind] = Some(ListState::default());
             let before = Instant::now();
             lists.done(kind, List { cache_hint: ttl.map(|ttl| CacheHint { ttl }), ..List::default() });

@@ -13,11 +13,13 @@ use crate::server::messages::call::{
     Access, Call, CallKey, Origin, RequestKind, ResponseHandle, TargetKind, WeakLoadToken,
 };
 use crate::task_state::TaskOperation;
+use crate::validity::{ResultKind, mended_response};
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct PendingCall {
     pub(super) response_handle: ResponseHandle,
     pub(super) kind: RequestKind,
+    result_kind: Option<ResultKind>,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
     /// The number of its line in the outbox.
@@ -43,10 +45,11 @@ pub(super) struct AbandonedCall {
 impl PendingCall {
     /// The call, and its line for the server as a function of its id.
     pub(super) fn new(call: Call, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
-        let Call { request, response_handle, kind, origin, access, limit, .. } = call;
+        let Call { request, response_handle, kind, result_kind, origin, access, limit, .. } = call;
         let pending = Self {
             response_handle,
             kind,
+            result_kind,
             progress_token: request.progress_token.as_deref().map(Bytes::copy_from_slice),
             deadline: Deadline::new(limit, Instant::now()),
             line: 0,
@@ -73,6 +76,12 @@ impl PendingCall {
         matches!(&self.kind, RequestKind::LegacyTask(task_request) if task_request.operation == TaskOperation::Result && task_request.id == task)
     }
 
+    /// The response line for its agent, as the agent accepts it.
+    pub(super) fn mended(&self, answer: Bytes) -> Bytes {
+        let mended = self.result_kind.and_then(|kind| mended_response(kind, &answer, self.origin.era()));
+        mended.unwrap_or(answer)
+    }
+
     /// What remains of it at the server, which knows it by `id`.
     pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
         let load = self.response_handle.load_token().map(Arc::downgrade);
@@ -96,8 +105,8 @@ impl PendingCall {
     }
 
     pub(super) fn with_request(self, request: RequestLine) -> Call {
-        let Self { response_handle, kind, deadline, origin, access, .. } = self;
-        Call { request, kind, limit: deadline.limits(), origin, access, response_handle }
+        let Self { response_handle, kind, result_kind, deadline, origin, access, .. } = self;
+        Call { request, kind, result_kind, limit: deadline.limits(), origin, access, response_handle }
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.

@@ -131,6 +131,10 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "big" => server.output.line(&call.structured(&quoted(&"x".repeat(call.number("bytes") as usize)))),
         "die" => die(server, call),
         "raw" => raw(server, call),
+        // Its argument `result`, byte for byte.
+        "answer" => {
+            server.output.line(&call.response(&call.raw_argument("result").unwrap_or_else(|| "{}".to_owned())));
+        }
         "dribble" => server.output.dribble(&call.echo()),
         "stderr" => stderr(server, call),
         "stop_reading" => stop_reading(server, call),

@@ -1,0 +1,163 @@
+//! Definitions and results that strict clients reject: they are mended, or left out alone, and named with the reason.
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
+
+/// A server with a valid tool, and one tool for each of these rests of a definition.
+fn with_tools(rests: &[&str], line: &str) -> Daemon {
+    let valid = r#"{"name":"good","zeta":1.10,"inputSchema":{"type":"object"}}"#.to_owned();
+    let odd = rests.iter().enumerate().map(|(index, rest)| format!(r#"{{"name":"t{index}",{rest}}}"#));
+    let all: Vec<_> = std::iter::once(valid).chain(odd).collect();
+    let place = Place::new();
+    let file = place.write("tools.json", format!(r#"{{"tools":[{}]}}"#, all.join(",")));
+    let odd = Server::named("odd").line(line).arg("--tool-list").arg(file);
+    Setup::with(odd).server(Server::named("other").flags("--bare --tool echo")).start_in(&place)
+}
+
+fn listed(agent: &mut Agent) -> Vec<Value> {
+    result(&agent.request("tools/list", &json!({})))["tools"].as_array().expect("tools").clone()
+}
+
+/// The tools of `odd` but the valid one, without their names.
+fn seen(agent: &mut Agent) -> Vec<(String, Value)> {
+    let mut tools = listed(agent);
+    assert_eq!(tools.remove(0), json!({"name": "odd__good", "zeta": 1.10, "inputSchema": {"type": "object"}}));
+    assert_eq!(tools.pop().expect("the tool of the other server")["name"], "other__echo");
+    let tools = tools.into_iter().map(|mut tool| {
+        let name = tool.as_object_mut().and_then(|tool| tool.remove("name")).expect("a name");
+        (name.as_str().expect("a text").trim_start_matches("odd__").to_owned(), tool)
+    });
+    tools.collect()
+}
+
+#[test]
+fn an_odd_tool_is_mended_or_left_out_and_the_others_stay() {
+    const SCHEMA: &str = r#""inputSchema":{"type":"object"}"#;
+    let schema = || json!({"inputSchema": {"type": "object"}});
+    let array = json!({"inputSchema": {"type": "object"}, "outputSchema": {"type": "array"}});
+    // The rest of a definition, and what legacy and modern agents see of it.
+    let rows = [
+        (format!(r#""description":null,{SCHEMA}"#), Some(schema()), None),
+        (format!(r#""title":7,"icons":{{}},{SCHEMA}"#), Some(schema()), None),
+        (
+            format!(r#""annotations":{{"readOnlyHint":"yes","x":null}},{SCHEMA}"#),
+            Some(json!({"inputSchema": {"type": "object"}, "annotations": {"x": null}})),
+            None,
+        ),
+        (format!(r#""execution":null,"_meta":[],{SCHEMA}"#), Some(schema()), None),
+        (r#""inputSchema":{"required":null,"properties":null}"#.to_owned(), Some(schema()), None),
+        (r#""inputSchema":{"type":"array"}"#.to_owned(), None, None),
+        (r#""inputSchema":null"#.to_owned(), None, None),
+        (format!(r#""outputSchema":{{"type":"array"}},{SCHEMA}"#), Some(schema()), Some(array)),
+        (
+            format!(r##""outputSchema":{{"type":"object","properties":{{"p":{{"$ref":"#/$defs/none"}}}}}},{SCHEMA}"##),
+            Some(schema()),
+            Some(
+                json!({"inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "properties": {"p": {"$ref": "#/$defs/none"}}}}),
+            ),
+        ),
+    ];
+    let rests: Vec<&str> = rows.iter().map(|(rest, ..)| rest.as_str()).collect();
+    let daemon = with_tools(&rests, "");
+    let expected = |is_modern: bool| {
+        let rows = rows.iter().enumerate().filter_map(|(index, (_, legacy, modern))| {
+            let tool = if is_modern && modern.is_some() { modern } else { legacy };
+            Some((format!("t{index}"), tool.clone()?))
+        });
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&mut Agent::ready(&daemon)), expected(false));
+    assert_eq!(seen(&mut Agent::modern(&daemon, &json!({}))), expected(true));
+    let mut agent = Agent::ready(&daemon);
+    let [left_out, unknown] = ["odd__t5", "odd__t9"].map(|tool| agent.call(tool, &json!({})));
+    assert_eq!(code(&left_out), code(&unknown));
+
+    let status = daemon.client(&["status"]).expect_code(0).stdout;
+    assert!(
+        status.contains("odd: tool `t5`: `inputSchema.type` is not \"object\" (left out); 8 more: `mcpd doctor odd`"),
+        "{status}"
+    );
+    let report = daemon.client(&["status", "--json"]).json();
+    let odd = &report["servers"][0];
+    assert_eq!((&odd["items_malformed"], odd["malformed"].as_array().map(Vec::len)), (&json!(9), Some(9)));
+    let first = json!({"member": "inputSchema.type", "problem": "type", "detail": "\"object\"", "action": "left_out"});
+    assert_eq!(odd["malformed"][0], json!({"kind": "tool", "item": "t5", "defects": [first]}));
+    let doctor = daemon.client(&["doctor", "odd"]).stdout;
+    assert!(
+        doctor.contains("9 definitions are malformed") && doctor.contains("tool `t0`: `description` is null (dropped)"),
+        "{doctor}"
+    );
+    let all = daemon.client(&["tools", "--all"]).expect_code(0).stdout;
+    assert!(all.contains("`inputSchema` is null (left out)"), "{all}");
+    let noted = daemon.client(&["tools"]).expect_code(0).stderr;
+    let note =
+        "odd/t7: `outputSchema.type` is not permitted before MCP 2026-07-28 (dropped for agents up to MCP 2025-11-25)";
+    assert!(noted.contains(note), "{noted}");
+}
+
+#[test]
+fn odd_definitions_pass_as_they_are_if_the_configuration_says_so() {
+    let daemon = with_tools(&[r#""description":null"#, r#""inputSchema":{"type":"array"}"#], "malformed = 'pass'");
+    let mut agent = Agent::ready(&daemon);
+    let expected = [("t0", json!({"description": null})), ("t1", json!({"inputSchema": {"type": "array"}}))];
+    assert_eq!(seen(&mut agent), expected.map(|(name, tool)| (name.to_owned(), tool)));
+    let report = daemon.client(&["status", "--json"]).json();
+    assert_eq!(report["servers"][0]["items_malformed"], 0);
+    let odd = json!({"content": [], "isError": null, "structuredContent": [1]});
+    let mut agent =
+        Agent::ready(&Setup::with(Server::named("a").line("malformed = 'pass'").flags("--tool answer")).start());
+    assert_eq!(result(&agent.call("a__answer", &json!({"result": odd}))), &odd);
+}
+
+#[test]
+fn result_that_strict_clients_reject_is_mended() {
+    let daemon = Setup::with(Server::named("a").flags("--bare --tool answer")).start();
+    let [mut legacy, mut modern] = [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))];
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    for (sent, to_legacy, to_modern) in [
+        (
+            json!({"content": text("a"), "isError": null, "_meta": null}),
+            json!({"content": text("a")}),
+            json!({"content": text("a")}),
+        ),
+        (json!({"content": null}), json!({"content": []}), json!({"content": []})),
+        (
+            json!({"content": [], "structuredContent": [1]}),
+            json!({"content": text("[1]")}),
+            json!({"content": [], "structuredContent": [1]}),
+        ),
+        (
+            json!({"content": text("[ 1 ]"), "structuredContent": [1]}),
+            json!({"content": text("[ 1 ]")}),
+            json!({"content": text("[ 1 ]"), "structuredContent": [1]}),
+        ),
+        (
+            json!({"content": [], "structuredContent": {"a": null}}),
+            json!({"content": [], "structuredContent": {"a": null}}),
+            json!({"content": [], "structuredContent": {"a": null}}),
+        ),
+        (
+            json!({"content": [{"type": "new", "a": null}]}),
+            json!({"content": [{"type": "new", "a": null}]}),
+            json!({"content": [{"type": "new", "a": null}]}),
+        ),
+    ] {
+        assert_eq!(result(&legacy.call("a__answer", &json!({"result": sent}))), &to_legacy, "{sent}");
+        let answer = modern.call("a__answer", &json!({"result": sent}));
+        let mut received = result(&answer).clone();
+        received.as_object_mut().expect("an object").retain(|name, _| name != "resultType");
+        assert_eq!(received, to_modern, "{sent}");
+    }
+}
+
+#[test]
+fn a_tool_with_a_null_annotation_is_not_read_only() {
+    let hints = ["null", "\"true\"", "1", "[true]"];
+    let rests =
+        hints.map(|hint| format!(r#""annotations":{{"readOnlyHint":{hint}}},"inputSchema":{{"type":"object"}}"#));
+    let mut rests: Vec<&str> = rests.iter().map(String::as_str).collect();
+    rests.push(r#""annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}"#);
+    let daemon = with_tools(&rests, "tools = { read_only = true }");
+    assert_eq!(Agent::ready(&daemon).tools(), ["odd__t4", "other__echo"]);
+}

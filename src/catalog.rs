@@ -7,7 +7,6 @@
 
 mod build;
 mod cache_hint;
-mod cut;
 mod list;
 mod names;
 mod offer;
@@ -111,22 +110,20 @@ pub struct Catalog {
     versions: PerKind<u64>,
     cache_hints: PerKind<CacheHint>,
     exposure: Vec<PerKind<Exposure>>,
-    /// Items that did not fit into their list, each with the index of its server.
-    cut: PerKind<Vec<(usize, Arc<str>)>>,
 }
 
 /// Nothing is exposed.
 impl Default for Catalog {
     fn default() -> Self {
-        Self::build(&mut Names::default(), Naming::default(), &[], usize::MAX)
+        Self::build(&mut Names::default(), Naming::default(), &[])
     }
 }
 
 impl Catalog {
-    /// Builds the catalog of `sources`, which are in file order. Every list has the same order, and at most `max_list` bytes.
+    /// Builds the catalog of `sources`, which are in file order. Every list has the same order.
     #[must_use]
-    pub fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], max_list: usize) -> Self {
-        build::build(names, naming, sources, max_list)
+    pub fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -> Self {
+        build::build(names, naming, sources)
     }
 
     /// The route of an exposed tool or prompt. `None` if the name is unknown or denied. Agents of one era may not use it
@@ -196,12 +193,6 @@ impl Catalog {
     #[must_use]
     pub fn count(&self, kind: ListKind) -> usize {
         self.exposure.iter().map(|one| one[kind].exposed).sum()
-    }
-
-    /// The items of a kind that are not listed because the list would be too large, each with the index of its server.
-    #[must_use]
-    pub fn cut(&self, kind: ListKind) -> &[(usize, Arc<str>)] {
-        &self.cut[kind]
     }
 
     /// The counts of each server, in file order.

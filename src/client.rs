@@ -209,7 +209,7 @@ impl Client {
         let hidden = tools.hidden(ListKind::Tools, &self.policy);
         let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key));
         let read = |tool: &Item| {
-            Tool::read(tool.for_era(Era::Legacy)).map_err(|malformed| ClientError::MalformedTool {
+            Tool::read(tool.json.clone()).map_err(|malformed| ClientError::MalformedTool {
                 server: Arc::clone(self.handle().name()),
                 tool: tool.key.to_string(),
                 reason: malformed.reason.to_string(),

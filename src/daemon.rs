@@ -61,7 +61,6 @@ use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
-use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
@@ -193,7 +192,7 @@ pub async fn run(
     let first_list_wait = config.daemon.first_list_wait;
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
-    let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
+    let state = ConfigState::new(loaded.stamps.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
     let watcher = config.daemon.watch.then(|| files::run(state.clone(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
@@ -254,8 +253,7 @@ impl Daemon {
     fn new(parts: Parts) -> (Self, OperatorRequests) {
         let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
             parts;
-        let buffer_unit = buffer_unit(limits.max_message_bytes);
-        let budget = Budget::new(buffer_unit);
+        let budget = Budget::new(limits.max_message_bytes);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let operator = admin::Access {
@@ -268,7 +266,7 @@ impl Daemon {
         };
         let daemon = Self {
             started: Instant::now(),
-            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), buffer_unit),
+            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), limits.max_message_bytes),
             limits,
             view: manager.view(),
             profiles: manager.profiles(),
@@ -398,10 +396,10 @@ impl Daemon {
         // Quotas come first: their check costs least.
         let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
         let admitted = admitted.and_then(|quota| {
-            let admitted = self.descendants.admit_agent(&stream, pid, user.is_guest);
-            admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
+            let refused = self.descendants.refused_agent(&stream, pid, user.is_guest);
+            refused.map_or(Ok(quota), |message| Err(ErrorObject::connection_refused(message)))
         });
-        let (quota, own_server) = match admitted {
+        let quota = match admitted {
             Ok(quota) => quota,
             Err(error) => {
                 self.refuse_agent(&stream, pid, &user, &error);
@@ -418,13 +416,8 @@ impl Daemon {
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
-            own_server,
             agent_views: self.manager.agent_views(&profile.name),
-            message_limit: MessageLimit::new(
-                format_args!("profiles.{}", profile.name),
-                profile.quotas.max_message,
-                self.limits.max_message_bytes,
-            ),
+            max_message: self.limits.max_message_bytes,
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.receiver.clone(),
             closing: self.closing.subscribe(),
@@ -592,7 +585,6 @@ impl Daemon {
             socket: listener.path().display().to_string(),
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
             tools: view.catalog.count(ListKind::Tools),
-            cut: manager::report::cut(&view),
             agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
             quotas: self.quotas.report(&profile.name),
         }

@@ -246,12 +246,6 @@ pub fn negotiate(proposed: &str) -> &'static str {
     known(proposed).unwrap_or(NEWEST_LEGACY)
 }
 
-/// The newest legacy version except [`NEWEST_LEGACY`] that this text names.
-#[must_use]
-pub fn older_version_in(text: &str) -> Option<&'static str> {
-    LEGACY.into_iter().rev().filter(|version| *version != NEWEST_LEGACY).find(|version| text.contains(version))
-}
-
 /// The version that a server has chosen, if mcpd supports it.
 #[must_use]
 pub fn known(version: &str) -> Option<&'static str> {

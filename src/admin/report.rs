@@ -5,8 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::manager::malformed::Defect;
-pub use crate::manager::report::{CutReport, InstanceReport, RemoteReport, ServerReport};
+pub use crate::manager::report::{InstanceReport, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
@@ -96,9 +95,6 @@ pub struct ProfileReport {
     pub servers: Vec<String>,
     /// Number of tools visible to its agents.
     pub tools: usize,
-    /// Items that its agents do not see because the list would be larger than `max_message`.
-    #[serde(default, skip_serializing_if = "CutReport::is_empty")]
-    pub cut: CutReport,
     /// Number of connected agents.
     #[serde(default)]
     pub agents: usize,
@@ -162,9 +158,6 @@ pub struct ToolReport {
     /// speaks an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_from_modern: Option<String>,
-    /// What is wrong with the definition, and what mcpd does about it. The first defects, if there are many.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub defects: Vec<Defect>,
     /// The server's unchanged definition, as JSON text. Present if the request named the tool.
     pub definition: Option<String>,
 }
@@ -181,9 +174,7 @@ pub struct HiddenReport {
     /// - `disabled`: its server is disabled
     /// - `profile`: its server is not in the profile
     /// - `unfit`: its name contains characters that cannot be shown
-    /// - `malformed`: agents would reject its definition, and nothing can mend it
     /// - `again`: its server already listed a tool with this name
-    /// - `cut`: the list would be larger than `max_message`
     /// - `nameless`: no exposed name is available
     pub why: String,
     /// The pattern that decides.
@@ -259,9 +250,27 @@ pub struct ReloadReport {
     /// Unchanged, and not ready, as before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_down: Vec<String>,
+    /// What became of the profiles; absent if they are unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiles: Option<ProfileChanges>,
     /// Settings that were ignored, or that take effect at the next start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// The names of profiles that a reload has added, changed or removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProfileChanges {
+    /// New.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// With other servers, rules or settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// No longer configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
 }
 
 /// A server that did not become ready with its new settings.

@@ -21,7 +21,6 @@ use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError, LoadedConfig, ServerConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
-use crate::manager::malformed::{MalformedItem, malformed};
 use crate::server::last_known;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -104,8 +103,6 @@ struct Findings<'a> {
     unknown: Vec<&'a str>,
     /// Those of them that can start and that patterns apply to.
     unchecked: Vec<&'a str>,
-    /// Items of the last known lists that agents would reject.
-    malformed: Vec<MalformedOf<'a>>,
     hint: Option<&'a str>,
     diagnostics: Vec<Diagnostic>,
     /// Why the configuration does not load.
@@ -133,18 +130,6 @@ struct JsonFinding<'a> {
     help: Option<String>,
 }
 
-/// The malformed items of a server.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct MalformedOf<'a> {
-    /// Name of the server.
-    server: &'a str,
-    /// Their number.
-    count: usize,
-    /// The first ones, with reasons.
-    items: Vec<MalformedItem>,
-}
-
 /// Errors and warnings of the configuration.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -159,9 +144,6 @@ pub(super) struct JsonReport<'a> {
     warnings: usize,
     /// Names of servers that have not listed what they offer yet.
     unknown: &'a [&'a str],
-    /// Servers with items that mcpd mends or leaves out, as they listed them last.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    malformed: &'a [MalformedOf<'a>],
     /// In the order of files and lines.
     diagnostics: Vec<JsonFinding<'a>>,
 }
@@ -178,27 +160,11 @@ impl<'a> Findings<'a> {
         let names = |indices: Vec<&usize>| indices.into_iter().map(|index| &*servers[*index].name).collect::<Vec<_>>();
         let unchecked = names(unlisted.iter().filter(is_unchecked).collect());
         let unknown = names(unlisted.iter().collect());
-        let malformed = servers.iter().zip(&known).filter_map(|(server, lists)| {
-            let (items, count) = malformed(lists.as_ref()?);
-            (count > 0).then_some(MalformedOf { server: &server.name, count, items })
-        });
-        let malformed = malformed.collect();
         let mut diagnostics = loaded.warnings.clone();
         diagnostics.extend(config_lints::advise(loaded, &Process, known));
         let (servers, warnings) = (servers.len(), diagnostics.len());
         let hint = loaded.hint.as_deref();
-        Self {
-            servers,
-            unstartable,
-            errors: 0,
-            warnings,
-            unknown,
-            unchecked,
-            malformed,
-            hint,
-            diagnostics,
-            refusal: None,
-        }
+        Self { servers, unstartable, errors: 0, warnings, unknown, unchecked, hint, diagnostics, refusal: None }
     }
 
     fn refused(error: &'a ConfigError) -> Self {
@@ -211,7 +177,6 @@ impl<'a> Findings<'a> {
             warnings: 0,
             unknown: Vec::new(),
             unchecked: Vec::new(),
-            malformed: Vec::new(),
             hint: None,
             diagnostics,
             refusal: Some(error),
@@ -239,10 +204,6 @@ impl<'a> Findings<'a> {
         if let Some(hint) = self.hint {
             print_note!("{hint}");
         }
-        for MalformedOf { server, count, items } in &self.malformed {
-            let more = if *count > 1 { format!("; {} more: `mcpd doctor {server}`", count - 1) } else { String::new() };
-            print_note!("note: {server}: {}{more}\n", items.first().map(super::malformed::item).unwrap_or_default());
-        }
         if !self.unchecked.is_empty() {
             let names = join_limited(&self.unchecked, MAX_NAMES);
             print_note!(
@@ -258,11 +219,11 @@ impl<'a> Findings<'a> {
         }
         let verdict = match self.unstartable {
             _ if self.servers == 0 => "no server is configured".to_owned(),
-            0 => "fine".to_owned(),
+            0 => "valid".to_owned(),
             all if all == self.servers => "no server can start".to_owned(),
             some => format!("{} cannot start", count(some, "server")),
         };
-        format!("{}, {}: {verdict}", count(self.servers, "server"), count(self.warnings, "warning"))
+        format!("{}: {verdict}, {}", count(self.servers, "server"), count(self.warnings, "warning"))
     }
 
     fn print_json(&self) -> Result<(), ExitCode> {
@@ -277,7 +238,6 @@ impl<'a> Findings<'a> {
             errors: self.errors,
             warnings: self.warnings,
             unknown: &self.unknown,
-            malformed: &self.malformed,
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
         json::try_print_page(&report)

@@ -29,7 +29,6 @@ mod local_time;
 mod login;
 mod logout;
 mod logs;
-mod malformed;
 mod poll;
 #[cfg(test)]
 mod printed;

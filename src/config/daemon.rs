@@ -1,15 +1,10 @@
 //! The `[daemon]` table.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, PATH, choice, size};
-use crate::message_limit;
 use crate::naming::Naming;
-
-/// The range of `max_message`.
-pub(super) const MAX_MESSAGE: RangeInclusive<u64> = 64 << 10..=1 << 30;
 
 /// The `[daemon]` table.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +25,7 @@ impl Default for DaemonConfig {
     fn default() -> Self {
         Self {
             naming: Naming::default(),
-            max_message_bytes: message_limit::DEFAULT,
+            max_message_bytes: 16 << 20,
             first_list_wait: Duration::from_secs(5),
             call_log: None,
             watch: false,
@@ -43,9 +38,8 @@ impl DaemonConfig {
     pub(super) const KEYS: &[Key<Self>] = &[
         Key {
             name: "max_message",
-            doc: "Maximum size of one message from or to an agent or a server. The default is the largest size that all SDKs read: those for \
-                  TypeScript close the connection at 10 MiB.",
-            rule: size(MAX_MESSAGE),
+            doc: "Maximum size of one message from or to an agent or a server.",
+            rule: size(64 << 10..=1 << 30),
             field: |daemon| &mut daemon.max_message_bytes,
         },
         Key {

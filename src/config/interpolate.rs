@@ -3,7 +3,7 @@
 //! ```text
 //! ${NAME}  ${env:NAME}      an environment variable of the daemon
 //! ${NAME:-default}          with a default (possibly empty) if the variable is unset or empty
-//! ${file:PATH}              the text of a file, without its last line break; PATH begins with / or ~/
+//! ${file:PATH}              the text of a file, without its last newline; PATH begins with / or ~/
 //! ${cred:NAME}              a systemd credential: the file NAME in $CREDENTIALS_DIRECTORY
 //! ${agent:cwd}              the working directory of the instance's agents
 //! $${                       a literal ${
@@ -137,19 +137,6 @@ impl Template {
         Ok(filled)
     }
 
-    /// This template with only its `${file:…}` left to be read; `None` if it has none.
-    pub(super) fn rotating(&self, sources: &dyn Sources) -> Result<Option<Self>, UnusableValue> {
-        if !self.pieces.iter().any(|piece| matches!(piece, Piece::File(_))) {
-            return Ok(None);
-        }
-        let resolved = |piece: &Piece| match piece {
-            Piece::File(path) => whole(path, sources).map(|path| Piece::File(path.to_string_lossy().into_owned())),
-            other => other.interpolate(sources).map(Piece::Literal),
-        };
-        let pieces = self.pieces.iter().map(resolved).collect::<Result<_, _>>()?;
-        Ok(Some(Self { text: self.text.clone(), pieces }))
-    }
-
     /// The first reference without a value.
     pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<UnusableValue> {
         self.interpolate(sources, &mut Secrets::default()).err()
@@ -221,8 +208,8 @@ impl Piece {
         if text.contains('\0') {
             return Err(failed("it contains a NUL character, which arguments and variables cannot contain".to_owned()));
         }
-        if let Some(line) = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')) {
-            text.truncate(line.len());
+        if text.ends_with('\n') {
+            text.pop();
         }
         if text.is_empty() {
             return Err(failed("it is empty".to_owned()));

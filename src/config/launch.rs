@@ -9,7 +9,6 @@ use url::Url;
 use super::interpolate::Sources;
 use super::oauth::OAuth;
 use super::percent_encode::percent_encode;
-use super::rotation::RotatingHeaders;
 
 /// How a server is launched.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,14 +42,12 @@ pub struct Program {
 }
 
 /// An HTTP server. `Debug` prints no value that could be a secret.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Remote {
     /// Begins with `http://` or `https://`.
     pub url: String,
-    /// Additional headers of each request. [`Self::latest_headers`] are those that are sent.
+    /// Additional headers of each request.
     pub headers: BTreeMap<String, String>,
-    /// Those of `headers` that are read again.
-    pub rotating: RotatingHeaders,
     /// As [`Program::roots`].
     pub roots: Vec<String>,
     /// The absolute path of PEM certificates that are trusted in addition to the system's.
@@ -127,7 +124,6 @@ impl Launch {
             Self::Remote(remote) => Self::Remote(Remote {
                 url: remote.url.replace(AGENT_CWD, &percent_encode(agent_cwd)),
                 headers: fill_each(&remote.headers),
-                rotating: remote.rotating.at(agent_cwd),
                 roots: fill_all(&remote.roots),
                 ca_file: remote.ca_file.as_deref().map(fill_path),
                 oauth: remote.oauth.clone(),
@@ -151,20 +147,6 @@ impl Program {
 }
 
 impl Remote {
-    /// The headers, with the values of files as they were read last.
-    #[must_use]
-    pub fn latest_headers(&self) -> BTreeMap<String, String> {
-        let mut headers = self.headers.clone();
-        headers.extend(self.rotating.latest());
-        headers
-    }
-
-    /// `text` with all secrets masked.
-    #[must_use]
-    pub fn masked(&self, text: &str) -> String {
-        self.rotating.masked(&self.secrets.masked(text))
-    }
-
     /// Scheme, host and port of the URL, for messages. The rest may be secret.
     #[must_use]
     pub fn shown_origin(&self) -> String {
@@ -172,19 +154,6 @@ impl Remote {
         url.map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization())
     }
 }
-
-/// Headers are compared as they were read last. Secrets are among the other values, except for those that were rotated away.
-impl PartialEq for Remote {
-    fn eq(&self, other: &Self) -> bool {
-        let Self { url, headers: _, rotating, roots, ca_file, oauth, secrets } = self;
-        (url, rotating, roots, ca_file, oauth)
-            == (&other.url, &other.rotating, &other.roots, &other.ca_file, &other.oauth)
-            && self.latest_headers() == other.latest_headers()
-            && (!rotating.is_empty() || *secrets == other.secrets)
-    }
-}
-
-impl Eq for Remote {}
 
 impl Secrets {
     /// Adds a secret.

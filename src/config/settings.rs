@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::daemon::MAX_MESSAGE;
 use super::keys::{
     Choice, DURATION, FLAG, FLAG_OR_TEXT, Field, Key, KeyLayer, KeyValue, SANDBOX, TOOL_TIMEOUTS, choice, count, size,
 };
@@ -118,10 +117,6 @@ settings! {
     /// (for a server that holds a port or a lock).
     replace: Replace = Replace::StartFirst, choice::<Replace>().live();
 
-    /// Maximum size of one message from or to the server, instead of `max_message` of `[daemon]`. The limit of the agent's profile applies,
-    /// too.
-    max_message: Option<usize> = None, size(MAX_MESSAGE).example("\"64MiB\"");
-
     /// Memory limit of an instance with all its processes; no limit without the key. An instance that exceeds it is killed and
     /// restarted. No effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     memory_max: Option<usize> = None, size(MEMORY).example("\"1GiB\"");
@@ -129,10 +124,6 @@ settings! {
     /// Maximum number of processes and threads of an instance (`TasksMax=` of systemd, not MCP tasks); no limit without the key. No
     /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
-
-    /// What mcpd does with definitions and results that strict clients reject, such as a null in place of a text: `mend` (it leaves out
-    /// or replaces the member, or leaves out the item alone) or `pass` (agents receive them as they are).
-    malformed: Malformed = Malformed::Mend, choice::<Malformed>();
 
     /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but
     /// those that it needs). A table has exceptions, such as `{ level = "files", write = ["/srv/notes"] }`.
@@ -271,19 +262,6 @@ pub enum EraChoice {
 
 impl Choice for EraChoice {
     const NAMES: &[(&str, Self)] = &[("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
-}
-
-/// What happens to definitions and results that strict clients reject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Malformed {
-    /// They are mended, or left out alone.
-    Mend,
-    /// They pass as they are.
-    Pass,
-}
-
-impl Choice for Malformed {
-    const NAMES: &[(&str, Self)] = &[("mend", Self::Mend), ("pass", Self::Pass)];
 }
 
 /// How a reload replaces a running instance.

@@ -29,17 +29,14 @@ impl RejectedConfig {
 pub(super) struct State {
     rejected: Option<RejectedConfig>,
     stamps: Vec<Stamp>,
-    /// The files of `${file:…}`, as they were read.
-    secret_files: Vec<Stamp>,
 }
 
 impl State {
     /// The files that were read last, valid or not.
-    pub(super) fn last_read(&self) -> Vec<Stamp> {
+    pub(super) fn last_read(&self) -> &[Stamp] {
         // Without any, reading itself has failed.
         let rejected = self.rejected.as_ref().filter(|rejected| !rejected.stamps.is_empty());
-        let stamps = rejected.map_or(&self.stamps, |rejected| &rejected.stamps);
-        stamps.iter().chain(&self.secret_files).cloned().collect()
+        rejected.map_or(&self.stamps, |rejected| &rejected.stamps)
     }
 }
 
@@ -48,9 +45,9 @@ impl State {
 pub(super) struct ConfigState(Arc<watch::Sender<State>>);
 
 impl ConfigState {
-    /// The files are those of the configuration at start.
-    pub(super) fn new(stamps: Vec<Stamp>, secret_files: Vec<Stamp>) -> Self {
-        Self(Arc::new(watch::Sender::new(State { rejected: None, stamps, secret_files })))
+    /// `stamps` are those of the configuration at start.
+    pub(super) fn new(stamps: Vec<Stamp>) -> Self {
+        Self(Arc::new(watch::Sender::new(State { rejected: None, stamps })))
     }
 
     pub(super) fn reject(&self, rejected: RejectedConfig) {
@@ -58,8 +55,8 @@ impl ConfigState {
     }
 
     /// Puts the configuration of these files in force.
-    pub(super) fn accept(&self, stamps: Vec<Stamp>, secret_files: Vec<Stamp>) {
-        self.0.send_replace(State { rejected: None, stamps, secret_files });
+    pub(super) fn accept(&self, stamps: Vec<Stamp>) {
+        self.0.send_replace(State { rejected: None, stamps });
     }
 
     pub(super) fn rejected(&self) -> Option<RejectedConfig> {

@@ -58,24 +58,16 @@ impl Descendants {
         })
     }
 
-    /// The server that has started the peer of `stream`, if one has, and its `agent = true` admits the peer as an agent.
-    ///
-    /// # Errors
-    /// Why the peer may not be an agent.
+    /// Why the peer of `stream` may not be an agent, if it may not.
     ///
     /// Before Linux 6.5, mcpd cannot identify the process of a guest, because it cannot read the descriptors of another user's process.
     /// So a guest is admitted even if its process seems to have ended. `/proc` may hide the processes of other users (`hidepid`,
     /// proc(5)), so a peer with an ancestor that cannot be read is admitted, too.
-    pub(super) fn admit_agent(
-        &self,
-        stream: &UnixStream,
-        pid: Option<i32>,
-        is_guest: bool,
-    ) -> Result<Option<Arc<str>>, String> {
-        Err(match self.origin(stream, pid) {
-            PeerOrigin::Outside | PeerOrigin::Preexisting | PeerOrigin::Hidden => return Ok(None),
-            PeerOrigin::Server(config) if config.settings.agent => return Ok(Some(Arc::clone(&config.name))),
-            PeerOrigin::Ended if is_guest => return Ok(None),
+    pub(super) fn refused_agent(&self, stream: &UnixStream, pid: Option<i32>, is_guest: bool) -> Option<String> {
+        Some(match self.origin(stream, pid) {
+            PeerOrigin::Outside | PeerOrigin::Preexisting | PeerOrigin::Hidden => return None,
+            PeerOrigin::Server(config) if config.settings.agent => return None,
+            PeerOrigin::Ended if is_guest => return None,
             PeerOrigin::Server(config) => format!(
                 "server `{0}` has started this process, and servers may not connect as agents; to permit it, set `agent = true` in \
                  [servers.{0}]",

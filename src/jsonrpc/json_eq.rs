@@ -16,12 +16,6 @@ pub fn json_eq_except(a: &Bytes, b: &Bytes, except: &[&str]) -> bool {
     eq_members(a, b, except, MAX_DEPTH)
 }
 
-/// Whether two values are equal, compared as by [`json_eq_except`].
-#[must_use]
-pub fn json_eq(a: &Bytes, b: &Bytes) -> bool {
-    eq_within(a, b, MAX_DEPTH)
-}
-
 fn eq_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
     if a == b {
         return true;

@@ -2,13 +2,11 @@
 //!
 //! New fields have defaults, so `mcpd status` and the daemon may be of different versions.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::malformed::{MalformedItem, malformed};
 use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::config::{Launch, Limits, ServerConfig};
@@ -21,8 +19,6 @@ const STDERR_LINES: usize = 20;
 /// Maximum bytes of each of these lines, and of all together: a report must fit into one message.
 const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
-/// Maximum number of items that the report of a profile names as left out of its lists.
-const MAX_CUT_ITEMS: usize = 20;
 
 /// One configured server.
 #[skip_serializing_none]
@@ -50,7 +46,7 @@ pub struct ServerReport {
     /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `guard_silent`
     /// - first request: `initialize_timeout`, `discover_timeout`, `start_timeout`, `initialize_error`, `not_a_server`,
     ///   `malformed_initialize`, `invalid_response`, `unsupported_version`, `modern_only`, `no_modern_era`, `has_both_eras`
-    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `redirect`, `unreachable`
+    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `unreachable`
     /// - certificates: `certificate_self_signed`, `certificate_unknown_issuer`, `certificate_wrong_name`, `certificate_expired`,
     ///   `certificate_not_yet_valid`, `certificate_invalid`, `no_certificate_authorities`, `ca_file`
     /// - HTTP: `http_unauthorized`, `http_forbidden`, `http_not_found`, `http_method_not_allowed`, `http_status`, `session_ended`,
@@ -117,12 +113,6 @@ pub struct ServerReport {
     /// Tools and prompts that are not listed because their names are invalid.
     #[serde(default)]
     pub names_rejected: usize,
-    /// Tools, prompts, resources and skills whose definitions agents would reject, so mcpd mends or leaves them out.
-    #[serde(default)]
-    pub items_malformed: usize,
-    /// These items: first those that are left out. At most 50.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub malformed: Vec<MalformedItem>,
     /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -225,22 +215,6 @@ pub struct LimitsReport {
     pub reason: Option<String>,
 }
 
-/// Tools, prompts, resources, templates and skills that are not listed because their list would be too large.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct CutReport {
-    /// How many.
-    pub count: usize,
-    /// The first of them, as `server/item`.
-    pub first: Vec<String>,
-}
-
-impl CutReport {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
-
 /// Details of a state.
 struct Condition {
     reason: Option<String>,
@@ -258,7 +232,7 @@ fn condition(published: &ServerSnapshot) -> Condition {
             (None, None)
         }
     };
-    let reason = published.reason();
+    let reason = published.state.reason();
     let code = reason.or(published.last_error.as_ref()).map(|error| error.code().to_owned());
     Condition { reason: reason.map(ToString::to_string), code, retry_in_ms, uptime_ms }
 }
@@ -300,13 +274,6 @@ impl InstanceReport {
     }
 }
 
-/// The items that are missing in the lists of this view.
-pub(crate) fn cut(view: &View) -> CutReport {
-    let items = ListKind::ALL.iter().flat_map(|kind| view.catalog.cut(*kind));
-    let named = |(server, item): &(usize, Arc<str>)| Some(format!("{}/{item}", view.servers.get(*server)?.config.name));
-    CutReport { count: items.clone().count(), first: items.filter_map(named).take(MAX_CUT_ITEMS).collect() }
-}
-
 pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
     let exposures = view.catalog.exposure().iter().copied().chain(std::iter::repeat(PerKind::default()));
     view.servers.iter().zip(exposures).map(|(member, exposure)| server(member, exposure)).collect()
@@ -318,7 +285,6 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources =
         |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
-    let (malformed, items_malformed) = malformed(&published.lists);
     ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
@@ -348,8 +314,6 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         resources_exposed: resources(|exposure| exposure.exposed),
         resources_denied: resources(|exposure| exposure.denied),
         resources_shadowed: resources(|exposure| exposure.shadowed),
-        items_malformed,
-        malformed,
         names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,

@@ -63,9 +63,7 @@ pub(super) struct ManagerTask {
 impl ManagerTask {
     /// Starts all `servers` in parallel. The caller has checked their names.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>, profiles: Vec<Arc<Profile>>) -> Self {
-        // Without agents, no list has to fit into a message.
-        let max_message = if setup.host.serves_agents { setup.host.max_message } else { usize::MAX };
-        let whole = ProfileView::whole(setup.naming, max_message);
+        let whole = ProfileView::whole(setup.naming);
         let mut task = Self {
             servers: Vec::new(),
             leaving: Vec::new(),

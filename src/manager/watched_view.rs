@@ -4,25 +4,26 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{View, ViewPart};
+use super::View;
 use crate::catalog::Lists;
 use crate::era::Era;
 use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 
-/// Reads the newest view of a profile, or of a part of it.
+/// Reads the newest view of a profile, or of the face of one server in it.
 #[derive(Debug)]
 pub(crate) struct WatchedView {
     view: watch::Receiver<Arc<View>>,
-    part: ViewPart,
+    face: Option<Arc<str>>,
 }
 
 impl WatchedView {
-    pub(crate) fn new(view: &watch::Receiver<Arc<View>>, part: ViewPart) -> Arc<Self> {
-        Arc::new(Self { view: view.clone(), part })
+    pub(crate) fn new(view: &watch::Receiver<Arc<View>>, face: Option<Arc<str>>) -> Arc<Self> {
+        Arc::new(Self { view: view.clone(), face })
     }
 
     fn newest(&self) -> Arc<View> {
-        self.view.borrow().part(&self.part)
+        let view = self.view.borrow();
+        self.face.as_deref().map_or_else(|| Arc::clone(&view), |server| view.face(server))
     }
 
     /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.

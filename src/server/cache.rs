@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use super::identity::{Identities, ServerIdentity};
 use super::listing::{Listing, Next};
 use crate::catalog::{List, Lists};
-use crate::config::{Launch, Malformed, ServerConfig};
+use crate::config::{Launch, ServerConfig};
 use crate::disk::on_disk;
 use crate::era;
 use crate::list_kind::{ListKind, PerKind};
@@ -43,7 +43,6 @@ pub(super) struct Inventory {
 pub(super) struct ListCacheFile {
     directory: PathBuf,
     file: String,
-    malformed: Malformed,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -103,8 +102,7 @@ impl ListCacheFile {
     /// `None` for a server that cannot be launched.
     pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {
         let launch = config.launch.as_ref().ok()?;
-        let malformed = config.settings.malformed;
-        Some(Self { directory, file: format!("{}.json", key(&config.name, launch)), malformed })
+        Some(Self { directory, file: format!("{}.json", key(&config.name, launch)) })
     }
 
     /// Reads the file.
@@ -125,7 +123,7 @@ impl ListCacheFile {
         // The file has the form of one `list` result with the items of all kinds, so each list is parsed and checked like a
         // page.
         let text = Bytes::from(text);
-        let lists = ListKind::ALL.map(|kind| match Listing::of(kind, self.malformed).page(&text).ok()? {
+        let lists = ListKind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
             Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == ListKind::Tools, ..list })),
             Next::Page(..) => None,
         });
@@ -274,8 +272,7 @@ mod tests {
     }
 
     fn known(kind: ListKind, text: &str) -> Inventory {
-        let Ok(Next::Done(list)) = Listing::of(kind, Malformed::Mend).page(&Bytes::copy_from_slice(text.as_bytes()))
-        else {
+        let Ok(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
             panic!("no list: {text}")
         };
         let mut lists = Lists::default();

@@ -49,7 +49,6 @@ impl ServerHandle {
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },
             kind: RequestKind::Plain,
-            result_kind: None,
             limit,
             origin: Origin::Legacy(Arc::default()),
             access,

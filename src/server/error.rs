@@ -3,14 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::evidence::Evidence;
 use super::exit::Exit;
 use super::health::UnansweredCounts;
 use super::start_error::StartError;
 use crate::duration;
 use crate::list_kind::ListKind;
 use crate::net::client::NetError;
-use crate::transport::http::{Disconnect, unknown_coding};
+use crate::transport::http::Disconnect;
 
 /// Why a server is down, why it takes no calls, or why one of its requests failed while it runs.
 ///
@@ -78,8 +77,8 @@ pub enum ServerError {
     List {
         /// The list.
         kind: ListKind,
-        /// What is wrong with the response.
-        problem: ListProblem,
+        /// What the response is, such as `is malformed`.
+        problem: &'static str,
         /// Number of items of earlier pages, which mcpd uses.
         used: Option<usize>,
     },
@@ -97,27 +96,8 @@ pub enum ServerError {
     Internal(String),
 }
 
-/// Why the response to a request for a list cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListProblem {
-    /// It is this error, shortened.
-    Error(String),
-    /// Its result is no list.
-    Malformed,
-    /// It is no response.
-    Unusable,
-    /// It is larger than `max_message`.
-    TooLarge,
-    /// Its body has this coding.
-    UnknownCoding(String),
-    /// There was none in time.
-    TimedOut,
-    /// There is none, for this reason.
-    Failed(Disconnect),
-}
-
 /// A start that took too long.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartTimeout {
     /// The unanswered request.
     pub method: &'static str,
@@ -125,8 +105,6 @@ pub struct StartTimeout {
     pub took: Duration,
     /// How the server spent that time.
     pub activity: StartActivity,
-    /// What it wrote instead of an answer.
-    pub evidence: Evidence,
 }
 
 /// The signs of life of a start that took too long.
@@ -170,24 +148,6 @@ impl ServerError {
     #[must_use]
     pub fn needs_config_change(&self) -> bool {
         matches!(self, Self::Start(error) if error.needs_config_change())
-    }
-
-    /// Whether it refuses all protocol versions that mcpd was to use.
-    pub(super) fn refuses_version(&self) -> bool {
-        matches!(
-            self,
-            Self::UnsupportedVersion { .. } | Self::NoModernEra | Self::InitializeError { is_modern_only: true, .. }
-        )
-    }
-
-    /// The same error with the words of the server masked.
-    pub(super) fn masked(self, mask: impl FnOnce(&str) -> String) -> Self {
-        match self {
-            Self::List { kind, problem: ListProblem::Error(text), used } => {
-                Self::List { kind, problem: ListProblem::Error(mask(&text)), used }
-            }
-            error => error,
-        }
     }
 
     /// A stable word for the reason.
@@ -286,22 +246,8 @@ impl fmt::Display for ServerError {
     }
 }
 
-impl fmt::Display for ListProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Error(error) => write!(f, "is an error: {error}"),
-            Self::Malformed => f.write_str("is malformed"),
-            Self::Unusable => f.write_str("is unusable"),
-            Self::TooLarge => f.write_str("is larger than `max_message`"),
-            Self::UnknownCoding(coding) => write!(f, "has {}", unknown_coding(coding)),
-            Self::TimedOut => f.write_str("did not come in time"),
-            Self::Failed(reason) => write!(f, "did not come: it {reason}"),
-        }
-    }
-}
-
 impl StartTimeout {
-    fn code(&self) -> &'static str {
+    fn code(self) -> &'static str {
         match (self.activity, self.method) {
             (StartActivity::UntilEnd, _) => "start_timeout",
             (_, "initialize") => "initialize_timeout",
@@ -312,7 +258,7 @@ impl StartTimeout {
 
 impl fmt::Display for StartTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, took, activity, evidence } = self;
+        let Self { method, took, activity } = self;
         let took = duration::format(*took);
         match activity {
             StartActivity::Never => write!(f, "did not answer `{method}` within {took} (`handshake_timeout`)"),
@@ -323,8 +269,7 @@ impl fmt::Display for StartTimeout {
                     "did not answer `{method}` within {took}, and its start makes no more progress (`handshake_timeout`)"
                 )
             }
-        }?;
-        evidence.fmt(f)
+        }
     }
 }
 

@@ -4,8 +4,6 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::unix::pipe;
 
-use crate::era;
-use crate::jsonrpc::normalise::Sender;
 use crate::transport::http::{Disconnect, HeaderParams, HttpConnection};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
@@ -45,14 +43,6 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// The older protocol version that the server's error names.
-    pub(super) fn older_version(&self) -> Option<&'static str> {
-        match self {
-            Self::Disconnected(Disconnect::Status { message, .. }) => era::older_version_in(message.as_ref()?),
-            Self::Stream(_) | Self::Disconnected(_) => None,
-        }
-    }
-
     pub(super) fn is_login_needed(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))
     }
@@ -61,7 +51,7 @@ impl LinkError {
 impl Link {
     /// The link to a process.
     pub(super) fn pipes(stdin: pipe::Sender, stdout: pipe::Receiver, max_message: usize) -> Self {
-        Self::Pipes { stdin, stdout: MessageReader::new(stdout, Sender::Server, max_message) }
+        Self::Pipes { stdin, stdout: MessageReader::new(stdout, max_message) }
     }
 
     /// Writes as much as the server accepts now. Pending if it accepts nothing; ready also if nothing waits to be written.
@@ -143,13 +133,6 @@ impl Link {
             Self::Pipes { .. } => None,
             Self::Http(http) if http.is_http_sse() => Some(RemoteTransport::HttpSse),
             Self::Http(_) => Some(RemoteTransport::StreamableHttp),
-        }
-    }
-
-    /// The server has forgotten the session: the link is over. Does nothing on pipes.
-    pub(super) fn forget_session(&mut self) {
-        if let Self::Http(http) = self {
-            http.forget_session();
         }
     }
 

@@ -19,7 +19,6 @@ mod deadline;
 mod embedder_request;
 mod era_cache;
 mod error;
-mod evidence;
 mod exit;
 mod fair_queue;
 mod fair_share;

@@ -31,10 +31,8 @@ use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
-/// The same for a runner that may still download its server: restarted by an operator, and as the whole daemon stops.
-pub(super) const DOWNLOAD_GRACES: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(7)];
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
-pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
+const EOF_GRACE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL of the subtree.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Size of a pipe to or from a server, in bytes. With the usual 64 KiB a large message costs four times the wake-ups;
@@ -214,12 +212,12 @@ impl Process {
         self.ended.insert(seen.at_limit(limit)).clone()
     }
 
-    /// Stops the server with its subtree: waits for `grace` after the caller has closed its stdin, then SIGTERM, then
+    /// Stops the server with its subtree: waits after the caller has closed its stdin, then SIGTERM, then
     /// [`Process::kill`].
-    pub(super) async fn stop(mut self, grace: Duration, stop: &mut StopReceiver) {
+    pub(super) async fn stop(mut self, stop: &mut StopReceiver) {
         tokio::select! {
             _ = self.wait_ended() => return self.kill().await,
-            () = tokio::time::sleep(grace) => {}
+            () = tokio::time::sleep(EOF_GRACE) => {}
             () = stop.at_least(StopLevel::Kill) => return self.kill().await,
         }
         match &self.supervisor {

@@ -49,8 +49,6 @@ pub struct ServerSnapshot {
     pub lists_known: bool,
     /// The running instance has listed completely, so names that are not listed do not exist.
     pub lists_complete: bool,
-    /// Why lists of the running instance could not be fetched the last time.
-    pub list_errors: PerKind<Option<ServerError>>,
     /// The lists of agents with their own instance.
     pub agent_lists: Arc<AgentLists>,
     /// Process id of the running server.
@@ -80,24 +78,10 @@ pub struct ServerSnapshot {
 }
 
 impl ServerSnapshot {
-    /// The name of its state, [`StateName::Idle`], or [`StateName::ListFailed`].
+    /// The name of its state, or [`StateName::Idle`].
     #[must_use]
     pub fn state_name(&self) -> StateName {
-        match self.state.name() {
-            _ if self.not_started_yet => StateName::Idle,
-            StateName::Ready if self.list_error().is_some() => StateName::ListFailed,
-            state => state,
-        }
-    }
-
-    /// The reason if it is down, unresponsive, or lacks a list.
-    #[must_use]
-    pub fn reason(&self) -> Option<&ServerError> {
-        self.state.reason().or_else(|| self.list_error())
-    }
-
-    fn list_error(&self) -> Option<&ServerError> {
-        self.list_errors.iter().find_map(|(_, error)| error.as_ref())
+        if self.not_started_yet { StateName::Idle } else { self.state.name() }
     }
 
     /// The messages that the running instance has left unanswered.
@@ -161,7 +145,6 @@ pub(super) fn channel(
         lists: Lists::default(),
         lists_known: false,
         lists_complete: false,
-        list_errors: PerKind::default(),
         agent_lists: Arc::default(),
         pid: None,
         guard_pid: None,
@@ -206,7 +189,6 @@ impl Publisher {
         let list = self.interner.intern(kind, Arc::new(list));
         self.update(|published| {
             published.lists[kind] = list;
-            published.list_errors[kind] = None;
             published.complete_if(settled);
         });
     }
@@ -250,11 +232,8 @@ impl Publisher {
         Inventory { lists: published.lists.clone(), identities: published.identities.clone() }
     }
 
-    /// Records why a list could not be fetched.
-    pub(super) fn publish_list_error(&self, kind: ListKind, error: ServerError) {
-        self.update(|published| {
-            published.last_error = Some(error.clone());
-            published.list_errors[kind] = Some(error);
-        });
+    /// Records a failure that does not change the state.
+    pub(super) fn publish_error(&self, error: ServerError) {
+        self.update(|published| published.last_error = Some(error));
     }
 }

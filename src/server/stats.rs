@@ -5,7 +5,7 @@
 mod last_hour;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::last_hour::LastHour;
 
@@ -30,8 +30,6 @@ pub struct Stats {
     pub stray_notifications: Counter,
     /// Instances that answered `initialize`, but not the `server/discover` sent 2 s earlier.
     pub unanswered_discovers: Counter,
-    /// Whether a call waits for its start. A server that is called starts before others.
-    pub(super) is_called: Arc<AtomicBool>,
 }
 
 /// The values of [`Stats`] at one moment.

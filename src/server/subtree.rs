@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::iter::Sum;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait, waitpid};
 
@@ -14,8 +13,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, 
 struct Stat {
     parent: i32,
     unix_session: i32,
-    /// Clock ticks in user and kernel mode.
-    ticks: u64,
 }
 
 /// The fields follow the command, which may contain spaces and brackets (proc(5)).
@@ -23,9 +20,7 @@ fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
-    let unix_session = fields.nth(1)?.parse().ok()?;
-    let [user, kernel]: [u64; 2] = [fields.nth(7)?.parse().ok()?, fields.next()?.parse().ok()?];
-    Some(Stat { parent, unix_session, ticks: user + kernel })
+    Some(Stat { parent, unix_session: fields.nth(1)?.parse().ok()? })
 }
 
 /// All readable processes on the machine.
@@ -59,43 +54,11 @@ fn is_one_of(pid: i32, pids: &[u32]) -> bool {
     pids.iter().any(|other| i32::try_from(*other) == Ok(pid))
 }
 
-/// What a process has done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    /// Bytes read.
-    pub(crate) read: u64,
-    /// Bytes written anywhere.
-    pub(crate) written: u64,
-    /// Clock ticks on a processor.
-    pub(crate) ticks: u64,
-}
-
-impl Usage {
-    /// What was done since `before`.
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            read: self.read.saturating_sub(before.read),
-            written: self.written.saturating_sub(before.written),
-            ticks: self.ticks.saturating_sub(before.ticks),
-        }
-    }
-}
-
-impl Sum for Usage {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            read: sum.read + one.read,
-            written: sum.written + one.written,
-            ticks: sum.ticks + one.ticks,
-        })
-    }
-}
-
-/// What `root` and each of its descendants have done (proc_pid_io(5), proc_pid_stat(5)). Unreadable processes are left out.
-pub(crate) fn usage_below(root: u32) -> HashMap<i32, Usage> {
+/// The bytes that `root` and each of its descendants have written anywhere (proc_pid_io(5)). Unreadable processes are left out.
+pub(crate) fn bytes_written_below(root: u32) -> HashMap<i32, u64> {
     let processes = processes();
-    let others = processes.iter().filter(|(pid, _)| is_below(**pid, root, &processes));
-    others.filter_map(|(pid, stat)| Some((*pid, usage(*pid, stat.ticks)?))).collect()
+    let others = processes.keys().copied().filter(|pid| is_below(*pid, root, &processes));
+    others.filter_map(|pid| Some((pid, bytes_written(pid)?))).collect()
 }
 
 /// `root` and its descendants.
@@ -117,12 +80,11 @@ fn is_below(mut pid: i32, root: u32, processes: &HashMap<i32, Stat>) -> bool {
     false
 }
 
-fn usage(pid: i32, ticks: u64) -> Option<Usage> {
+fn bytes_written(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     let counter = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     // `wchar` counts system calls; `write_bytes` also counts writes to disk through mapped memory.
-    let written = counter("wchar:").max(counter("write_bytes:"))?;
-    Some(Usage { read: counter("rchar:")?, written, ticks })
+    counter("wchar:").max(counter("write_bytes:"))
 }
 
 /// The present descendants of this process.

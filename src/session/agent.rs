@@ -144,7 +144,6 @@ impl AgentInfo {
             return Err("`protocolVersion` is missing");
         };
         let version = text(&version).ok_or("`protocolVersion` is not a string")?;
-        let capabilities = capabilities.map(|raw| if raw[..] == *b"null" { Bytes::from_static(b"{}") } else { raw });
         // Both are required (MCP, `schema`, "InitializeRequest").
         if !capabilities.as_ref().is_some_and(|raw| raw.starts_with(b"{")) {
             return Err("`capabilities` is missing or not an object");

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::config::Malformed;
 use crate::era::{self, Era};
 use crate::extensions::{SKILLS, UI};
 use crate::jsonrpc::entries::entries;
@@ -29,7 +28,6 @@ use crate::jsonrpc::splice::{Change, applied};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerIdentity;
-use crate::validity::{mended_capabilities, mended_info};
 
 /// The member of `_meta` in `serverInfo` of a face that names mcpd.
 const DAEMON: &str = "mcpd/daemon";
@@ -70,11 +68,7 @@ impl Declaration<'_> {
         let daemon = daemon_info();
         let Some(member) = self.view.face_member() else { return daemon };
         let info = self.identity.and_then(|identity| identity.info.as_ref());
-        let info = info.and_then(|info| match member.config.settings.malformed {
-            Malformed::Mend => mended_info(info),
-            Malformed::Pass => Some(info.clone()),
-        });
-        let named = info.and_then(|info| with_daemon(&info, &daemon));
+        let named = info.and_then(|info| with_daemon(info, &daemon));
         named.unwrap_or_else(|| {
             // `version` is required.
             let name = Value::from(&*member.config.name);
@@ -126,9 +120,7 @@ impl Declaration<'_> {
         let mut keep = |name: &str, value: &[u8]| {
             declared.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)))
         };
-        let mended = Some(&identity.capabilities).filter(|_| member.config.settings.malformed == Malformed::Mend);
-        let capabilities = mended.and_then(mended_capabilities).unwrap_or_else(|| identity.capabilities.clone());
-        for (key, value) in entries(&capabilities, MAX_CAPABILITIES).unwrap_or_default() {
+        for (key, value) in entries(&identity.capabilities, MAX_CAPABILITIES).unwrap_or_default() {
             let name = text(&key).unwrap_or_default();
             match &name[..] {
                 _ if value[..] == *b"null" => {}

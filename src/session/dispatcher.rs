@@ -57,7 +57,6 @@ use crate::jsonrpc::{MessageError, error_in};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, View};
-use crate::message_limit::{MessageLimit, list_bytes};
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
@@ -91,8 +90,6 @@ const TOO_LARGE: &str = "the unanswered requests of this connection are too larg
 
 /// What a session is started with.
 pub(crate) struct Setup {
-    /// The server that has started the agent, if one has.
-    pub(crate) own_server: Option<Arc<str>>,
     /// The number of the connection.
     pub(crate) number: u64,
     pub(crate) identity: PeerIdentity,
@@ -100,8 +97,8 @@ pub(crate) struct Setup {
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) agent_views: AgentViewSource,
-    /// The limit in each direction.
-    pub(crate) message_limit: MessageLimit,
+    /// Maximum size of a message in bytes, in each direction.
+    pub(crate) max_message: usize,
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
     pub(crate) history: History,
@@ -187,7 +184,7 @@ struct Destination<'a> {
 
 /// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
 pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
-    let transport = LineTransport::new(stream, setup.message_limit.bytes());
+    let transport = LineTransport::new(stream, setup.max_message);
     let (warnings, user) = (Arc::clone(&setup.warnings), Arc::clone(&setup.user));
     let session = setup.number;
     match Session::new(transport, setup, orders).run().await {
@@ -202,7 +199,7 @@ pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
 
 impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
-        let Setup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } = setup;
+        let Setup { number, identity, user, view, status, max_message, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
         let (to_session, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
@@ -215,12 +212,12 @@ impl<T: Transport> Session<T> {
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
             transport,
-            unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
-            output: Output::new(message_limit, Arc::clone(&status.dropped), setup.memory_use),
+            output: Output::new(max_message, Arc::clone(&status.dropped), setup.memory_use),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
-            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd, own_server),
+            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
+            unanswered: UnansweredRequests::new(number, max_message, setup.quota),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, setup.warnings, caller),
@@ -486,38 +483,29 @@ impl<T: Transport> Session<T> {
             AgentMessage::Malformed(MessageError::BadResponse { id }) => {
                 server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
-            AgentMessage::TooLarge { id: Some(id), is_response: true, size } => {
+            AgentMessage::TooLarge { id: Some(id), is_response: true } => {
                 let code = ErrorCode::TooLarge.number();
-                let why = format!("the answer of the agent {}", output.limit().excess(Some(size)));
-                server_requests.answered_badly(&id, code, &why);
+                server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
             }
             AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
             AgentMessage::Malformed(MessageError::Batch) => {
                 output.refuse(None, INVALID_REQUEST, "batches are not supported");
             }
-            // A peer with the same rule would answer the answer, and so on.
-            AgentMessage::Malformed(MessageError::StrayResponse { .. })
-            | AgentMessage::TooLarge { id: None, is_response: true, .. } => server_requests.count_stray_response(),
+            AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
+                output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
+            }
             AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
                 output.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
-            AgentMessage::TooLarge { id, size, .. } => {
-                let message = format!("the message {}", output.limit().excess(Some(size)));
+            AgentMessage::TooLarge { id, .. } => {
+                let message = format!("the message is over the cap of {} bytes", output.max_message());
                 let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
                 output.respond_error(id.as_ref(), &error);
             }
         }
     }
 
-    fn notification(&mut self, notification: Notification) {
-        if let Some(id) = notification.id.clone() {
-            if self.is_unanswered(&id) {
-                let error = ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered");
-                return self.output.respond_error(Some(&id), &error);
-            }
-            self.output.respond(&id, b"{}");
-        }
-        let Notification { line, method, about, .. } = notification;
+    fn notification(&mut self, Notification { line, method, about }: Notification) {
         match (&method[..], about) {
             (b"notifications/initialized", _) => {
                 self.agent.set_ready();
@@ -594,7 +582,6 @@ impl<T: Transport> Session<T> {
     fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
         let Request { id, method, method_name, params, modern, face } = request;
         if self.is_unanswered(&id) {
-            self.recorder.warn_of_reused_id();
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
         if let Some(refusal) = &self.drain.refusal {
@@ -796,15 +783,8 @@ impl<T: Transport> Session<T> {
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
-        let now = Instant::now();
-        let may_come = until > now
-            && candidates.iter().fold(false, |may_come, member| {
-                let starts = member.handle.published().state.starts_for_call(now);
-                if starts {
-                    member.handle.wake();
-                }
-                may_come || starts || member.handle.published().state.may_be_ready_by(until)
-            });
+        let may_come = until > Instant::now()
+            && candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
         if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
             return self.follow(request, route, view);
         }
@@ -815,7 +795,6 @@ impl<T: Transport> Session<T> {
         let error = if may_come {
             match permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok) {
                 Ok(permit) => {
-                    candidates.iter().for_each(|member| member.handle.note_waiting_call());
                     self.view.await_lists(view, until, &mut self.events);
                     return self.unanswered.park(parked, permit);
                 }
@@ -896,7 +875,7 @@ impl<T: Transport> Session<T> {
             };
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
-        let (id, max_message) = (request.id.clone(), list_bytes(self.output.limit().bytes()));
+        let (id, max_message) = (request.id.clone(), self.output.max_message());
         let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
@@ -1105,11 +1084,10 @@ impl<T: Transport> Session<T> {
             self.view.attach_for_disconnect(server, self.agent.for_servers());
         }
         let origin = self.agent.origin(request.modern.as_ref());
-        let ForwardableRequest { line, id: request_id, progress_token, method, .. } = request;
+        let ForwardableRequest { line, id: request_id, progress_token, .. } = request;
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let result_kind = method.result_kind();
-        let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
+        let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
         if is_subrequest {
             server.call_soon(call);
         } else {
@@ -1282,15 +1260,6 @@ impl<T: Transport> Session<T> {
             (reply::error(Some(&id), &reserved(server.name())), CallOutcome::Malformed)
         } else {
             (line, outcome)
-        };
-        let (line, outcome) = match self.output.limit() {
-            limit if is_subrequest || limit.permits(&line) => (line, outcome),
-            limit => {
-                let message =
-                    format!("the response of server `{}` {}", server.name(), limit.excess(Some(line.len() - 1)));
-                let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
-                (reply::error(Some(&id), &error.about_server(server.name())), CallOutcome::TooLarge)
-            }
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
         if is_subrequest {

@@ -20,7 +20,6 @@ use crate::list_kind::ListKind;
 use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
 use crate::server::messages::tasks::{LegacyTaskRequest, TaskOperation};
-use crate::validity::ResultKind;
 
 const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
@@ -124,17 +123,6 @@ impl ForwardedMethod {
             b"tasks/result" => Some(Self::Task(TaskOperation::Result)),
             b"tasks/update" => Some(Self::UpdateTask),
             _ => None,
-        }
-    }
-
-    /// The form of its results, if MCP defines one that agents validate.
-    pub(super) fn result_kind(self) -> Option<ResultKind> {
-        match self {
-            Self::CallTool | Self::Task(TaskOperation::Result) => Some(ResultKind::Call),
-            Self::GetPrompt => Some(ResultKind::Prompt),
-            Self::ReadResource => Some(ResultKind::Read),
-            Self::CompleteArgument => Some(ResultKind::Completion),
-            Self::Subscribe | Self::Unsubscribe | Self::Task(_) | Self::UpdateTask | Self::Extension => None,
         }
     }
 

@@ -23,7 +23,7 @@ use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
-use crate::manager::{AgentViewSource, Member, View, ViewPart, WatchedView};
+use crate::manager::{AgentViewSource, Member, View, WatchedView};
 use crate::printable::excerpt;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::ExposureView;
@@ -39,8 +39,8 @@ pub(super) struct SessionView {
     /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
     cwd: Option<Arc<str>>,
-    /// What of a view this connection uses.
-    part: ViewPart,
+    /// The server whose face this connection uses.
+    face: Option<Arc<str>>,
     attachments: Vec<Attachment>,
     /// Servers' instances for this agent that have not sent their lists yet.
     outstanding_instances: usize,
@@ -87,12 +87,14 @@ impl fmt::Display for UnknownServer {
 pub(super) struct ListVersions(PerKind<Option<u64>>);
 
 impl ShownView {
-    fn new(view: watch::Receiver<Arc<View>>, part: &ViewPart) -> Self {
-        Self { exposure: WatchedView::new(&view, part.clone()), view }
+    fn new(view: watch::Receiver<Arc<View>>, face: Option<&Arc<str>>) -> Self {
+        Self { exposure: WatchedView::new(&view, face.cloned()), view }
     }
 
-    fn part(&self, part: &ViewPart) -> Arc<View> {
-        self.view.borrow().part(part)
+    /// The whole view, or the face of `server`.
+    fn view_for(&self, server: Option<&Arc<str>>) -> Arc<View> {
+        let view = self.view.borrow();
+        server.map_or_else(|| Arc::clone(&view), |server| view.face(server))
     }
 }
 
@@ -125,17 +127,15 @@ impl SessionView {
         agent_views: AgentViewSource,
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
-        own_server: Option<Arc<str>>,
     ) -> Self {
-        let part = ViewPart { face: None, without: own_server };
-        let profile = ShownView::new(profile, &part);
+        let profile = ShownView::new(profile, None);
         Self {
             legacy_view: profile.clone(),
             modern_view: profile,
             agent_views,
             first_list_wait,
             cwd,
-            part,
+            face: None,
             attachments: Vec::new(),
             outstanding_instances: 0,
             without_cached_lists: 0,
@@ -148,17 +148,12 @@ impl SessionView {
 
     /// The view of the legacy agent.
     pub(super) fn legacy(&self) -> Arc<View> {
-        self.legacy_view.part(&self.part)
+        self.legacy_view.view_for(self.face.as_ref())
     }
 
     /// The view of a modern request that names `face`, if it names one.
     pub(super) fn modern(&self, face: Option<&Arc<str>>) -> Arc<View> {
-        self.modern_view.part(&self.part_at(face))
-    }
-
-    /// What of a view a request uses that names `face`, if it names one.
-    fn part_at(&self, face: Option<&Arc<str>>) -> ViewPart {
-        ViewPart { face: face.or(self.part.face.as_ref()).cloned(), ..self.part.clone() }
+        self.modern_view.view_for(face.or(self.face.as_ref()))
     }
 
     /// The view of a request of this era. Only a modern request names a face.
@@ -176,7 +171,7 @@ impl SessionView {
             Era::Modern => &self.modern_view,
         };
         match face {
-            Some(_) if face != self.part.face.as_ref() => WatchedView::new(view, self.part_at(face)) as _,
+            Some(_) if face != self.face.as_ref() => WatchedView::new(view, face.cloned()) as _,
             _ => Arc::clone(exposure) as _,
         }
     }
@@ -185,9 +180,9 @@ impl SessionView {
     /// kept, for the error.
     pub(super) fn set_face(&mut self, server: Arc<str>) {
         let is_known = self.check_face(Some(&server)).is_ok();
-        self.part.face = Some(if is_known { server } else { excerpt(&server, MAX_SERVER_LEN).into() });
+        self.face = Some(if is_known { server } else { excerpt(&server, MAX_SERVER_LEN).into() });
         for shown in [&mut self.legacy_view, &mut self.modern_view] {
-            *shown = ShownView::new(shown.view.clone(), &self.part);
+            *shown = ShownView::new(shown.view.clone(), self.face.as_ref());
         }
     }
 
@@ -196,8 +191,8 @@ impl SessionView {
     /// # Errors
     /// If the profile does not have the server.
     pub(super) fn check_face(&self, face: Option<&Arc<str>>) -> Result<Option<Arc<str>>, UnknownServer> {
-        let Some(server) = face.or(self.part.face.as_ref()) else { return Ok(None) };
-        let view = self.modern_view.part(&ViewPart { face: None, ..self.part.clone() });
+        let Some(server) = face.or(self.face.as_ref()) else { return Ok(None) };
+        let view = self.modern_view.view.borrow();
         let known = view.servers.iter().map(|member| &member.config.name);
         let server = Arc::clone(server);
         if known.clone().any(|name| *name == server) {
@@ -305,7 +300,7 @@ impl SessionView {
             if !view.same_channel(&self.modern_view.view) {
                 events.watch(view.clone());
             }
-            self.legacy_view = ShownView::new(view, &self.part);
+            self.legacy_view = ShownView::new(view, self.face.as_ref());
         }
         is_other
     }

@@ -32,8 +32,6 @@ pub(crate) enum Arrival {
         /// Why.
         error: http::RequestError,
     },
-    /// The server has responded as if it had forgotten the session.
-    SessionInDoubt,
     /// More may be written now.
     MayWrite,
 }
@@ -44,7 +42,6 @@ impl Arrival {
         match self {
             Self::Incoming { .. } => true,
             Self::RequestFailed { error, .. } => error.is_response(),
-            Self::SessionInDoubt => true,
             Self::MayWrite => false,
         }
     }

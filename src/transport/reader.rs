@@ -5,9 +5,8 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use std::vec::IntoIter;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
@@ -18,7 +17,6 @@ use super::incoming::{INLINE, Incoming};
 use super::line_timeout::LineTimeout;
 use super::throttle::Throttle;
 use crate::jsonrpc::codec::{Line, LineEnds, NdJson};
-use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::oversize;
 
 /// Minimum and maximum buffer space for one read.
@@ -36,12 +34,9 @@ const MAX_RETAINED_BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub struct MessageReader<R, T = Incoming> {
     stream: R,
-    sender: Sender,
     codec: NdJson,
     buffer: BytesMut,
     parsing: Option<Parsing<T>>,
-    /// The messages that followed the last one on its line.
-    following: IntoIter<T>,
     /// Work done in this turn.
     taken: usize,
     line_timeout: LineTimeout,
@@ -54,19 +49,17 @@ pub struct MessageReader<R, T = Incoming> {
 #[derive(Debug)]
 struct Parsing<T> {
     bytes: usize,
-    parsed: JoinHandle<(T, Vec<T>)>,
+    parsed: JoinHandle<T>,
 }
 
 impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, T> {
     /// A reader of messages of at most `max` bytes.
-    pub fn new(stream: R, sender: Sender, max: usize) -> Self {
+    pub fn new(stream: R, max: usize) -> Self {
         Self {
             stream,
-            sender,
             codec: NdJson::new(max),
             buffer: BytesMut::new(),
             parsing: None,
-            following: Vec::new().into_iter(),
             taken: 0,
             line_timeout: LineTimeout::default(),
             throttle: Throttle::default(),
@@ -103,12 +96,12 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             if let Some(parsing) = &mut self.parsing {
                 let parsed = ready!(Pin::new(&mut parsing.parsed).poll(cx));
                 self.parsing = None;
-                return Poll::Ready(parsed.map(|parsed| Some(self.first_of(parsed))).map_err(io::Error::other));
+                return Poll::Ready(parsed.map(Some).map_err(io::Error::other));
             }
             if let Some(incoming) = self.next_buffered() {
                 return Poll::Ready(Ok(Some(incoming)));
             }
-            if self.parsing.is_none() && self.following.len() == 0 && ready!(self.poll_fill(cx))? == 0 {
+            if self.parsing.is_none() && ready!(self.poll_fill(cx))? == 0 {
                 return Poll::Ready(Ok(None));
             }
         }
@@ -116,46 +109,30 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
 
     /// The next message, if it is buffered and the turn is not over.
     pub fn next_buffered(&mut self) -> Option<T> {
-        if self.parsing.is_some() || self.taken >= TURN {
-            return None;
-        }
-        if let Some(next) = self.following.next() {
-            self.taken += MESSAGE;
-            return Some(next);
-        }
-        if self.buffer.is_empty() {
+        if self.parsing.is_some() || self.buffer.is_empty() || self.taken >= TURN {
             return None;
         }
         // Decoding cannot fail.
         let line = self.codec.decode(&mut self.buffer).ok()??;
         self.taken += MESSAGE;
         match line {
-            Line::Oversized(LineEnds { head, tail, size }) => {
+            Line::Oversized(LineEnds { head, tail }) => {
                 let (id, is_response) = (oversize::id(&head, &tail), oversize::is_response(&head));
-                Some(Incoming::TooLarge { id, is_response, size }.into())
+                Some(Incoming::TooLarge { id, is_response }.into())
             }
             Line::Whole(line) if line.len() <= INLINE => {
                 self.taken += line.len();
                 self.throttle.end_line(line.len());
-                let parsed = read(line, self.sender);
-                Some(self.first_of(parsed))
+                Some(Incoming::of(line).into())
             }
             Line::Whole(line) => {
                 let bytes = line.len();
                 self.throttle.end_line(bytes);
-                let sender = self.sender;
-                let parsed = tokio::task::spawn_blocking(move || read(line, sender));
+                let parsed = tokio::task::spawn_blocking(|| Incoming::of(line).into());
                 self.parsing = Some(Parsing { bytes, parsed });
                 None
             }
         }
-    }
-
-    fn first_of(&mut self, (first, following): (T, Vec<T>)) -> T {
-        if !following.is_empty() {
-            self.following = following.into_iter();
-        }
-        first
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -201,16 +178,12 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 }
 
-fn read<T: From<Incoming>>(line: Bytes, sender: Sender) -> (T, Vec<T>) {
-    let (first, following) = Incoming::read(line, sender);
-    (first.into(), following.into_iter().map(T::from).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::thread::{self, ThreadId};
 
+    use bytes::Bytes;
     use tokio::io::ReadBuf;
 
     use super::*;
@@ -225,7 +198,7 @@ mod tests {
                 yield_now().await;
             }
         };
-        let mut reader: MessageReader<_> = MessageReader::new(stream, Sender::Server, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(stream, 1 << 20);
         let reading = async { while let Some(_message) = reader.next().await.expect("it cannot fail") {} };
         tokio::select! {
             biased;
@@ -250,7 +223,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn messages_parsed_in_one_turn_have_together_a_bounded_size() {
         let burst = dense(INLINE - 100).repeat(8);
-        let mut reader: MessageReader<_> = MessageReader::new(burst.as_bytes(), Sender::Server, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(burst.as_bytes(), 1 << 20);
         let mut most = 0;
         while let Some(_message) = reader.next().await.expect("it cannot fail") {
             most = most.max(1 + std::iter::from_fn(|| reader.next_buffered()).count());
@@ -276,7 +249,7 @@ mod tests {
         let large = dense(INLINE);
         let small = "{\"jsonrpc\":\"2.0\",\"method\":\"small\"}\n";
         let stream = [small, &large, small, &large, &large, small].concat();
-        let mut reader = MessageReader::new(stream.as_bytes(), Sender::Server, 1 << 20);
+        let mut reader = MessageReader::new(stream.as_bytes(), 1 << 20);
         let mut methods = Vec::new();
         while let Some(ReadResult(method, parser)) = reader.next().await.expect("it cannot fail") {
             assert_eq!(parser != thread::current().id(), method == "dense", "{method:?}");
@@ -288,7 +261,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn bytes_of_a_message_that_is_being_parsed_are_unreturned() {
         let large = dense(INLINE);
-        let mut reader: MessageReader<_> = MessageReader::new(large.as_bytes(), Sender::Server, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(large.as_bytes(), 1 << 20);
         let mut most = 0;
         let message = poll_fn(|cx| {
             let polled = reader.poll_next(cx);
@@ -315,7 +288,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn reads_of_single_bytes_soon_pause() {
         let reads = Cell::new(0);
-        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, Sender::Server, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
         let polled = poll_fn(|cx| Poll::Ready(reader.poll_next(cx))).await;
         assert!(polled.is_pending() && reads.get() < 100, "{} reads at once", reads.get());
     }
@@ -323,7 +296,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn reader_that_is_paused_again_during_a_pause_is_woken() {
         let reads = Cell::new(0);
-        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, Sender::Server, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
         let mut paused_at = None;
         let read_on = poll_fn(|cx| {
             let polled = reader.poll_next(cx);

@@ -127,12 +127,10 @@ check_with mcp-2 python_clients.py
 check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
-check_with mcp-2 definitions.py
 check_with mcp-2 face_checks.py
 check_with mcp-2 extension_checks.py
 check_with mcp-2 http_checks.py
 check_with mcp-2 matrix_checks.py
-check_with mcp-2 message_sizes.py
 check_with mcp-2 task_checks.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py

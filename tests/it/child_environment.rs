@@ -44,7 +44,6 @@ fn environment_of_a_server_is_a_short_list_and_the_configured_variables() {
         "TMPDIR",
         "TZ",
         "USER",
-        "XDG_CONFIG_HOME",
     ];
     assert_eq!(names, expected);
     assert_eq!(env["OWN"], format!("{}/x", daemon.place().path("home").display()));

@@ -151,28 +151,6 @@ fn unavailable_authorization_server_fails_a_call_and_keeps_the_login() {
     agent.disconnect();
 }
 
-/// Case I20.
-#[test]
-fn lost_answer_to_a_renewal_is_requested_once_more_and_named_if_that_fails() {
-    for stays_good in [true, false] {
-        let fixture = LoginFixture::new();
-        fixture.log_in().expect_code(0);
-        let daemon = fixture.serve();
-        let mut agent = Agent::ready(&daemon);
-        fixture.authorization.habits(|habits| habits.loses_renewal = Some(stays_good));
-        fixture.authorization.take_tokens_back();
-        if stays_good {
-            expect_call(&mut agent);
-        } else {
-            let lost = ", after its answer to an earlier request was lost (";
-            expect_login_required(&agent.call("tracker__echo", &json!({"text": "x"})), lost);
-            wait_needs_login(&daemon, lost);
-        }
-        assert_eq!(fixture.authorization.request_count("refresh_token"), 2);
-        agent.disconnect();
-    }
-}
-
 #[test]
 fn several_instances_renew_a_token_once() {
     let fixture = LoginFixture::new();

@@ -102,13 +102,7 @@ fn item(kind: ListKind, key: &str, reads_only: bool) -> Item {
     let definition = format!(r#"{{"{member}":{raw},"annotations":{{"readOnlyHint":{reads_only}}}}}"#);
     let json = Bytes::from(definition);
     let begin = member.len() + 4;
-    Item {
-        key: key.into(),
-        raw_key: json.slice(begin..begin + raw.len()),
-        json,
-        model_bytes: 0,
-        validity: Validity::default(),
-    }
+    Item { key: key.into(), raw_key: json.slice(begin..begin + raw.len()), json, model_bytes: 0 }
 }
 
 /// The names, URIs or templates that agents see.
@@ -238,7 +232,7 @@ proptest! {
             let sources: Vec<_> = servers.iter().zip(&parts)
                 .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
                 .collect();
-            let catalog = Catalog::build(&mut names, naming, &sources, usize::MAX);
+            let catalog = Catalog::build(&mut names, naming, &sources);
             check_names(&catalog, &parts, &requested)?;
             check_uris(&catalog, &parts, &requested)?;
             for kind in [ListKind::Tools, ListKind::Prompts] {

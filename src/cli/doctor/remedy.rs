@@ -29,13 +29,6 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
                 reloaded(probe, &again(probe, &report.name))
             )
         }
-        _ if report.state == StateName::ListFailed => {
-            let (name, again) = (&report.name, again(probe, &report.name));
-            format!(
-                "fix what it reports: {} may show more; mcpd requests the list again by itself, and {again} restarts it",
-                probe.mcpd(&format!("logs {name}"))
-            )
-        }
         (_, Some(remote)) => of_remote(probe, report, code, &remote.origin),
         (_, None) => of_program(probe, report, code, has_ended),
     }

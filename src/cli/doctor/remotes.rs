@@ -29,7 +29,6 @@ pub(super) fn remedy(code: &str, origin: &str) -> String {
         "network_unreachable" => "check whether this machine has a network that leads there",
         "http_unauthorized" | "http_forbidden" => "check the credentials in its `headers`",
         "http_not_found" | "http_method_not_allowed" => "correct the path of its `url`; many servers have `/mcp`",
-        "redirect" => "write the origin that it redirects to in its `url`, if you trust it",
         "http_status" | "protocol_violation" => {
             return format!(
                 "{origin} is reached, but does not answer as an MCP server: correct the path of its `url`, or report it to its operator"
@@ -70,7 +69,6 @@ mod tests {
             ("proxy", "start that proxy"),
             ("http_not_found", "correct the path"),
             ("http_unauthorized", "`headers`"),
-            ("redirect", "in its `url`"),
             ("http_status", "https://example.org is reached"),
             ("unreachable", "reaches https://example.org"),
         ] {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::causes;
+use super::denials;
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::remedy::remedy;
 use super::remotes;
 use crate::admin::report::{ServerReport, StateName};
-use crate::cli::{malformed, text};
+use crate::cli::text;
 use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 use crate::server::MAX_MISSES;
@@ -62,16 +62,17 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
         };
         return vec![Finding::fine(name, found)];
     }
-    let failed = match report.state {
+    match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
-        state if state.is_down() => Some(down(probe, report, *trial)),
-        StateName::Starting if let Some(trial) = trial => Some(late(probe, report, *trial)),
+        state if state.is_down() => {
+            let mut findings = vec![down(probe, report, *trial)];
+            findings.extend(denials::finding(probe, report));
+            return findings;
+        }
+        StateName::Starting if let Some(trial) = trial => return vec![late(probe, report, *trial)],
         // A server between two attempts has the same state as a new server.
-        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None)),
-        _ => None,
-    };
-    if let Some(failed) = failed {
-        return [failed].into_iter().chain(causes::findings(probe, report)).collect();
+        StateName::Starting if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
+        _ => {}
     }
     let mut findings = vec![up(probe, report, *trial)];
     findings.extend(stability(probe, report));
@@ -237,13 +238,6 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
             "report it to the server's author: these names have invisible characters, or more than 128 characters",
         ));
     }
-    if report.items_malformed > 0 {
-        let found = format!("{} malformed, which strict clients reject", are(report.items_malformed));
-        let advice =
-            "report it to the server's author; mcpd mends them or leaves them out, unless `malformed = \"pass\"`";
-        let lines = report.malformed.iter().map(malformed::item);
-        findings.push(Finding::warning(name, found, advice).with_lines(lines));
-    }
     if report.tools_truncated {
         let taken = report.tools_exposed + report.tools_denied;
         let found = format!("lists more tools than mcpd accepts; the first {taken} are used");
@@ -254,10 +248,6 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, shadowed_resources(report.resources_shadowed), DENY_SHADOWED));
     }
     findings
-}
-
-fn are(definitions: usize) -> String {
-    format!("{} {}", text::count(definitions, "definition"), if definitions == 1 { "is" } else { "are" })
 }
 
 /// Overrides by an operator that may have been forgotten.

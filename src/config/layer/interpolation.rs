@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::super::interpolate::{Sources, Template, UnusableValue};
 use super::super::launch::{AGENT_CWD, Secrets};
-use super::super::rotation::RotatingHeaders;
 use super::super::spanned::Spanned;
 
 /// The sources of values, and the secrets found so far.
@@ -32,23 +31,6 @@ impl<'a> Interpolation<'a> {
         templates: &[(String, Spanned<Template>)],
     ) -> Result<BTreeMap<String, String>, UnusableValue> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
-    }
-
-    /// Those of these headers that are read again. `values` are the values of all.
-    pub(super) fn rotating(
-        &self,
-        templates: &[(String, Spanned<Template>)],
-        values: &BTreeMap<String, String>,
-    ) -> Result<RotatingHeaders, UnusableValue> {
-        let mut rotating = BTreeMap::new();
-        for (name, template) in templates {
-            if let Some(template) = template.value.rotating(self.sources)? {
-                rotating.insert(name.clone(), template);
-            }
-        }
-        let values = values.iter().filter(|(name, _)| rotating.contains_key(*name));
-        let values = values.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(RotatingHeaders::new(rotating, values))
     }
 
     pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UnusableValue> {

@@ -48,7 +48,6 @@ impl RemoteTemplate {
         if !headers.values().all(|value| is_header_value(value)) {
             return Err(unfit("headers", "has one with a control character"));
         }
-        let rotating = interpolation.rotating(&self.headers, &headers)?;
         let roots = interpolation.roots(&self.roots)?;
         let ca_file = self.ca_file.as_ref().map(|path| interpolation.text(path)).transpose()?;
         if ca_file.as_deref().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
@@ -59,8 +58,7 @@ impl RemoteTemplate {
             Some(OAuthTemplate::Off) => OAuth::Off,
             Some(OAuthTemplate::On(keys)) => OAuth::On(keys.interpolate(&mut interpolation)?),
         };
-        let (ca_file, secrets) = (ca_file.map(PathBuf::from), interpolation.secrets);
-        Ok(Remote { url, headers, rotating, roots, ca_file, oauth, secrets })
+        Ok(Remote { url, headers, roots, ca_file: ca_file.map(PathBuf::from), oauth, secrets: interpolation.secrets })
     }
 }
 

@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::error::{NetError, NetErrorKind};
-use super::localhost::{Localhost, is_localhost};
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
 use super::response::cause;
@@ -39,7 +38,6 @@ pub(super) struct Connector {
     resolver: Resolver,
     tls: Tls,
     proxies: Arc<Proxies>,
-    localhost: Localhost,
 }
 
 impl Connector {
@@ -48,7 +46,7 @@ impl Connector {
         dialer.enforce_http(false);
         dialer.set_nodelay(true);
         dialer.set_keepalive(Some(KEEPALIVE));
-        Self { dialer, resolver, tls, proxies, localhost: Localhost::default() }
+        Self { dialer, resolver, tls, proxies }
     }
 
     async fn connect(mut self, uri: Uri) -> Result<Stream, Error> {
@@ -68,9 +66,6 @@ impl Connector {
     }
 
     async fn dial(&mut self, uri: Uri) -> Result<Stream, Error> {
-        if is_localhost(host(&uri)?) {
-            return Ok(Stream::Plain(self.localhost.dial(port(&uri)).await?));
-        }
         Ok(Stream::Plain(self.dialer.call(uri).await?.into_inner()))
     }
 
@@ -106,7 +101,8 @@ impl Connector {
     async fn with_address(&self, uri: &Uri) -> Result<Uri, Error> {
         let found = self.resolver.look_up(host(uri)?.to_owned()).await?;
         let mut address = *found.first().ok_or("the host has no address")?;
-        address.set_port(port(uri));
+        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+        address.set_port(uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 }));
         let mut parts = uri.clone().into_parts();
         parts.authority = Some(Authority::try_from(address.to_string())?);
         parts.path_and_query = Some(PathAndQuery::from_static("/"));
@@ -127,10 +123,6 @@ fn not_connected(proxy: &Proxy, error: &(dyn StdError + 'static)) -> NetError {
 fn host(uri: &Uri) -> Result<&str, Error> {
     let host = uri.host().ok_or("the URL has no host")?;
     Ok(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host))
-}
-
-fn port(uri: &Uri) -> u16 {
-    uri.port_u16().unwrap_or(if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 })
 }
 
 impl Service<Uri> for Connector {

@@ -32,8 +32,6 @@ pub(crate) enum NetErrorKind {
     NameLookup,
     ConnectionRefused,
     NetworkUnreachable,
-    /// The server redirects to another origin.
-    Redirect,
     Other,
 }
 
@@ -72,7 +70,7 @@ impl NetErrorKind {
 }
 
 impl NetError {
-    pub(crate) fn new(kind: NetErrorKind, text: impl Into<String>) -> Self {
+    pub(super) fn new(kind: NetErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 
@@ -113,14 +111,8 @@ impl NetError {
             NetErrorKind::NameLookup => "name_lookup",
             NetErrorKind::ConnectionRefused => "connection_refused",
             NetErrorKind::NetworkUnreachable => "network_unreachable",
-            NetErrorKind::Redirect => "redirect",
             NetErrorKind::Other => "unreachable",
         }
-    }
-
-    /// Whether the server was reached, and its redirect was refused.
-    pub(crate) fn is_redirect(&self) -> bool {
-        self.kind == NetErrorKind::Redirect
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::finding::{DiscoverOutcome, interpret_discover, is_version_refused};
@@ -38,15 +37,12 @@ enum RequestState {
 }
 
 /// A handshake that has not ended.
-pub(super) struct Negotiation<'a> {
+pub(super) struct Negotiation {
     opening: HandshakePlan,
-    first_message: &'a Notify,
     initialize: RequestState,
     discover: RequestState,
     /// `server/discover` was sent a second time.
     has_retried: bool,
-    /// `initialize` was sent a second time, with an older version.
-    has_proposed_older: bool,
     /// The end of the time that the server has to answer.
     answer_deadline: Option<Instant>,
     /// Why `initialize` has no result.
@@ -61,16 +57,14 @@ pub(super) struct Negotiation<'a> {
 /// `None` while the handshake continues.
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
-impl<'a> Negotiation<'a> {
-    pub(super) fn new(opening: HandshakePlan, first_message: &'a Notify) -> Self {
+impl Negotiation {
+    pub(super) fn new(opening: HandshakePlan) -> Self {
         let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
         Self {
             opening,
-            first_message,
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
             has_retried: false,
-            has_proposed_older: false,
             answer_deadline: looks.then(|| Instant::now() + FALLBACK_DELAY),
             refusal: None,
             modern: None,
@@ -83,8 +77,8 @@ impl<'a> Negotiation<'a> {
         self.send(self.opening.first, instance);
         let info = loop {
             let received = match self.answer_deadline {
-                Some(at) => timeout_at(at, next(instance, self.first_message)).await,
-                None => Ok(next(instance, self.first_message).await),
+                Some(at) => timeout_at(at, next(instance)).await,
+                None => Ok(next(instance).await),
             };
             let progress = match received {
                 Ok(received) => match received? {
@@ -128,7 +122,7 @@ impl<'a> Negotiation<'a> {
         match era {
             Era::Legacy => {
                 self.initialize = RequestState::Sent;
-                initialize(instance, era::NEWEST_LEGACY);
+                initialize(instance);
             }
             Era::Modern => {
                 self.discover = RequestState::Sent;
@@ -157,13 +151,6 @@ impl<'a> Negotiation<'a> {
     }
 
     fn initialized(&mut self, outcome: HandshakeResponse, instance: &mut Instance) -> Progress {
-        if !self.has_proposed_older
-            && let Some(version) = older_version(&outcome)
-        {
-            self.has_proposed_older = true;
-            initialize(instance, version);
-            return Ok(None);
-        }
         self.initialize = RequestState::Answered;
         let why = match outcome {
             Ok(Ok(result)) => match ServerInfo::from_initialize(&result) {
@@ -281,15 +268,6 @@ impl<'a> Negotiation<'a> {
             self.send(Era::Legacy, instance);
         }
         Ok(None)
-    }
-}
-
-/// The older version that an error names, in its text, its data or the body of an HTTP response.
-fn older_version(outcome: &HandshakeResponse) -> Option<&'static str> {
-    match outcome {
-        Ok(Ok(_)) | Err(HandshakeError::Refused(_)) => None,
-        Ok(Err(error)) => era::older_version_in(&String::from_utf8_lossy(error)),
-        Err(HandshakeError::Closed(closed)) => closed.older_version(),
     }
 }
 

@@ -9,17 +9,13 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
-use crate::server::messages::call::{
-    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, TargetKind, WeakLoadToken,
-};
+use crate::server::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, WeakLoadToken};
 use crate::task_state::TaskOperation;
-use crate::validity::{ResultKind, mended_response};
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct PendingCall {
     pub(super) response_handle: ResponseHandle,
     pub(super) kind: RequestKind,
-    result_kind: Option<ResultKind>,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
     /// The number of its line in the outbox.
@@ -27,7 +23,6 @@ pub(in crate::server) struct PendingCall {
     /// The approximate size of its line.
     pub(super) bytes: usize,
     pub(super) origin: Origin,
-    pub(super) is_about_resource: bool,
     /// The permission, until the call is written.
     pub(super) access: Option<Box<Access>>,
 }
@@ -45,17 +40,15 @@ pub(super) struct AbandonedCall {
 impl PendingCall {
     /// The call, and its line for the server as a function of its id.
     pub(super) fn new(call: Call, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
-        let Call { request, response_handle, kind, result_kind, origin, access, limit, .. } = call;
+        let Call { request, response_handle, kind, origin, access, limit, .. } = call;
         let pending = Self {
             response_handle,
             kind,
-            result_kind,
             progress_token: request.progress_token.as_deref().map(Bytes::copy_from_slice),
             deadline: Deadline::new(limit, Instant::now()),
             line: 0,
             bytes: request.line.len(),
             origin,
-            is_about_resource: access.as_ref().is_some_and(|access| access.error_kind == TargetKind::Resource),
             access,
         };
         (pending, move |id| request.numbered(id, changes))
@@ -74,12 +67,6 @@ impl PendingCall {
     /// Whether it waits for the result of this task.
     pub(super) fn awaits(&self, task: &[u8]) -> bool {
         matches!(&self.kind, RequestKind::LegacyTask(task_request) if task_request.operation == TaskOperation::Result && task_request.id == task)
-    }
-
-    /// The response line for its agent, as the agent accepts it.
-    pub(super) fn mended(&self, answer: Bytes) -> Bytes {
-        let mended = self.result_kind.and_then(|kind| mended_response(kind, &answer, self.origin.era()));
-        mended.unwrap_or(answer)
     }
 
     /// What remains of it at the server, which knows it by `id`.
@@ -105,8 +92,8 @@ impl PendingCall {
     }
 
     pub(super) fn with_request(self, request: RequestLine) -> Call {
-        let Self { response_handle, kind, result_kind, deadline, origin, access, .. } = self;
-        Call { request, kind, result_kind, limit: deadline.limits(), origin, access, response_handle }
+        let Self { response_handle, kind, deadline, origin, access, .. } = self;
+        Call { request, kind, limit: deadline.limits(), origin, access, response_handle }
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.

@@ -4,7 +4,7 @@
 //! Components of an instance receive it as `&mut Wire`; no component has a reference to another. The [`PendingRequest`] of a response
 //! decides its meaning.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,15 +15,11 @@ use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
-use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::pending::{Match, Pending};
-use crate::jsonrpc::{Message, reply};
-use crate::message_limit::MessageLimit;
-use crate::server::evidence::Evidence;
+use crate::jsonrpc::reply;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Link, LinkError};
-use crate::server::server_request::may_have_arrived_error;
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
@@ -43,28 +39,15 @@ pub(in crate::server) struct Wire {
     next_deadline: Option<Instant>,
     /// `None` until the handshake has ended.
     protocol: Option<&'static str>,
-    limit: MessageLimit,
+    max_message: usize,
     /// The server accepts no calls before this time.
     paused_until: Option<Instant>,
-    /// The response to a request of the handshake had no `jsonrpc`, so those to later requests need none either.
-    is_unversioned: bool,
-    evidence: Evidence,
 }
 
 impl Wire {
-    pub(super) fn new(link: Link, limit: MessageLimit) -> Self {
+    pub(super) fn new(link: Link, max_message: usize) -> Self {
         let (outbox, pending) = (Outbox::default(), Pending::default());
-        Self {
-            link,
-            outbox,
-            pending,
-            next_deadline: None,
-            protocol: None,
-            limit,
-            paused_until: None,
-            is_unversioned: false,
-            evidence: Evidence::default(),
-        }
+        Self { link, outbox, pending, next_deadline: None, protocol: None, max_message, paused_until: None }
     }
 
     /// Closes the connection and returns its transport.
@@ -72,14 +55,9 @@ impl Wire {
         self.link
     }
 
-    /// The limit of each message, each way.
-    pub(super) fn limit(&self) -> &MessageLimit {
-        &self.limit
-    }
-
-    /// The unit of the limits of buffers, in bytes.
-    pub(super) fn buffer_unit(&self) -> usize {
-        self.limit.buffer_unit()
+    /// The largest message in bytes, each way.
+    pub(super) fn max_message(&self) -> usize {
+        self.max_message
     }
 }
 
@@ -129,48 +107,12 @@ impl Wire {
 
     /// The next message or event. May be cancelled without loss.
     pub(in crate::server) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
-        let mut arrival = ready!(self.link.poll_next(cx))?;
-        if let Arrival::Incoming { incoming: incoming @ Incoming::Unclear(_), .. } = &mut arrival {
-            self.clarify(incoming);
-        }
-        Poll::Ready(Ok(arrival))
+        self.link.poll_next(cx)
     }
 
     /// The next message, if it was read already.
     pub(in crate::server) fn next_buffered(&mut self) -> Option<Incoming> {
-        let mut incoming = self.link.next_buffered()?;
-        self.clarify(&mut incoming);
-        Some(incoming)
-    }
-
-    /// Decides about a line that is not a message.
-    fn clarify(&mut self, incoming: &mut Incoming) {
-        let Incoming::Unclear(unclear) = incoming else { return };
-        let error = unclear.error.clone();
-        *incoming = match unclear.unversioned.take() {
-            Some((line, message)) if self.tolerates(&message) => Incoming::Message { line, message },
-            _ => {
-                self.evidence.note_skipped(&unclear.line);
-                Incoming::Malformed(error)
-            }
-        };
-    }
-
-    /// What the server wrote and mcpd did not understand.
-    pub(in crate::server) fn evidence(&self) -> &Evidence {
-        &self.evidence
-    }
-
-    /// The server has sent a response with an id that no request has.
-    pub(in crate::server) fn note_unused_id(&mut self, id: &[u8]) {
-        self.evidence.note_unused_id(id);
-    }
-
-    /// Whether this message may lack its version.
-    fn tolerates(&mut self, message: &Message) -> bool {
-        let Message::Response { id, .. } = message else { return false };
-        self.is_unversioned |= self.get_mut(id).is_some_and(|pending| pending.is_handshake_request());
-        self.is_unversioned
+        self.link.next_buffered()
     }
 
     /// Whether lines wait to be written.
@@ -181,16 +123,6 @@ impl Wire {
     /// The transport of a server at a URL.
     pub(in crate::server) fn remote(&self) -> Option<RemoteTransport> {
         self.link.remote()
-    }
-
-    /// Whether it is a session with a server at a URL.
-    pub(super) fn is_remote_session(&self) -> bool {
-        self.protocol.is_some() && self.era() == Era::Legacy && !self.is_stdio()
-    }
-
-    /// The server has forgotten the session: the connection is over.
-    pub(super) fn forget_session(&mut self) {
-        self.link.forget_session();
     }
 
     /// Whether the server is a process.
@@ -216,29 +148,15 @@ impl Wire {
         self.outbox.push(line)
     }
 
-    /// Queues a notification or a response, unless it is too large, or the queue of a server that does not read is full. Small lines have a
-    /// separate limit.
+    /// Queues a notification or a response, unless the queue of a server that does not read is full. Small lines have a separate limit.
     /// Returns whether the line was queued.
     pub(super) fn try_queue_line(&mut self, line: Bytes) -> bool {
         let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
-        let has_room = self.limit.permits(&line) && (is_small || self.outbox.bytes() <= self.buffer_unit());
+        let has_room = is_small || self.outbox.bytes() <= self.max_message;
         if has_room {
             self.queue_line(line);
         }
         has_room
-    }
-
-    /// Queues an agent's response to the request `id` of the server, or else an error that says why the server does not receive it.
-    pub(super) fn queue_answer(&mut self, id: &Bytes, line: Bytes, server: &str) {
-        let (code, why) = if self.limit.permits(&line) {
-            (ErrorCode::Overloaded, "was dropped, because the server does not read its input".to_owned())
-        } else {
-            (ErrorCode::TooLarge, self.limit.excess(Some(line.len() - 1)))
-        };
-        if !self.try_queue_line(line) {
-            let error = may_have_arrived_error(code, &format!("the answer of the agent {why}"), server);
-            self.try_queue_line(reply::error(Some(id), &error));
-        }
     }
 
     /// Queues a request of mcpd with the `_meta` that its era requires.
@@ -261,42 +179,28 @@ impl Wire {
         })
     }
 
-    /// Queues the request of a call. `line` builds it from the new id. `Err` has the call and the size of a request that is too large.
-    pub(super) fn send_call(
-        &mut self,
-        mut call: PendingCall,
-        line: impl FnOnce(u64) -> Bytes,
-    ) -> Result<(), Box<(PendingCall, usize)>> {
-        let line = line(self.next_id());
-        if !self.limit.permits(&line) {
-            return Err(Box::new((call, line.len() - 1)));
-        }
+    /// Queues the request of a call. `line` builds it from the new id.
+    pub(super) fn send_call(&mut self, mut call: PendingCall, line: impl FnOnce(u64) -> Bytes) {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            call.line = outbox.push(line);
+            call.line = outbox.push(line(id));
             link.register_request(call.line, id);
             PendingRequest::Call(call)
         });
-        Ok(())
     }
 
-    /// Queues a request of a bridged call, as [`Self::send_call`] does.
+    /// Queues a request of a bridged call.
     pub(super) fn send_bridged(
         &mut self,
         mut bridged: Box<PendingBridgedCall>,
         line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
-    ) -> Result<(), (Box<PendingBridgedCall>, usize)> {
-        let line = line(&bridged, self.next_id());
-        if !self.limit.permits(&line) {
-            return Err((bridged, line.len() - 1));
-        }
+    ) {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            bridged.call.line = outbox.push(line);
+            bridged.call.line = outbox.push(line(&bridged, id));
             link.register_request(bridged.call.line, id);
             PendingRequest::Bridged(bridged)
         });
-        Ok(())
     }
 
     /// Registers a bridged call that is not at the server now, and returns the id that it has until it is sent again.
@@ -319,9 +223,9 @@ impl Wire {
         self.outbox.lines()
     }
 
-    /// Whether the queue and this many more bytes would exceed one buffer unit.
+    /// Whether the queue and this many more bytes would exceed the size of the largest message.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
-        self.has_unwritten() && self.outbox.bytes() + bytes > self.buffer_unit()
+        self.has_unwritten() && self.outbox.bytes() + bytes > self.max_message
     }
 }
 

@@ -29,7 +29,6 @@ use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
 use crate::server::stop_level::{StopLevel, StopReceiver};
-use crate::validity::ResultKind;
 
 /// Identifies a call while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,8 +46,6 @@ pub struct Call {
     pub request: RequestLine,
     /// What it requires beyond being forwarded.
     pub kind: RequestKind,
-    /// The form of its result, if that is mended for agents.
-    pub result_kind: Option<ResultKind>,
     /// Its time limits.
     pub limit: CallLimit,
     /// The agent that sent it.

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::copy::Copier;
 use super::ring::{Line, Log, Ring};
@@ -15,8 +13,6 @@ use crate::clock::Moment;
 
 /// Maximum length of a line, in bytes. A longer line is cut and ends with `…`.
 const MAX_LINE: usize = 64 << 10;
-/// Time after which a line counts as ended, although it has no line end: it may be a question to a person.
-const UNFINISHED: Duration = Duration::from_secs(1);
 /// Bytes read at once.
 const CHUNK: usize = 4 << 10;
 
@@ -46,19 +42,7 @@ impl Writer {
     pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32, total: Arc<AtomicU64>) {
         let mut buffer = vec![0; CHUNK];
         let (mut partial, mut copier) = (Partial::default(), Copier::default());
-        loop {
-            let reading = pipe.read(&mut buffer);
-            let read = match partial.bytes.is_empty() {
-                true => reading.await,
-                false => match timeout(UNFINISHED, reading).await {
-                    Ok(read) => read,
-                    Err(_) => {
-                        self.take(&mut partial, b"\n", pid, &mut copier);
-                        continue;
-                    }
-                },
-            };
-            let Ok(read @ 1..) = read else { break };
+        while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
             total.fetch_add(read as u64, Ordering::Relaxed);
             self.take(&mut partial, &buffer[..read], pid, &mut copier);
             // Otherwise a server that writes without pause would delay all other tasks for about a hundred reads.

@@ -37,9 +37,6 @@ impl ServerTask {
             State::Failed { reason } if was_up => self.warn("ended, will not be restarted", reason, None),
             State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
             State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
-            State::Stopped if was_up => {
-                tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "exited with nothing to do; the next call starts it");
-            }
             State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
             _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.name()),
         }
@@ -73,10 +70,10 @@ impl ServerTask {
     }
 
     /// The text with the server's secrets masked.
-    pub(super) fn masked(&self, text: &str) -> String {
+    fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),
-            Ok(Launch::Remote(remote)) => remote.masked(text),
+            Ok(Launch::Remote(remote)) => remote.secrets.masked(text),
             Err(_) => text.to_owned(),
         }
     }

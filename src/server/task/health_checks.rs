@@ -7,7 +7,7 @@ use super::shutdown::StopReason;
 use crate::config::OnUnhealthy;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;
-use crate::server::health::{Check, CheckResult, Health, Outcomes, UnansweredCounts};
+use crate::server::health::{CallHealth, CheckResult, Health, UnansweredCounts};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
@@ -22,16 +22,11 @@ impl ServerTask {
     /// Checks the instance. Returns the reason if it must be restarted.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<StopReason> {
         let health_override = self.control.health_override();
-        let outcomes = Outcomes {
-            answers_pings: instance.health.answers_pings(&instance.wire),
-            has_calls: instance.calls() > 0,
-            timed_out: instance.health.take_timed_out(),
-        };
+        let calls = CallHealth { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
-        match health.check(Instant::now(), outcomes, health_override != HealthOverride::Auto) {
+        match health.check(Instant::now(), calls, health_override != HealthOverride::Auto) {
             CheckResult::Wait => return None,
-            CheckResult::Send(Check::Ping) => instance.health.ping(&mut instance.wire),
-            CheckResult::Send(Check::List) => instance.health.probe(&mut instance.wire, instance.lists.offered()),
+            CheckResult::Ping => instance.health.ping(&mut instance.wire),
             CheckResult::Healthy => {
                 self.publisher.publish_check(UnansweredCounts::default());
                 if health_override == HealthOverride::Auto {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
 use super::ServerTask;
@@ -32,18 +31,17 @@ impl ServerTask {
     ) -> Event {
         let (mut process, activity) = process.unzip();
         let limit = self.config.settings.handshake_timeout;
-        let is_runner = self.runner().is_some();
         let setup = instance::Setup {
             config: Arc::clone(&self.config),
             scope: self.scope.clone(),
             label: self.label.clone(),
             stats: Arc::clone(&self.publisher.stats),
-            message_limit: self.message_limit(),
+            max_message: self.context.max_message,
         };
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, (limit, is_runner))));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
@@ -59,7 +57,6 @@ impl ServerTask {
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
-                instance.lists.try_tools(info.tries_tools);
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,
@@ -173,9 +170,8 @@ async fn open(
     process: &mut Option<Process>,
     activity: Option<Activity>,
     opening: HandshakePlan,
-    limit: (Duration, bool),
+    limit: Duration,
 ) -> Result<HandshakeResult, StopReason> {
-    let first_message = Notify::new();
     let ended = async {
         match process {
             Some(process) => process.wait_ended().await,
@@ -183,12 +179,9 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = handshake(instance, opening, &first_message) => result,
+        result = handshake(instance, opening) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening, &first_message) => {
-            let evidence = instance.wire.evidence().clone();
-            return Err(StopReason::Broken(ServerError::StartTimedOut(StartTimeout { evidence, ..timeout })));
-        }
+        timeout = too_slow(limit, activity, opening) => return Err(StopReason::Broken(ServerError::StartTimedOut(timeout))),
     };
     match result {
         Ok(info) => Ok(info),
@@ -198,23 +191,10 @@ async fn open(
 }
 
 /// Waits until the start has taken too long.
-async fn too_slow(
-    (limit, mut is_runner): (Duration, bool),
-    mut activity: Option<Activity>,
-    opening: HandshakePlan,
-    first_message: &Notify,
-) -> StartTimeout {
-    let limit_of = if is_runner { StartLimit::of_runner } else { StartLimit::new };
-    let mut start = limit_of(limit, Instant::now());
+async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: HandshakePlan) -> StartTimeout {
+    let mut start = StartLimit::new(limit, Instant::now());
     while let Some(look) = start.next_check(Instant::now()) {
-        tokio::select! {
-            () = sleep_until(look.into()) => {}
-            () = first_message.notified(), if is_runner => {
-                is_runner = false;
-                start = StartLimit::new(limit, Instant::now());
-                continue;
-            }
-        }
+        sleep_until(look.into()).await;
         if let Some(activity) = &mut activity
             && activity.check().await
         {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::task::spawn_blocking;
-
 use super::ServerTask;
 use crate::config::Remote;
 use crate::oauth::Login;
@@ -15,16 +13,9 @@ use crate::transport::http::HttpConnection;
 impl ServerTask {
     /// Connects to the server, serves the instance, and ends it. Returns the event for the lifecycle.
     pub(super) async fn one_connection(&mut self, remote: &Remote, permit: StartPermit) -> Event {
-        let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());
+        let (clients, max) = (self.context.clients.clone(), self.context.max_message);
         let (name, logins) = (Arc::clone(&self.config.name), self.context.logins.clone());
-        let rotating = remote.rotating.clone();
         let connecting = async {
-            // A file may be on a disk that has gone away. The next attempt reads it again.
-            if !rotating.is_empty()
-                && let Ok(Err(unusable)) = spawn_blocking(move || rotating.read_again()).await
-            {
-                tracing::warn!(server = %name, "its headers stay as they were: {unusable}");
-            }
             let client = clients.get(remote).await?;
             let login = logins.and_then(|logins| Login::of(&name, remote, client.clone(), &logins));
             HttpConnection::new(remote, client, login, max).await
@@ -32,7 +23,7 @@ impl ServerTask {
         // Boxed, as the future of the login is large and short-lived.
         match self.unless_stopped(Box::pin(connecting)).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, permit).await,
-            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.masked(text)).into()),
+            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
             None => self.apply_stop(),
         }
     }

@@ -181,7 +181,8 @@ impl ServerTask {
             }
             Rare::Deadline => {
                 relay.rare.push(relay.timer.elapsed().map(|()| Rare::Deadline).boxed());
-                instance.expire(Instant::now()).into_iter().for_each(|effect| self.effect(effect));
+                let effect = instance.expire(Instant::now());
+                self.effect(effect);
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
             Rare::HealthOverride(mark) => {
@@ -243,9 +244,8 @@ impl ServerTask {
         match command {
             Command::Cancel { key, .. } if self.drop_waiting(key) => {}
             Command::Cancel { key, notification } => instance.cancel(key, notification.as_deref()),
-            Command::Check(caller) => instance.health.check(&mut instance.wire, caller, instance.lists.offered()),
+            Command::Check(caller) => instance.health.check(&mut instance.wire, caller),
             Command::Relist => instance.lists.mark_all_changed(),
-            Command::Wake => {}
             Command::DropTask { session, id } => instance.drop_task(session, &id),
             Command::Attach { agent, .. } => self.attach_agent(*agent, instance),
             Command::Detach { session } => self.detach_agent(session, instance),
@@ -283,16 +283,15 @@ impl ServerTask {
             }
             Effect::SubscribeRefused(uri) => self.remove_subscription(&uri),
             Effect::Notify { notification, recipients } => self.deliver(&notification, &recipients),
-            Effect::ListFailed { kind, reason, partial, settled } => {
-                let reason = reason.masked(|text| self.masked(text));
-                let is_truncated = partial.is_some();
-                if let Some(list) = partial {
-                    self.publisher.publish_list(kind, list, false);
-                }
-                self.publisher.publish_list_error(kind, reason);
+            Effect::ListFailed { reason, partial: None, settled } => {
+                self.publisher.publish_error(reason);
                 self.publisher.publish_complete_if(settled);
-                // A truncated list is not stored for the next start.
-                self.store_lists_if(settled && !is_truncated);
+                self.store_lists_if(settled);
+            }
+            // A truncated list is not stored for the next start.
+            Effect::ListFailed { reason, partial: Some((kind, list)), settled } => {
+                self.publisher.publish_error(reason);
+                self.publisher.publish_list(kind, list, settled);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
-use crate::server::process::{DOWNLOAD_GRACES, EOF_GRACE, Process, ProcessEnd};
+use crate::server::process::{Process, ProcessEnd};
 use crate::server::stop_level::StopLevel;
 use crate::transport::http::Disconnect;
 
@@ -45,10 +45,9 @@ impl ServerTask {
         let is_broken = matches!(end, StopReason::Broken(_));
         let error = match end {
             StopReason::Stop => {
-                let grace = self.stdin_grace();
                 let event = self.apply_stop();
                 instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
-                self.end_politely(instance, process, grace).await;
+                self.end_politely(instance, process).await;
                 return event;
             }
             StopReason::Broken(error) => error,
@@ -64,8 +63,6 @@ impl ServerTask {
                 }
             }
         };
-        self.has_finished =
-            matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
@@ -78,30 +75,24 @@ impl ServerTask {
             instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
-        if is_broken {
-            // It may have to clean up: a client of Docker removes its container.
-            self.end_politely(instance, process, EOF_GRACE).await;
-        } else if let Some(process) = process {
-            self.handling_commands_until(process.kill()).await;
+        self.kill(process).await;
+        // The server may still have an HTTP session.
+        if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
+            self.handling_commands_until(http.close()).await;
         }
-        if self.has_finished { Event::Finished(error) } else { Event::Ended(error) }
+        Event::Ended(error)
     }
 
-    /// Time for the process to end by itself once its stdin is closed. A runner that is stopped in a download leaves half of it in its
-    /// cache.
-    fn stdin_grace(&self) -> Duration {
-        let [restart, daemon] = DOWNLOAD_GRACES;
-        match self.lifecycle.state() {
-            State::Starting if self.runner().is_some() && !self.publisher.knows_lists() => {
-                if self.control.stop.now() == StopLevel::Run { restart } else { daemon }
-            }
-            _ => EOF_GRACE,
+    /// Kills a process with its whole subtree.
+    async fn kill(&mut self, process: Option<Process>) {
+        if let Some(process) = process {
+            self.handling_commands_until(process.kill()).await;
         }
     }
 
     /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can
     /// finish writing.
-    async fn end_politely(&mut self, instance: Instance, process: Option<Process>, grace: Duration) {
+    async fn end_politely(&mut self, instance: Instance, process: Option<Process>) {
         let mut stop = self.control.stop.clone();
         let _reading = match instance.wire.into_link() {
             Link::Pipes { stdin, stdout } => {
@@ -122,7 +113,7 @@ impl ServerTask {
             }
         };
         if let Some(process) = process {
-            self.handling_commands_until(process.stop(grace, &mut stop)).await;
+            self.handling_commands_until(process.stop(&mut stop)).await;
         }
     }
 

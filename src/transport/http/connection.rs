@@ -231,11 +231,6 @@ impl HttpConnection {
         matches!(self.state, State::AwaitingEndpoint { .. } | State::OpenSse)
     }
 
-    /// The server has forgotten the session: the connection is over.
-    pub(crate) fn forget_session(&mut self) {
-        self.disconnect.get_or_insert(Disconnect::SessionEnded);
-    }
-
     /// Stops all exchanges, and ends the HTTP session.
     pub(crate) async fn close(self) {
         let endpoint = self.queue.endpoint();

@@ -4,17 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
-};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use url::Url;
 
 use super::body::Content;
-use super::cookies::Cookies;
-use super::rotation::Rotation;
 use crate::config::{Remote, Secrets};
-use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
+use crate::net::client::{Client, NetError, Response, SendError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
@@ -38,9 +34,7 @@ pub(super) struct Endpoint {
     login: Option<Login>,
     token: Option<Token>,
     has_session: bool,
-    cookies: Cookies,
     secrets: Secrets,
-    rotation: Rotation,
 }
 
 /// What a response changes for later requests.
@@ -48,8 +42,6 @@ pub(super) struct Endpoint {
 pub(super) struct EndpointUpdate {
     pub(super) token: Option<Token>,
     pub(super) url: Option<Url>,
-    /// Configured headers that have changed.
-    pub(super) headers: HeaderMap,
 }
 
 /// Why a request has no HTTP response that could answer its message.
@@ -78,7 +70,7 @@ impl Endpoint {
     /// The endpoint of a configured server.
     pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
-        let configured = headers::configured(&remote.latest_headers())?;
+        let configured = headers::configured(&remote.headers)?;
         let mut get = configured.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -87,9 +79,7 @@ impl Endpoint {
         post.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // A configured `Authorization` replaces a login.
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
-        let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
-        let rotation = Rotation::of(&remote.rotating);
-        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets, rotation })
+        Ok(Self { client, url, post, get, login, token: None, has_session: false, secrets: remote.secrets.clone() })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -102,21 +92,11 @@ impl Endpoint {
 
     /// A server's text without secrets, which some servers repeat.
     pub(super) fn masked(&self, text: &str) -> String {
-        self.rotation.masked(&self.secrets.masked(text))
+        self.secrets.masked(text)
     }
 
     pub(super) fn set_url(&mut self, url: Url) {
         self.url = url;
-    }
-
-    /// Whether configured headers are read again.
-    pub(super) fn has_rotating_headers(&self) -> bool {
-        !self.rotation.is_empty()
-    }
-
-    /// Replaces configured headers.
-    pub(super) fn set_headers(&mut self, headers: &HeaderMap) {
-        headers.iter().for_each(|(name, value)| self.set(name, value));
     }
 
     pub(super) fn set_session(&mut self, session: &HeaderValue) {
@@ -178,37 +158,25 @@ impl Endpoint {
         self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
     }
 
-    /// Follows redirects, renews refused tokens and reads refused secrets again: in all cases the message was not processed
-    /// and is sent again.
+    /// Follows redirects and renews refused tokens: in both cases the message was not processed and is sent again.
     async fn send(
         &self,
         method: &Method,
         body: Option<&Bytes>,
         mut headers: Cow<'_, HeaderMap>,
     ) -> Result<(Response, EndpointUpdate), EndpointError> {
-        let (mut update, mut hops, mut was_reread) = (EndpointUpdate::default(), 0, false);
+        let (mut update, mut hops) = (EndpointUpdate::default(), 0);
         loop {
             let url = update.url.as_ref().unwrap_or(&self.url);
             let body = body.cloned().unwrap_or_default();
-            let mut sent = HeaderMap::clone(&headers);
-            self.cookies.add_to(url, &mut sent);
-            let sending = self.client.configured().send(method.clone(), url, sent, body);
+            let sending = self.client.configured().send(method.clone(), url, HeaderMap::clone(&headers), body);
             let response = sending.await.map_err(EndpointError::of)?;
-            self.cookies.keep(url, response.headers());
             match response.status() {
                 // Boxed: rare, and too large for every exchange.
-                StatusCode::UNAUTHORIZED if self.login.is_some() && !self.may_have_forgotten_session(&response) => {
+                StatusCode::UNAUTHORIZED if self.login.is_some() => {
                     let token = Box::pin(self.admitted(&response, update.token.is_some())).await?;
                     headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
                     update.token = Some(token);
-                }
-                StatusCode::UNAUTHORIZED if !was_reread && !self.rotation.is_empty() => {
-                    was_reread = true;
-                    let Some(changed) = Box::pin(self.rotation.changed(&headers)).await else {
-                        return Ok((response, update));
-                    };
-                    headers.to_mut().extend(changed.clone());
-                    update.headers = changed;
                 }
                 StatusCode::FORBIDDEN => {
                     let Some(token) = Box::pin(self.allowed(&response, update.token.is_some())).await? else {
@@ -219,17 +187,13 @@ impl Endpoint {
                 }
                 status if is_redirect(status) && hops < MAX_HOPS => {
                     let Some(location) = response.headers().get(LOCATION) else { return Ok((response, update)) };
-                    update.url = Some(origin::redirect(url, location).map_err(EndpointError::refused_redirect)?);
+                    update.url =
+                        Some(origin::redirect(url, location).map_err(|reason| EndpointError::NotSent(reason.into()))?);
                     hops += 1;
                 }
                 _ => return Ok((response, update)),
             }
         }
-    }
-
-    /// Whether this refusal requires no login: the server has opened the session without a token.
-    fn may_have_forgotten_session(&self, response: &Response) -> bool {
-        self.has_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
     }
 
     /// A new token in endpoint of a refused one.
@@ -285,10 +249,6 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 impl EndpointError {
-    fn refused_redirect(reason: String) -> Self {
-        Self::NotSent(NetError::new(NetErrorKind::Redirect, reason))
-    }
-
     fn of(failure: SendError) -> Self {
         match failure {
             SendError::NotSent(error) => Self::NotSent(error.prefixed("cannot be reached: ")),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::status::is_busy;
-use crate::era;
 use crate::net::client::NetError;
 
 /// Why a request has no response.
@@ -17,7 +16,8 @@ pub(crate) enum RequestError {
         /// Why not.
         reason: NetError,
     },
-    /// The server has received it, and states over HTTP/2 that it did not process it.
+    /// The server has received it, and states that it did not process it: over HTTP/2, or by a 404 because the HTTP
+    /// session has ended.
     Unprocessed {
         /// For a person, on one line.
         reason: String,
@@ -26,12 +26,6 @@ pub(crate) enum RequestError {
     LoginNeeded {
         /// For a person, on one line.
         why: String,
-    },
-    /// The server answered a request within an HTTP session with 404. It has not processed the request, and does not know the session if it
-    /// keeps to the specification.
-    NotFoundInSession {
-        /// The server's error text, shortened.
-        message: Option<String>,
     },
     /// The server answered with an HTTP error status.
     Status {
@@ -49,11 +43,6 @@ pub(crate) enum RequestError {
     },
     /// The response exceeds the message cap.
     TooLarge,
-    /// The response has a content coding that mcpd cannot decode.
-    UnknownCoding {
-        /// Its name.
-        coding: String,
-    },
     /// The body is not a JSON-RPC response.
     NoResponse,
 }
@@ -99,7 +88,6 @@ impl Disconnect {
         match self {
             Self::Unreachable { reason } => reason.code(),
             Self::Status { status, .. } => match *status {
-                StatusCode::UNAUTHORIZED => "http_unauthorized",
                 StatusCode::FORBIDDEN => "http_forbidden",
                 StatusCode::NOT_FOUND => "http_not_found",
                 StatusCode::METHOD_NOT_ALLOWED => "http_method_not_allowed",
@@ -141,25 +129,8 @@ impl RequestError {
     /// Whether the server itself has responded.
     pub(crate) fn is_response(&self) -> bool {
         match self {
-            Self::Status { .. }
-            | Self::NotFoundInSession { .. }
-            | Self::Unprocessed { .. }
-            | Self::TooLarge
-            | Self::UnknownCoding { .. }
-            | Self::NoResponse => true,
+            Self::Status { .. } | Self::Unprocessed { .. } | Self::TooLarge | Self::NoResponse => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
-        }
-    }
-
-    /// Whether servers also respond so to requests in a session that they have forgotten.
-    pub(crate) fn may_end_session(&self) -> bool {
-        match self {
-            Self::NotFoundInSession { .. } => true,
-            Self::Status { status, .. } => {
-                self.is_unauthorized()
-                    || matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
-            }
-            _ => false,
         }
     }
 
@@ -179,22 +150,10 @@ impl RequestError {
     /// unauthorized one has not read the request.
     pub(crate) fn may_be_legacy(&self) -> bool {
         match self {
-            Self::NotSent { .. }
-            | Self::NotFoundInSession { .. }
-            | Self::Unprocessed { .. }
-            | Self::LoginNeeded { .. } => false,
+            Self::NotSent { .. } | Self::Unprocessed { .. } | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
-            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse => true,
+            Self::Interrupted { .. } | Self::TooLarge | Self::NoResponse => true,
         }
-    }
-
-    /// Whether the server refused the request itself and names an older version of the protocol.
-    pub(crate) fn names_older_version(&self) -> bool {
-        let text = match self {
-            Self::Status { message, .. } => message.as_deref(),
-            _ => None,
-        };
-        self.is_refusal() && text.is_some_and(|text| era::older_version_in(text).is_some())
     }
 
     /// Whether the server refused the request itself.
@@ -210,9 +169,6 @@ impl RequestError {
                 Disconnect::Unreachable { reason: reason.clone().into() }
             }
             Self::LoginNeeded { why } => Disconnect::LoginNeeded { why: why.clone() },
-            Self::NotFoundInSession { message } => {
-                Disconnect::Status { status: StatusCode::NOT_FOUND, retry_after: None, message: message.clone() }
-            }
             Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Disconnect::Unauthorized,
             Self::Status { status, retry_after, message } => {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
@@ -220,17 +176,9 @@ impl RequestError {
             Self::TooLarge => Disconnect::ProtocolViolation {
                 what: "answers the first message with more than the message cap".to_owned(),
             },
-            Self::UnknownCoding { coding } => {
-                Disconnect::ProtocolViolation { what: format!("answers with {}", unknown_coding(coding)) }
-            }
             Self::NoResponse => {
                 Disconnect::ProtocolViolation { what: "answers the first message with something else".to_owned() }
             }
         }
     }
-}
-
-/// The coding of a body that cannot be decoded, for use after `answers with`.
-pub(crate) fn unknown_coding(coding: &str) -> String {
-    format!("`Content-Encoding: {coding}`, which mcpd does not request and cannot decode")
 }

@@ -30,8 +30,6 @@ pub(super) enum TransportEvent {
     StreamReady,
     /// The URL for messages.
     Endpoint(url::Url),
-    /// The server has responded as if it had forgotten the session.
-    SessionInDoubt,
     /// A message was sent, and answered if it was a request.
     Completed,
     /// A request has no response.
@@ -128,7 +126,7 @@ impl EventSender {
 
     /// Sends what was learned, if anything.
     pub(super) async fn send_update(&self, update: EndpointUpdate) {
-        if update.token.is_some() || update.url.is_some() || !update.headers.is_empty() {
+        if update.token.is_some() || update.url.is_some() {
             self.send(TransportEvent::EndpointUpdate(update)).await;
         }
     }

@@ -21,7 +21,6 @@
 
 mod body;
 mod connection;
-mod cookies;
 mod endpoint;
 mod errors;
 mod event_queue;
@@ -29,7 +28,6 @@ mod exchange;
 mod exchanges;
 mod modern;
 mod retry;
-mod rotation;
 mod sse_get;
 mod sse_parser;
 mod sse_stream;
@@ -38,6 +36,6 @@ mod status;
 mod token;
 
 pub(crate) use self::connection::HttpConnection;
-pub(crate) use self::errors::{Disconnect, RequestError, unknown_coding};
+pub(crate) use self::errors::{Disconnect, RequestError};
 pub(crate) use self::modern::HeaderParams;
 pub(crate) use self::status::{is_busy, unprocessed};

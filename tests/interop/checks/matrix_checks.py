@@ -127,5 +127,4 @@ def main():
             check(report, name, looking[name], one.result(), known)
 
 
-if __name__ == "__main__":
-    main()
+main()

@@ -131,10 +131,6 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "big" => server.output.line(&call.structured(&quoted(&"x".repeat(call.number("bytes") as usize)))),
         "die" => die(server, call),
         "raw" => raw(server, call),
-        // Its argument `result`, byte for byte.
-        "answer" => {
-            server.output.line(&call.response(&call.raw_argument("result").unwrap_or_else(|| "{}".to_owned())));
-        }
         "dribble" => server.output.dribble(&call.echo()),
         "stderr" => stderr(server, call),
         "stop_reading" => stop_reading(server, call),
@@ -192,7 +188,7 @@ fn stop_reading(server: &mut Server, call: &Call) {
     }
 }
 
-/// Exits by SIGKILL, in the middle of the response, with an exit code, or without an error after the response or instead of it.
+/// Exits by SIGKILL, in the middle of the response, or with an exit code.
 fn die(server: &mut Server, call: &Call) {
     match call.text("how") {
         "kill" => kill_process(getpid(), Signal::KILL).expect("one may kill oneself"),
@@ -200,11 +196,9 @@ fn die(server: &mut Server, call: &Call) {
             let answer = call.echo();
             server.output.raw(&answer.as_bytes()[..answer.len() / 2]);
         }
-        "finish" => server.output.line(&call.echo()),
         _ => {}
     }
-    let is_success = matches!(call.text("how"), "finish" | "leave");
-    server.leave = Some(if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    server.leave = Some(ExitCode::FAILURE);
 }
 
 /// Writes `text` `times` times, with `$ID` replaced by the call's id and `$FILL` by `fill` bytes, then the bytes of `hex`.

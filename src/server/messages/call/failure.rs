@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::calls::CallOutcome;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
-use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 
 /// Why mcpd answers a call in place of the server.
@@ -52,20 +51,8 @@ pub enum Failure {
     },
     /// The server or the daemon is being stopped.
     ShuttingDown,
-    /// The request is larger than the server's limit.
-    RequestTooLarge {
-        /// In bytes.
-        size: usize,
-        /// The limit.
-        limit: MessageLimit,
-    },
-    /// The server's response was larger than its limit.
-    ResponseTooLarge {
-        /// In bytes, if it was read to its end.
-        size: Option<usize>,
-        /// The limit.
-        limit: MessageLimit,
-    },
+    /// The server's response was larger than the message cap.
+    ResponseTooLarge,
     /// The server's response was invalid.
     MalformedResponse,
     /// The server answered with an HTTP status that does not show whether the call was processed.
@@ -97,7 +84,7 @@ impl Failure {
             Self::Overloaded { .. } => ErrorCode::Overloaded.number(),
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => ErrorCode::Unavailable.number(),
             Self::ShuttingDown => ErrorCode::ShuttingDown.number(),
-            Self::RequestTooLarge { .. } | Self::ResponseTooLarge { .. } => ErrorCode::TooLarge.number(),
+            Self::ResponseTooLarge => ErrorCode::TooLarge.number(),
             Self::MalformedResponse
             | Self::Status { .. }
             | Self::UnknownResultType { .. }
@@ -113,7 +100,7 @@ impl Failure {
             Self::Overloaded { .. } => CallOutcome::Overloaded,
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => CallOutcome::Unavailable,
             Self::ShuttingDown => CallOutcome::ShuttingDown,
-            Self::RequestTooLarge { .. } | Self::ResponseTooLarge { .. } => CallOutcome::TooLarge,
+            Self::ResponseTooLarge => CallOutcome::TooLarge,
             Self::MalformedResponse | Self::Status { .. } | Self::UnknownResultType { .. } | Self::TaskIdTaken => {
                 CallOutcome::Malformed
             }
@@ -149,12 +136,7 @@ impl CallError {
                 format!("server `{server}` needs a login: {why}; run `mcpd login {server}`")
             }
             Failure::ShuttingDown => format!("server `{server}` is being stopped"),
-            Failure::RequestTooLarge { size, limit } => {
-                format!("the request for server `{server}` {}", limit.excess(Some(*size)))
-            }
-            Failure::ResponseTooLarge { size, limit } => {
-                format!("the response of server `{server}` {}", limit.excess(*size))
-            }
+            Failure::ResponseTooLarge => format!("the response of server `{server}` is larger than `max_message`"),
             Failure::MalformedResponse => format!("the response of server `{server}` is invalid"),
             Failure::Status { reason, .. } => format!("server `{server}` gave no result: it {reason}"),
             Failure::UnknownResultType { what } => {

@@ -6,12 +6,27 @@ const MIN_SIMILARITY: f64 = 0.8;
 /// Minimum length of a word for which one wrong letter is accepted.
 const MIN_TYPO_LEN: usize = 3;
 
+/// Maximum number of typos in a misspelt word.
+const MAX_TYPOS: usize = 2;
+
 /// The most similar word in `known`; `None` if no word is similar enough.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word = word.to_lowercase();
     let scored = known.into_iter().map(|name| (similarity(&word, &name.to_lowercase()), name));
     let (score, name) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (score >= MIN_SIMILARITY).then_some(name)
+}
+
+/// The word in `known` that `word` is most likely a misspelling of: at most two typos, or the beginning of one of them.
+pub(crate) fn misspelt<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let word = word.to_lowercase();
+    let typos = |name: &str| strsim::osa_distance(&word, name);
+    let is_similar = |name: &&str| {
+        let is_beginning = word.len() >= MIN_TYPO_LEN && name.starts_with(&word);
+        is_beginning
+            || word.len() >= MIN_TYPO_LEN && typos(name) <= MAX_TYPOS && typos(name) < word.len().min(name.len()) - 1
+    };
+    known.into_iter().filter(is_similar).min_by_key(|name| typos(name))
 }
 
 /// The end of an error about an unknown word: `: did you mean …?`, or nothing if no word is similar.
@@ -30,6 +45,22 @@ fn similarity(word: &str, name: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn at_most_two_typos_make_a_misspelling() {
+        let known = ["status", "start", "stop", "schema", "service", "serve"];
+        for (word, found) in [
+            ("stattus", Some("status")),
+            ("stpo", Some("stop")),
+            ("sta", Some("start")),
+            ("serv", Some("serve")),
+            ("running", None),
+            ("xyz", None),
+            ("s", None),
+        ] {
+            assert_eq!(misspelt(word, known), found, "{word}");
+        }
+    }
 
     #[test]
     fn misspelt_word_gets_a_suggestion_and_an_unrelated_one_none() {

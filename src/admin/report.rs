@@ -259,9 +259,27 @@ pub struct ReloadReport {
     /// Unchanged, and not ready, as before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_down: Vec<String>,
+    /// What became of the profiles; absent if they are unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiles: Option<ProfileChanges>,
     /// Settings that were ignored, or that take effect at the next start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// The names of profiles that a reload has added, changed or removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProfileChanges {
+    /// New.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// With other servers, rules or settings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// No longer configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
 }
 
 /// A server that did not become ready with its new settings.

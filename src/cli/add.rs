@@ -2,6 +2,7 @@
 
 pub(super) mod corrections;
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
@@ -9,15 +10,16 @@ use std::process::ExitCode;
 use clap::{Args, Command, ValueEnum};
 use serde::Serialize;
 
-use self::corrections::{is_escaped, misplaced_options, url_without_scheme, without_query};
+use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
 use super::import::{prompt, write};
 use super::reload::Scope;
+use super::text::split_searched_path;
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
-use crate::config::edit::Setting;
 use crate::config::edit::file::ConfigFile;
+use crate::config::edit::{self, EditError, Setting};
 use crate::config::import::{self, Plan, known_keys, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{self, AGENT_DIRECTORY};
@@ -27,6 +29,7 @@ use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
 use crate::printable;
 use crate::sockets::RuntimeDir;
+use crate::suggest::misspelt;
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -123,6 +126,10 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let secrets = secrets_directory(&path).map_err(usage)?;
     let mut plan = Plan::new(file.text(), &[], &secrets, &Process);
     let mut settings = settings(add, line).map_err(usage)?;
+    if edit::names(file.text()).is_ok_and(|names| names.contains(name)) {
+        let error = options.edit_failure(&path, &EditError::Exists(name.clone()));
+        return Err(usage(format!("not added: {error}: `mcpd remove {name}` first, or `mcpd edit`")));
+    }
     let mut known = command_notes(name, &settings, add.sandbox);
     for advice in known_keys(&settings) {
         known.push(format!("note: `{}` is written, because {name} {}", advice.key, advice.why));
@@ -132,6 +139,11 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     plan.put(name, settings).map_err(|error| usage(format!("not added: {}", options.edit_failure(&path, &error))))?;
     let (text, secrets) = plan.finish();
     let loaded = options.check(&file, &text, &secrets).map_err(usage)?;
+    let server = loaded.config.servers.iter().find(|server| *server.name == **name);
+    let missing = server.and_then(MissingCommand::of);
+    if let Some(missing) = missing.as_ref().filter(|_| !is_escaped(line, add.command.len())) {
+        return Err(usage(missing.refusal()));
+    }
     let added = text.strip_prefix(file.text()).unwrap_or(&text).trim();
     let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
@@ -141,9 +153,8 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         true => json::try_print_page(&JsonReport { name, file: &path, secrets: moved }),
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
-    let server = loaded.config.servers.iter().find(|server| *server.name == **name);
     let notes = [
-        server.and_then(missing_command),
+        missing.map(|missing| missing.warning()),
         server.and_then(privileges_note),
         proposal,
         misplaced_options_note(add, line),
@@ -160,12 +171,45 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     })
 }
 
-/// The warning that the server's command does not exist.
-fn missing_command(server: &ServerConfig) -> Option<String> {
-    let program = server.launch.as_ref().ok()?.program()?;
-    let shown = config_lints::shown(program);
-    let (complaint, help) = config_lints::unfound(program, &shown, Spelling::Toml, &Process)?;
-    Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
+/// A command that cannot be run.
+struct MissingCommand {
+    /// The command for printing.
+    command: String,
+    complaint: String,
+    help: String,
+}
+
+impl MissingCommand {
+    fn of(server: &ServerConfig) -> Option<Self> {
+        let program = server.launch.as_ref().ok()?.program()?;
+        let command = config_lints::shown(program);
+        let (complaint, help) = config_lints::unfound(program, &command, Spelling::Toml, &Process)?;
+        // The daemon prints the PATH that it has searched.
+        let complaint = split_searched_path(&complaint).0.to_owned();
+        Some(Self { command, complaint, help })
+    }
+
+    fn warning(&self) -> String {
+        format!("warning: command `{}` {}\n  help: {}", self.command.escape_debug(), self.complaint, self.help)
+    }
+
+    fn refusal(&self) -> String {
+        let similar = similar_program(&self.command).map(|name| format!(": did you mean `{name}`?"));
+        format!(
+            "not added: command `{}` {}{}\n  help: `--` before the command adds it anyway, for example before you install it",
+            self.command.escape_debug(),
+            self.complaint,
+            similar.unwrap_or_default()
+        )
+    }
+}
+
+/// The program on PATH that `command` is most likely a misspelling of.
+fn similar_program(command: &str) -> Option<String> {
+    let path = Process.var("PATH")?;
+    let entries = std::env::split_paths(&path).filter_map(|directory| directory.read_dir().ok()).flatten().flatten();
+    let names: BTreeSet<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    misspelt(command, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// What the user has to know of the command of the server `name`.
@@ -203,8 +247,8 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
         );
         return Ok(Some(note));
     }
-    let question = format!("{} is known to work at sandbox level `files`. Use that level?", add.name);
-    if add.yes || prompt::confirm(&question)? {
+    let question = format!("Restrict {} to the files it needs? It is known to work so (sandbox `files`)", add.name);
+    if add.yes || prompt::confirm_default(&question)? {
         settings.push(("sandbox".to_owned(), Setting::Sandbox(sandbox)));
     }
     Ok(None)
@@ -278,6 +322,9 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
         }
         (None, words) => {
             let meant = words.first().filter(|word| !is_program(word) && !is_escaped(line, words.len()));
+            if let Some(complaint) = meant.and_then(|_| not_a_command(&add.name, words)) {
+                return Err(format!("not added: {complaint}"));
+            }
             if let Some(url) = meant.and_then(|word| url_without_scheme(word)) {
                 let (word, url) = (without_query(&words[0]), without_query(&url));
                 return Err(format!(

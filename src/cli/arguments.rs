@@ -57,7 +57,7 @@ pub(super) enum Command {
     #[command(alias = "down")]
     Stop(super::stop::Stop),
     /// Show servers and agents, problems first
-    #[command(alias = "ps")]
+    #[command(aliases = ["ps", "list", "ls"])]
     Status(super::status::Status),
     /// List the tools that agents see, with their cost in tokens; or describe one tool
     Tools(super::tools::Tools),

@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use self::arg_forms::{ArgForm, TextSource};
 use self::progress::Progress;
 use super::agent::Agent;
+use super::outcome::signal_exit;
 use super::profile::ProfileArg;
 use super::schema::Schema;
 use super::spinner::with_spinner;
@@ -31,14 +32,13 @@ use super::text::lines;
 use super::tools::{self, Tool};
 use super::{FAILED, USAGE, completions, fail, tool_names};
 use crate::duration;
+use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
 
 const PROGRESS_TOKEN: u64 = 1;
 /// For writing the cancellation, because the daemon may not read.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 const HIDDEN_HINT: &str = "`mcpd tools --all` also lists the tools that are hidden from agents";
-/// Added to the number of a signal for the exit code, as in shells.
-const SIGNAL_EXIT: i32 = 128;
 
 #[derive(Debug, Args)]
 pub(super) struct Call {
@@ -82,7 +82,7 @@ enum CallEnd {
 pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
     let form = match ArgForm::parse(&call.arguments, &Process) {
         Ok(form) => form,
-        Err(error) => return fail(USAGE, error),
+        Err(error) => return fail(USAGE, format!("{error}{}", separate_name_hint(call))),
     };
     let deadline = call.timeout.map(|limit| Instant::now() + limit);
     let (mut agent, tool) = tokio::select! {
@@ -121,7 +121,7 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
         }
         CallEnd::Signal(signal) => {
             cancel(&mut agent, "cancelled by the user").await;
-            ExitCode::from(u8::try_from(SIGNAL_EXIT + signal).unwrap_or(FAILED))
+            signal_exit(signal)
         }
     }
 }
@@ -175,6 +175,18 @@ async fn send(
     agent.request_with_notifications("tasks/result", &id, on_notification).await
 }
 
+/// The hint for a server and a tool as two words, after an error about the second one.
+fn separate_name_hint(Call { tool, arguments, .. }: &Call) -> String {
+    match arguments.first().filter(|word| is_server_name(tool) && is_plain_word(word)) {
+        Some(word) => format!("\nif `{tool}` is a server, write the tool as one word: `mcpd call {tool}/{word}`"),
+        None => String::new(),
+    }
+}
+
+fn is_plain_word(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) && !word.starts_with('-')
+}
+
 async fn cancel(agent: &mut Agent, reason: &str) {
     // If writing fails, the end of the connection cancels the call and its task.
     let _ = timeout(CANCEL_TIMEOUT, agent.cancel(reason)).await;
@@ -191,7 +203,7 @@ fn timeout_message(call: &Call) -> String {
     format!("no response within {}", duration::format(call.timeout.unwrap_or_default()))
 }
 
-/// Suggests only tools that agents see, so that the error for a denied tool is that of a nonexistent one.
+/// Prints why the tool cannot be called: what hides it, or the name of a similar tool that agents see.
 async fn unknown_tool(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
     let name = &call.tool;
     let origins = tools::origins(directory, call.profile.name()).await;
@@ -201,7 +213,13 @@ async fn unknown_tool(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> E
         let reason = format!("{server} has not listed its tools, its state is {state}; `mcpd status` shows why");
         return fail(FAILED, format!("{}: the call was not sent: {reason}", lines(name)));
     }
-    if let Some(error) = tool_names::disabled(directory, call.profile.name(), name).await {
+    if origins.servers.iter().any(|server| server.name == *name) {
+        let tool = call.arguments.first().filter(|word| is_plain_word(word)).map_or("TOOL", String::as_str);
+        let message =
+            format!("`{name}` is a server: write its tool as `{name}/{tool}`; `mcpd tools {name}` lists them");
+        return fail(USAGE, message);
+    }
+    if let Some(error) = tool_names::hidden(directory, call.profile.name(), name).await {
         return fail(FAILED, error);
     }
     let servers = origins.servers.iter().map(|server| &*server.name);

@@ -258,11 +258,11 @@ impl<'a> Findings<'a> {
         }
         let verdict = match self.unstartable {
             _ if self.servers == 0 => "no server is configured".to_owned(),
-            0 => "fine".to_owned(),
+            0 => "valid".to_owned(),
             all if all == self.servers => "no server can start".to_owned(),
             some => format!("{} cannot start", count(some, "server")),
         };
-        format!("{}, {}: {verdict}", count(self.servers, "server"), count(self.warnings, "warning"))
+        format!("{}: {verdict}, {}", count(self.servers, "server"), count(self.warnings, "warning"))
     }
 
     fn print_json(&self) -> Result<(), ExitCode> {

@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use futures_util::StreamExt;
+use signal_hook::consts::SIGINT;
+use signal_hook_tokio::Signals;
 
+use super::outcome::signal_exit;
 use super::reload::{self, Scope};
 use super::text::join_limited;
 use super::{FAILED, USAGE, block_on, fail};
@@ -97,13 +101,29 @@ impl EditOptions {
             print_note!("mcpd: run `mcpd reload` to apply the change to the running daemon");
             return ExitCode::SUCCESS;
         }
-        block_on(async {
+        block_on(uninterrupted(paths, async {
             match reads_any(&directory, paths).await {
                 Ok(true) => reload::apply(&directory, scope, self.json).await,
                 Ok(false) => ExitCode::SUCCESS,
                 Err(error) => fail(FAILED, format!("the change is written, but not applied: {error}")),
             }
-        })
+        }))
+    }
+}
+
+/// Awaits the application of a change of the files at `paths`. Ctrl-C ends the wait, and prints what stays.
+async fn uninterrupted(paths: &[&Path], applied: impl Future<Output = ExitCode>) -> ExitCode {
+    let Ok(mut interrupts) = Signals::new([SIGINT]) else { return applied.await };
+    tokio::select! {
+        code = applied => code,
+        Some(signal) = interrupts.next() => {
+            let files: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            print_note!(
+                "mcpd: the change stays in {}, and the daemon goes on applying it: `mcpd status` shows the result",
+                join_limited(&files, MAX_FILES)
+            );
+            signal_exit(signal)
+        }
     }
 }
 

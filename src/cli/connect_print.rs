@@ -1,6 +1,6 @@
 //! `mcpd connect --print CLIENT`: prints the configuration entries for a client.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use super::{FAILED, USAGE, fail, print, start_failure};
 use crate::admin;
 use crate::autostart;
 use crate::config::interpolate::Process;
+use crate::config::{self, LoadedConfig};
 use crate::known_clients::{Client, Program};
 use crate::sockets::{ADMIN_SOCKET, ExpectedListener, RuntimeDir, SESSION_VARIABLE};
 
@@ -49,7 +50,19 @@ pub(super) fn run(
         lines => print_note!("Or run these commands, which add the entries:\n{}", lines.join("\n")),
     }
     print_note!("{OLD_ENTRIES}");
+    warn_unknown(&arguments.profile, directory);
     printed
+}
+
+/// Warns that neither the configuration nor the running daemon has the profile.
+fn warn_unknown(profile: &ProfileArg, directory: Option<&RuntimeDir>) {
+    let Ok(LoadedConfig { config, .. }) = config::load(&[], &Process) else { return };
+    let mut known: BTreeSet<String> = directory.map(RuntimeDir::profiles).into_iter().flatten().collect();
+    known.extend(config.profiles.iter().map(|known| known.name.to_string()));
+    if profile.daemon() == ExpectedListener::OwnDaemon && !known.contains(profile.name()) {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        print_note!("warning: the configuration has no profile `{}`; it has: {known}", profile.name());
+    }
 }
 
 /// The servers of the profile, from the daemon, which is started if none runs. An error is printed.

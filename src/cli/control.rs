@@ -14,7 +14,7 @@ use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
 use crate::admin::report::ControlReport;
-use crate::admin::{self, AdminError, ServerAction};
+use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::manager::Toggle;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -141,6 +141,7 @@ impl Order {
         of_tool: fn(String) -> Toggle,
     ) -> Result<Self, ExitCode> {
         let qualified = qualify(directory, target).await?;
+        refuse_pattern(directory, target).await?;
         let target = qualified.as_deref().unwrap_or(target);
         let (server, toggle) = match target.split_once('/') {
             None => (target, of_server.clone()),
@@ -174,9 +175,32 @@ async fn qualify(directory: &RuntimeDir, target: &str) -> Result<Option<String>,
     let mut names: Vec<_> = found.iter().map(|tool| tool_names::qualified(&tool.server, &tool.tool)).collect();
     names.dedup();
     match &mut names[..] {
-        [] => Ok(None),
+        [] => match of_any_server(directory, target).await {
+            Some(tool) => Err(fail(USAGE, format!("there is no server `{target}`: did you mean `{tool}`?"))),
+            None => Ok(None),
+        },
         [name] => Ok(Some(std::mem::take(name))),
         several => Err(fail(USAGE, format!("`{target}` is the name of several tools: write {}", several.join(" or ")))),
+    }
+}
+
+/// The first tool with this own name, as `SERVER/TOOL`.
+async fn of_any_server(directory: &RuntimeDir, tool: &str) -> Option<String> {
+    let (all, _) = tools::request(directory, ToolsRequest::default()).await.ok()?;
+    all.iter().find(|known| known.tool == tool).map(|known| tool_names::qualified(&known.server, &known.tool))
+}
+
+/// Refuses a pattern that is not the name of a tool.
+async fn refuse_pattern(directory: &RuntimeDir, target: &str) -> Result<(), ExitCode> {
+    if !target.contains(['*', '?', '[', '{']) {
+        return Ok(());
+    }
+    match tool_names::find(directory, None, target).await {
+        Ok((found, _)) if found.is_empty() => {
+            let target = one_line(target);
+            Err(fail(USAGE, format!("`{target}` is a pattern: patterns belong in `deny` of the server (`mcpd edit`)")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -192,13 +216,17 @@ async fn note_changed_files(socket: &Path) {
 }
 
 /// Prints how long a decision without `--keep` holds.
-fn note_temporary(command: &ControlCommand, temporary: bool) {
+fn note_temporary(command: &ControlCommand, is_tool: bool, temporary: bool) {
     let until = match command {
         ControlCommand::Disable { .. } if temporary => "until you enable it or the daemon stops",
         ControlCommand::Enable { .. } if temporary => "until you disable it or the daemon stops",
         _ => return,
     };
-    print_note!("note: {until}; `--keep` makes it permanent");
+    let stop = match command {
+        ControlCommand::Disable { stop: false, .. } if !is_tool => ", `--stop` also stops its process",
+        _ => "",
+    };
+    print_note!("note: {until}; `--keep` makes it permanent{stop}");
 }
 
 /// Prints why agents still do not see an enabled tool.
@@ -278,7 +306,7 @@ async fn show(
         Ok(ControlReport { tool, state, done: true, temporary, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
             let printed = print(format!("{server}{suffix}: {state}\n"));
-            note_temporary(command, temporary);
+            note_temporary(command, tool.is_some(), temporary);
             note_still_hidden(directory, command, server, tool.as_deref()).await;
             printed
         }

@@ -58,7 +58,8 @@ pub(super) fn parse() -> Arguments {
     let program = command_line();
     let overview = overview(&program, extent);
     let mut program = program.override_help(overview);
-    let matches = program.try_get_matches_from_mut(words).unwrap_or_else(|error| with_tip(error, &texts).exit());
+    let matches =
+        program.try_get_matches_from_mut(words).unwrap_or_else(|error| with_tip(error, &texts, &program).exit());
     if let Some(command) = matches.subcommand_name().filter(|name| WITHOUT_DAEMON.contains(name))
         && matches.contains_id("runtime_dir")
     {

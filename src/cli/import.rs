@@ -100,7 +100,8 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         prompt::fill_in(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
-    print_note(format_args!("{}", summary(added, &path, &unanswered)));
+    let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
+    print_note(format_args!("{}", summary(added, &path, &unanswered, is_served)));
     report.written = true;
     if options.json {
         report.print()?;
@@ -172,7 +173,7 @@ fn secret_lines(files: &[SecretFile]) -> String {
     files.iter().fold(String::new(), |mut text, file| {
         let (of, path) = (one_line(&file.of), one_line(&file.path.display().to_string()));
         let _ = match &file.content {
-            Content::Known(_) => writeln!(text, "secret {of}: is moved to {path}"),
+            Content::Known(_) => writeln!(text, "secret {of}: will be copied to {path}, which only you can read"),
             Content::Prompt(_) => writeln!(text, "secret {of}: its value is not in the file; {path} has to contain it"),
         };
         text
@@ -180,7 +181,7 @@ fn secret_lines(files: &[SecretFile]) -> String {
 }
 
 /// The result, and the next steps.
-fn summary(added: usize, path: &Path, unanswered: &[SecretFile]) -> String {
+fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool) -> String {
     let servers = if added == 1 { "server is" } else { "servers are" };
     let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
     for file in unanswered {
@@ -190,8 +191,9 @@ fn summary(added: usize, path: &Path, unanswered: &[SecretFile]) -> String {
             "mcpd: {of} is missing: write it to {file} with mode 0600. The server that needs it fails until you do"
         );
     }
+    let start = if is_served { "" } else { "\n  `mcpd start` starts the servers" };
     text + &format!(
-        "next:\n  `mcpd check` checks the configuration\n  `mcpd connect --print CLIENT` prints the entry for a client\n  \
+        "next:{start}\n  `mcpd check` checks the configuration\n  `mcpd connect --print CLIENT` prints the entry for a client\n  \
          {OLD_ENTRIES}\n"
     )
 }

@@ -58,14 +58,12 @@ impl Keep {
         server: &str,
         toggle: &Toggle,
     ) -> Result<WrittenToggle, ExitCode> {
-        let written = match toggle {
+        match toggle {
             Toggle::EnableTool(tool) => self.write_and_apply(directory, (server, Some(tool)), true).await,
             Toggle::DisableTool(tool) => self.write_and_apply(directory, (server, Some(tool)), false).await,
             Toggle::Enable => self.write_and_apply(directory, (server, None), true).await,
             Toggle::Disable | Toggle::Stop => self.write_and_apply(directory, (server, None), false).await,
-        }?;
-        print_note!("mcpd: written to {}", written.file.display());
-        Ok(written)
+        }
     }
 
     async fn write_and_apply(
@@ -109,12 +107,18 @@ impl Keep {
         if is_changed {
             file.write(&text).map_err(|error| fail(FAILED, error))?;
         }
+        let hidden = tool.as_ref().zip(after_server).filter(|_| enabled);
+        let hidden = hidden.and_then(|(tool, server)| hidden_by(&after, server, &tool.name));
+        match (is_changed, &hidden) {
+            (true, _) => print_note!("mcpd: written to {}", path.display()),
+            (false, None) => print_note!("mcpd: {} already says so", path.display()),
+            (false, Some(_)) => {}
+        }
         let state = if enabled { StateName::Enabled } else { StateName::Disabled };
         let name = tool.map(|tool| tool.name);
         let result = ControlReport { tool: name.clone(), state, reason: None, done: true, temporary: false };
         if !self.apply(directory, server, &path).await? {
-            let hidden = name.as_deref().zip(after_server).filter(|_| enabled);
-            if let Some(why) = hidden.and_then(|(tool, server)| hidden_by(&after, server, tool)) {
+            if let Some(why) = hidden {
                 print_note!("note: agents still do not see it: {why}");
             }
             return Ok(WrittenToggle { file: path, result: Some(result) });

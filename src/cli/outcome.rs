@@ -20,6 +20,14 @@ pub(super) const USAGE: u8 = 2;
 /// No daemon runs.
 pub(super) const NOT_RUNNING: u8 = 3;
 
+/// Added to the number of a signal for the exit code, as in shells.
+const SIGNAL_EXIT: i32 = 128;
+
+/// The exit code of a command that `signal` has ended.
+pub(super) fn signal_exit(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(SIGNAL_EXIT + signal).unwrap_or(FAILED))
+}
+
 /// The commands that restart the daemon.
 pub(super) const RESTART: &str = "`mcpd stop`, then `mcpd start`";
 

@@ -19,6 +19,9 @@ use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
+const NO_SERVER: &str =
+    "no server is configured: `mcpd import` adds those of your other clients, `mcpd add` adds one\n";
+
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Change the log filter of the running daemon instead, until it ends: a level, or directives such as
@@ -107,19 +110,29 @@ impl Scope<'_> {
 }
 
 fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
-    let ReloadReport { unchanged, updated, added, changed, removed, failed, still_down, .. } = report;
+    let ReloadReport { unchanged, updated, added, changed, removed, failed, still_down, profiles, .. } = report;
     let unchanged: Vec<_> = unchanged.iter().filter(|name| !updated.contains(name)).cloned().collect();
     let unchanged = if matches!(scope, Scope::All) { unchanged } else { Vec::new() };
+    // `mcpd remove` has printed the names of its servers.
+    let is_news = |name: &&String| matches!(scope, Scope::All) || !scope.includes(name);
+    let removed: Vec<_> = removed.iter().filter(is_news).cloned().collect();
     let lines = [
         ("kept", &unchanged, ""),
         ("updated", updated, " (not restarted)"),
         ("added", added, ""),
         ("changed", changed, ""),
-        ("removed", removed, ""),
+        ("removed", &removed, ""),
     ];
     let mut text: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
         .map(|(change, names, note)| format!("{change:13}{}{note}\n", names.join(", ")))
         .collect();
+    let profiles = profiles.iter().flat_map(|profiles| {
+        [("added", &profiles.added), ("changed", &profiles.changed), ("removed", &profiles.removed)]
+    });
+    for (change, names) in profiles.filter(|(_, names)| !names.is_empty()) {
+        let noun = if names.len() == 1 { "profile" } else { "profiles" };
+        text += &format!("{change:13}{noun} {}\n", names.join(", "));
+    }
     let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(&failed.name)).collect();
     for ReloadFailure { name, code, reason, runs_on, stderr } in &failed {
         let note = if *runs_on { " (its previous definition keeps running)" } else { "" };
@@ -138,5 +151,5 @@ fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
     if !still_down.is_empty() {
         text += &format!("{:13}{}: `mcpd status` shows why\n", "still down", still_down.join(", "));
     }
-    if text.is_empty() && matches!(scope, Scope::All) { "no server is configured\n".to_owned() } else { text }
+    if text.is_empty() && matches!(scope, Scope::All) { NO_SERVER.to_owned() } else { text }
 }

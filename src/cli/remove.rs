@@ -80,13 +80,17 @@ fn remove_from_files<'n>(names: &'n [String], options: &EditOptions) -> Result<V
         files.push(Edit { text: file.text().to_owned(), path, file });
     }
     let mut removed: Vec<(&str, PathBuf)> = Vec::new();
+    let unknown = |error: String| match names.len() {
+        1 => fail(USAGE, error),
+        _ => fail(USAGE, format!("{error}\nnothing is removed")),
+    };
     for name in names {
         if !removed.iter().any(|(known, _)| known == name) {
-            removed.push((name, remove_from_first(name, &mut files, options).map_err(|error| fail(USAGE, error))?));
+            removed.push((name, remove_from_first(name, &mut files, options).map_err(unknown)?));
         }
     }
     files.retain(|edit| edit.text != edit.file.text());
-    check(options, &files).map_err(|error| fail(USAGE, error))?;
+    check(options, &files, names).map_err(|error| fail(USAGE, error))?;
     for Edit { file, text, .. } in files {
         file.write(&text).map_err(|error| fail(FAILED, error))?;
     }
@@ -146,13 +150,27 @@ fn unknown(name: &str, known: &[String]) -> String {
 }
 
 /// Refuses an edit that would make a valid configuration invalid.
-fn check(options: &EditOptions, edits: &[Edit]) -> Result<(), String> {
+fn check(options: &EditOptions, edits: &[Edit], names: &[String]) -> Result<(), String> {
     let overlay =
         edits.iter().fold(Overlay::new(&Process), |overlay, Edit { file, text, .. }| overlay.with(file.path(), text));
     match config::load(&options.files(), &overlay) {
-        Err(error) if config::load(&options.files(), &Process).is_ok() => {
-            Err(format!("not removed: the configuration would not be valid\n{error}"))
-        }
-        _ => Ok(()),
+        Err(error) => match config::load(&options.files(), &Process) {
+            Ok(before) => {
+                let reason =
+                    use_by_profile(&before, names).unwrap_or_else(|| "the configuration would not be valid".to_owned());
+                Err(format!("not removed: {reason}\n{error}"))
+            }
+            Err(_) => Ok(()),
+        },
+        Ok(_) => Ok(()),
     }
+}
+
+/// The first profile that lists one of the servers `names`.
+fn use_by_profile(loaded: &LoadedConfig, names: &[String]) -> Option<String> {
+    loaded.config.profiles.iter().find_map(|profile| {
+        let servers = profile.servers.as_ref()?;
+        let name = names.iter().find(|name| servers.contains(&***name))?;
+        Some(format!("profile `{}` uses `{name}`: take it out there first (`mcpd edit`)", profile.name))
+    })
 }

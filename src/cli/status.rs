@@ -9,18 +9,23 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
 use unicode_width::UnicodeWidthStr;
 
 use super::spinner::with_spinner;
 use super::style::{OutputStyle, Tone};
-use super::text::{count, short_duration};
-use super::{FAILED, admin_failure, changed_files, json, print};
+use super::text::{count, one_line, short_duration};
+use super::{FAILED, USAGE, admin_failure, changed_files, completions, fail, json, print};
 use crate::admin::report::{Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::suggest::hint;
 
 #[derive(Debug, Args)]
 pub(super) struct Status {
+    /// Show only these servers
+    #[arg(value_name = "SERVER", conflicts_with = "watch", add = ArgValueCandidates::new(completions::servers))]
+    servers: Vec<String>,
     /// Check the health of every running server first; exit 1 if one does not answer within its `health_timeout`
     #[arg(long)]
     check: bool,
@@ -32,17 +37,23 @@ pub(super) struct Status {
     json: bool,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, &Status { check, watch, json: as_json }: &Status) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> ExitCode {
+    let &Status { check, watch, json: as_json, ref servers } = status;
     if watch {
         return watch::run(directory, as_json).await;
     }
     let socket = directory.socket(ADMIN_SOCKET);
     let request = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
-    let report = match with_spinner(|| "checking every server".to_owned(), request).await {
+    let mut report = match with_spinner(|| "checking every server".to_owned(), request).await {
         Ok(report) => with_other_daemons(changed_files::compared(report), directory),
         Err(AdminError::NotRunning(path)) => return unreachable::explain(directory, &path).await,
         Err(error) => return admin_failure(&error),
     };
+    let known = || report.servers.iter().map(|server| &*server.name);
+    if let Some(name) = servers.iter().find(|name| !known().any(|known| known == **name)) {
+        return fail(USAGE, format!("there is no server `{}`{}", one_line(name), hint(name, known())));
+    }
+    report.servers.retain(|server| servers.is_empty() || servers.contains(&server.name));
     let printed = if as_json { json::print(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
     if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
 }

@@ -1,7 +1,7 @@
 //! Tips for mistyped command lines: words of other tools, arguments of other commands, and missing arguments. Pure.
 
-use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Error};
 
 use super::RESTART;
 use super::add::corrections::{name_for, url_without_scheme, without_query};
@@ -9,11 +9,24 @@ use crate::config::command_line::is_url;
 use crate::config::server_keys;
 use crate::known_clients::Client;
 use crate::naming::is_server_name;
+use crate::suggest::misspelt;
 
 /// Words in the place of a command, and what to type instead.
 const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
-    (&["list", "ls"], "`mcpd status` lists the servers, `mcpd tools` the tools that agents see"),
-    (&["servers", "agents", "info", "show", "get"], "`mcpd status` shows servers and agents"),
+    (&["servers", "agents", "server", "agent", "info", "show", "get"], "`mcpd status` shows servers and agents"),
+    (
+        &["clients", "client"],
+        "`mcpd connect CLIENT` prints the entry for a client, `mcpd status` shows the connected agents",
+    ),
+    (&["history", "activity"], "`mcpd calls` shows recorded calls, `mcpd top` shows call rates"),
+    (
+        &["prompts", "resources"],
+        "`mcpd tools` lists the tools that agents see; agents list prompts and resources themselves",
+    ),
+    (
+        &["secret", "secrets"],
+        "write `${file:PATH}` in the configuration; the option `--env NAME=VALUE` of `mcpd add` moves a secret to a file of its own",
+    ),
     (&["watch", "monitor"], "`mcpd status --watch` updates its view, `mcpd top` shows call rates"),
     (
         &["profile", "profiles"],
@@ -25,9 +38,13 @@ const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
         "`mcpd tools TOOL` describes a tool, `mcpd doctor SERVER` checks a server, `mcpd logs SERVER` shows what it writes",
     ),
     (
-        &["search", "find", "install"],
+        &["search", "find"],
         "mcpd has no catalogue of servers: `mcpd add NAME COMMAND` or `mcpd add NAME URL` adds one, `mcpd import` adds those of \
-         your other clients; `mcpd service install` runs mcpd at each login",
+         your other clients",
+    ),
+    (
+        &["install"],
+        "`mcpd add NAME COMMAND` or `mcpd add NAME URL` adds a server; `mcpd service install` runs mcpd at each login",
     ),
     (
         &["init", "new", "create"],
@@ -59,7 +76,11 @@ const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
     (&["log-level"], "`mcpd reload --log-level FILTER` changes the log filter of the running daemon"),
     (&["auth"], "`mcpd login SERVER` logs in to a server"),
     (&["man", "docs", "commands", "usage"], "`mcpd help --all` lists every command, `mcpd help COMMAND` describes one"),
-    (&["upgrade", "update"], "docs/operate.md has the steps of an upgrade, under \"Upgrade\""),
+    (
+        &["upgrade", "update"],
+        "`sh install.sh --from DIR` of the new release installs it; then run `mcpd service install` if mcpd is a service, else \
+         `mcpd stop` and `mcpd start`",
+    ),
 ];
 
 /// Options and operands that a command does not have, and what to type instead. An empty list stands for any operand.
@@ -75,9 +96,10 @@ const FOREIGN_ARGUMENTS: &[(&str, &[&str], &str)] = &[
     ),
     ("stop", &["--all"], "`mcpd stop` stops the daemon and all servers"),
     ("status", &["-f", "--follow"], "`mcpd status --watch` updates its view"),
-    ("status", &[], "`mcpd doctor SERVER` checks one server, `mcpd tools SERVER` lists its tools"),
     ("calls", &[], "`mcpd calls --server NAME` shows the calls to one server"),
     ("reload", &[], "`mcpd restart SERVER` restarts one server; `mcpd reload` applies the configuration to all"),
+    ("enable", &["--all"], "write the names of the servers: `mcpd status` lists them"),
+    ("disable", &["--all"], "write the names of the servers; `mcpd stop` stops the daemon and all servers"),
     ("add", &["-s", "--scope"], "mcpd has one configuration for all clients: leave the scope out"),
 ];
 
@@ -96,7 +118,10 @@ const RESTART_SERVICE: &str =
 const POLICY_KEYS: [&str; 3] = ["allow", "deny", "expose"];
 
 /// Adds a tip to `error`. `words` is the command line without the program.
-pub(super) fn with_tip(mut error: Error, words: &[String]) -> Error {
+pub(super) fn with_tip(mut error: Error, words: &[String], program: &Command) -> Error {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        suggest_command(&mut error, words, program);
+    }
     if let Some(tip) = tip(&error, words) {
         for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
             error.remove(kind);
@@ -104,6 +129,18 @@ pub(super) fn with_tip(mut error: Error, words: &[String]) -> Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Replaces the suggested commands by the most similar one, if any is similar enough.
+fn suggest_command(error: &mut Error, words: &[String], program: &Command) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let group = command(words).and_then(|(name, _)| program.find_subcommand(name)).unwrap_or(program);
+    let known = group.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+    let similar = misspelt(word, known).map(str::to_owned);
+    error.remove(ContextKind::SuggestedSubcommand);
+    if let Some(name) = similar {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::String(name));
+    }
 }
 
 fn tip(error: &Error, words: &[String]) -> Option<String> {
@@ -133,9 +170,13 @@ fn row<'t>(table: &'t [(&[&str], &str)], word: &str) -> Option<&'t str> {
 /// `rest`: the words after the command, which may name a client.
 fn unknown_command(word: &str, rest: &[String]) -> Option<String> {
     if POLICY_KEYS.contains(&word) {
+        let one_tool = match word {
+            "deny" => "`mcpd disable --keep SERVER/TOOL` hides one tool; for a pattern, ",
+            "allow" => "`mcpd enable --keep SERVER/TOOL` shows a disabled tool again; for a pattern, ",
+            _ => "",
+        };
         return Some(format!(
-            "write `{word} = [\"PATTERN\"]` below `[servers.NAME]` in the configuration, then run `mcpd reload`; \
-             `mcpd disable SERVER/TOOL` hides a tool until the daemon is started again"
+            "{one_tool}write `{word} = [\"PATTERN\"]` below `[servers.NAME]` in the configuration (`mcpd edit`)"
         ));
     }
     let client = rest.iter().find_map(|word| Client::named(word)).map_or("CLIENT", |client| client.word);

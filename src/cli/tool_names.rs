@@ -5,6 +5,7 @@
 use super::tools;
 use crate::admin::report::{ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{AdminError, ToolsRequest};
+use crate::config::Profile;
 use crate::printable::lines;
 use crate::sockets::RuntimeDir;
 use crate::suggest::nearest;
@@ -21,18 +22,28 @@ pub(super) async fn find(
     tools::request(directory, ToolsRequest { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
 }
 
-/// The error for a tool that the operator has disabled, or whose server is disabled; `None` for every other name.
-pub(super) async fn disabled(directory: &RuntimeDir, profile: &str, name: &str) -> Option<String> {
+/// The error for a tool that agents of `profile` do not see, with what hides it; `None` for every other name.
+pub(super) async fn hidden(directory: &RuntimeDir, profile: &str, name: &str) -> Option<String> {
     let (found, _) = find(directory, Some(profile), name).await.ok()?;
-    found.iter().find_map(|tool| {
-        let target = match &*tool.hidden.as_ref()?.why {
-            "off" => qualified(&tool.server, &tool.tool),
-            "disabled" => tool.server.clone(),
-            _ => return None,
-        };
-        let target = lines(&target);
-        Some(format!("`{target}` is disabled: `mcpd enable {target}` enables it"))
-    })
+    if found.iter().any(|tool| tool.hidden.is_none()) {
+        return None;
+    }
+    let tool = found.first()?;
+    let hidden = tool.hidden.as_ref()?;
+    let shown = lines(&qualified(&tool.server, &tool.tool));
+    let disabled = match &*hidden.why {
+        "off" => Some(&*shown),
+        "disabled" => Some(&*tool.server),
+        _ => None,
+    };
+    if let Some(target) = disabled {
+        return Some(format!("`{target}` is disabled: `mcpd enable {target}` enables it"));
+    }
+    let agents = match profile {
+        Profile::DEFAULT => "agents".to_owned(),
+        profile => format!("agents of profile `{profile}`"),
+    };
+    Some(format!("{agents} do not see `{shown}`: {}", tools::all::hidden_reason(tool, Some(hidden))))
 }
 
 /// The name `SERVER/TOOL`.

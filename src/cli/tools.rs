@@ -153,7 +153,7 @@ async fn show(
             return fail(FAILED, explain_empty(server, tools));
         }
         let name = tools.selection.as_deref().unwrap_or_default();
-        if let Some(error) = tool_names::disabled(directory, tools.profile.name(), name).await {
+        if let Some(error) = tool_names::hidden(directory, tools.profile.name(), name).await {
             return fail(USAGE, error);
         }
         let known = listed.iter().map(|tool| (&*tool.name, origins.qualified(tool)));

@@ -78,13 +78,18 @@ fn server_name_pattern(
         return None;
     }
     let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
+    let ends = ends.chain(pattern.find('/').map(|at| pattern.split_at(at + 1)));
     let fits = |own: &str| {
         let glob = policy::pattern(own).ok()?;
         let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
         offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
     };
     let (prefix, own) = ends.clone().find(|(_, own)| fits(own).is_some()).or_else(|| {
-        let is_of_server = |prefix: &str| servers.iter().any(|server| prefix == format!("{server}{SEPARATOR}"));
+        let is_of_server = |prefix: &str| {
+            servers
+                .iter()
+                .any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
+        };
         ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))
     })?;
     let (prefix, own) = (prefix.escape_debug(), own.escape_debug());

@@ -32,9 +32,10 @@ impl PatternCheck {
         Self { loaded, view: manager.view(), checked: BTreeSet::new(), reported: BTreeSet::new() }
     }
 
-    /// Checks another configuration from now on.
-    pub(super) fn replace(&mut self, loaded: Arc<LoadedConfig>) {
-        (self.loaded, self.checked, self.reported) = (loaded, BTreeSet::new(), BTreeSet::new());
+    /// Checks another configuration from now on. Returns the former one.
+    pub(super) fn replace(&mut self, loaded: Arc<LoadedConfig>) -> Arc<LoadedConfig> {
+        (self.checked, self.reported) = (BTreeSet::new(), BTreeSet::new());
+        std::mem::replace(&mut self.loaded, loaded)
     }
 
     /// Returns when a server has listed that no check has had. The first check waits for all first starts.

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use super::agent_sockets::PrepareSockets;
 use super::config_state::{ConfigState, RejectedConfig};
 use super::pattern_check::PatternCheck;
-use crate::admin::report::{ReloadFailure, ReloadReport};
+use crate::admin::report::{ProfileChanges, ReloadFailure, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Launch, Profile, ServerConfig};
@@ -43,6 +43,7 @@ pub(super) struct Reload {
 /// A configuration that the manager is applying.
 struct Pending {
     warnings: Vec<String>,
+    profiles: Option<ProfileChanges>,
     done: oneshot::Receiver<Result<Changes, ManagerError>>,
     prepare_sockets: mpsc::Sender<PrepareSockets>,
 }
@@ -50,6 +51,7 @@ struct Pending {
 /// A configuration that is in force or was replaced by a later one, and the operators to answer.
 struct ReloadOutcome {
     warnings: Vec<String>,
+    profiles: Option<ProfileChanges>,
     changes: Result<Changes, ManagerError>,
     answers: Vec<ReloadAnswer>,
 }
@@ -120,14 +122,16 @@ impl Reload {
         let desired = DesiredState { servers: config.servers.clone(), exposed };
         let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
         self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone());
-        self.patterns.replace(Arc::new(loaded));
+        let loaded = Arc::new(loaded);
+        let former = self.patterns.replace(Arc::clone(&loaded));
+        let profiles = profile_changes(&former.config.profiles, &loaded.config.profiles);
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Pending { warnings, done, prepare_sockets: self.prepare_sockets.clone() })
+        Ok(Pending { warnings, profiles, done, prepare_sockets: self.prepare_sockets.clone() })
     }
 
     /// Logs the outcome of a configuration and answers its operators.
-    async fn finish(&mut self, ReloadOutcome { mut warnings, changes, answers }: ReloadOutcome) {
+    async fn finish(&mut self, ReloadOutcome { mut warnings, profiles, changes, answers }: ReloadOutcome) {
         let changes = match changes {
             Ok(changes) => changes,
             Err(error) => return answer(answers, &Err(error.to_string())),
@@ -141,7 +145,7 @@ impl Reload {
         let unmatched = self.patterns.warnings().await;
         unmatched.iter().for_each(|warning| tracing::warn!("{warning}"));
         warnings.extend(unmatched);
-        answer(answers, &Ok(report(changes, warnings)));
+        answer(answers, &Ok(ReloadReport { profiles, ..report(changes, warnings) }));
     }
 }
 
@@ -162,14 +166,14 @@ async fn prepare(prepare_sockets: &mpsc::Sender<PrepareSockets>, profiles: &[Arc
 
 /// Waits until a configuration is in force, or was replaced by a later one.
 async fn wait_in_force(
-    Pending { warnings, done, prepare_sockets }: Pending,
+    Pending { warnings, profiles, done, prepare_sockets }: Pending,
     answers: Vec<ReloadAnswer>,
 ) -> ReloadOutcome {
     // A manager that is gone has been stopped.
     let changes = done.await.unwrap_or(Err(ManagerError::Closed));
     // Before operators are answered, the sockets are as configured, unless the daemon is stopping.
     let _ = prepare(&prepare_sockets, &[]).await;
-    ReloadOutcome { warnings, changes, answers }
+    ReloadOutcome { warnings, profiles, changes, answers }
 }
 
 fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {
@@ -196,8 +200,21 @@ fn report(
         removed: texts(removed),
         failed: failed.into_iter().map(failure).collect(),
         still_down: texts(still_down),
+        profiles: None,
         warnings,
     }
+}
+
+/// What became of the `former` profiles; `None` if they are unchanged.
+fn profile_changes(former: &[Arc<Profile>], new: &[Arc<Profile>]) -> Option<ProfileChanges> {
+    let names = |profiles: &mut dyn Iterator<Item = &Arc<Profile>>| profiles.map(|one| one.name.to_string()).collect();
+    let before = |one: &Arc<Profile>| former.iter().find(|former| former.name == one.name);
+    let changes = ProfileChanges {
+        added: names(&mut new.iter().filter(|one| before(one).is_none())),
+        changed: names(&mut new.iter().filter(|one| before(one).is_some_and(|before| before != *one))),
+        removed: names(&mut former.iter().filter(|one| new.iter().all(|new| new.name != one.name))),
+    };
+    (changes != ProfileChanges::default()).then_some(changes)
 }
 
 fn summary(changes: &Changes) -> String {

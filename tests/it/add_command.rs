@@ -1,6 +1,6 @@
 //! `mcpd add`: the accepted forms of commands and URLs, and the lines that it writes.
 
-use crate::support::{Place, SCRIPTED, quoted};
+use crate::support::{MCPD, Place, SCRIPTED, Terminal, quoted};
 
 #[test]
 fn command_that_is_not_found_is_added_with_a_warning() {
@@ -146,4 +146,18 @@ fn argument_that_is_a_file_here_is_noted_since_the_server_runs_elsewhere() {
         let ran = place.mcpd(&[&["add"], args].concat()).expect_code(0);
         assert!(!ran.stderr.contains("note: "), "{ran}");
     }
+}
+
+#[test]
+fn sandbox_of_a_known_server_is_proposed_and_a_taken_name_is_refused_before_that() {
+    let place = Place::new();
+    let Some(terminal) = Terminal::open(&place, 240, 30) else { return };
+    let line = format!("{} add memory npx -y @modelcontextprotocol/server-memory", quoted(MCPD));
+    terminal.line(&line);
+    terminal.wait("Restrict memory to the files it needs? It is known to work so (sandbox `files`) [Y/n]");
+    terminal.line("");
+    terminal.wait("sandbox = \"files\"");
+    terminal.line(&line);
+    let screen = terminal.wait("there is a server `memory` already");
+    assert_eq!(screen.matches("Restrict").count(), 1, "{screen}");
 }

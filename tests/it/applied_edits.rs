@@ -1,13 +1,16 @@
 //! `mcpd add`, `remove` and `import` apply to the running daemon, and say what agents see now.
 
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Place, Ran, SCRIPTED, Server, Setup, poll, quoted};
+use crate::support::{Agent, Daemon, MCPD, Place, Ran, SCRIPTED, Server, Setup, poll, quoted, signal, until};
 
 fn config(place: &Place) -> PathBuf {
     place.path("xdg-config/mcpd/config.toml")
@@ -53,7 +56,7 @@ fn added_server_is_started_at_once_and_its_tools_are_named() {
     assert!(agent.tools().contains(&"x__four".to_owned()));
     assert_eq!(daemon.server_pid("first"), before);
     let ran = place.client(&["remove", "x"]).expect_code(0);
-    assert!(ran.stdout.ends_with("removed      x\n"), "{ran}");
+    assert_eq!(ran.stdout, format!("removed x from {}\n", config(&place).display()));
     agent.expect_notification("notifications/tools/list_changed");
     assert!(agent.tools().iter().all(|tool| tool.starts_with("first__")));
 }
@@ -84,6 +87,7 @@ fn server_that_does_not_start_stays_in_the_file_and_fails_the_command() {
     let ran = operate(&place, &["add", "lost", "--", "no-such-server"]).expect_code(1);
     assert!(ran.stdout.contains("not started  lost: command `no-such-server` not found"), "{ran}");
     assert!(ran.stdout.contains("    → mcpd doctor lost\n"), "{ran}");
+    assert_eq!(ran.to_string().matches("searched").count(), 1, "PATH is printed once: {ran}");
     let stays = format!("mcpd: lost stays in {}: `mcpd edit` corrects it", config(&place).display());
     assert!(ran.stderr.contains(&stays), "{ran}");
     let ran = operate(&place, &["add", "sick", "--", SCRIPTED, "--exit-at-start", "3"]).expect_code(1);
@@ -178,4 +182,21 @@ fn watching_daemon_reloads_an_edit_once() {
     daemon.wait_status("runs z", |status| {
         status["servers"][0]["name"] == "z" && status["servers"][0]["state"] == "ready"
     });
+}
+
+#[test]
+fn interrupt_while_a_change_is_applied_says_what_stays() {
+    let (_daemon, place) = of_defaults("");
+    let directory = place.runtime_dir();
+    let mut command = place.command(MCPD);
+    command.args(["--runtime-dir", directory.to_str().expect("text"), "add", "slow", "--", SCRIPTED, "--init-never"]);
+    let journal = place.path("slow.journal");
+    let mut client = command.arg("--journal").arg(&journal).stderr(Stdio::piped()).spawn().expect("a client");
+    until("the server is being started", || journal.exists().then_some(()));
+    signal(client.id(), Signal::INT);
+    let mut printed = String::new();
+    client.stderr.take().expect("a pipe").read_to_string(&mut printed).expect("text");
+    assert_eq!(client.wait().expect("it has ended").code(), Some(130), "{printed}");
+    let stays = format!("mcpd: the change stays in {}, and the daemon goes on applying it", config(&place).display());
+    assert!(printed.contains(&stays), "{printed}");
 }

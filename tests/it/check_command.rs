@@ -66,7 +66,7 @@ fn check_starts_no_server_and_writes_no_file() {
     let file = place.write("config.toml", witness(&place));
     let before = files(&place);
     let ran = check(&place, &[], &[&file]).expect_code(0);
-    assert_eq!(ran.stdout, "1 server, 0 warnings: fine\n", "{ran}");
+    assert_eq!(ran.stdout, "1 server: valid, 0 warnings\n", "{ran}");
     assert_eq!(files(&place), before);
     assert!(place.processes(None).is_empty());
 }
@@ -90,7 +90,7 @@ fn check_fails_on_warnings_only_with_strict() {
     let place = Place::new();
     let text = format!("{}[servers.lost]\ncommand = 'no-such-program'\n", witness(&place));
     let ran = check_text(&place, &[], &text).expect_code(0);
-    assert_eq!(ran.stdout, "2 servers, 1 warning: 1 server cannot start\n", "{ran}");
+    assert_eq!(ran.stdout, "2 servers: 1 server cannot start, 1 warning\n", "{ran}");
     assert!(ran.stderr.contains("config.toml:5:11") && ran.stderr.contains("searched for commands: "), "{ran}");
     check_text(&place, &["--strict"], &text).expect_code(1);
     check_text(&place, &["--strict"], &witness(&place)).expect_code(0);
@@ -138,7 +138,7 @@ fn programs_get_the_same_as_json() {
 fn check_without_a_file_reads_what_the_daemon_would_read() {
     let place = Place::new();
     let ran = place.mcpd(&["check"]).expect_code(0);
-    assert_eq!(ran.stdout, "0 servers, 0 warnings: no server is configured\n");
+    assert_eq!(ran.stdout, "0 servers: no server is configured, 0 warnings\n");
     assert!(ran.stderr.contains("no server is configured: `mcpd import` "), "{ran}");
     fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
     place.write("xdg-config/mcpd/config.toml", "[servers.a]\ncomand = 'x'\n");
@@ -169,14 +169,17 @@ fn check_compares_patterns_with_what_servers_have_offered() {
     };
     let (place, file) = learned(servers);
     let ran = check(&place, &[], &[&file]).expect_code(0);
-    assert_eq!(ran.stdout, "3 servers, 3 warnings: fine\n", "{ran}");
+    assert_eq!(ran.stdout, "3 servers: valid, 3 warnings\n", "{ran}");
     for server in ["shared", "session", "pool"] {
         let expected = format!("`wirte_*` matches none of the tools of `{server}`");
         assert!(ran.stderr.contains(&expected) && ran.stderr.contains("did you mean `write_file`?"), "{server}: {ran}");
     }
     let changed = fs::read_to_string(&file).expect("text").replace("--bare", "--bare\", \"--tool\", \"new");
     let ran = check_text(&place, &[], &changed).expect_code(0);
-    assert!(ran.stdout.starts_with("3 servers, 0 warnings") && ran.stderr.contains("shared, session, pool"), "{ran}");
+    assert!(
+        ran.stdout.starts_with("3 servers: valid, 0 warnings") && ran.stderr.contains("shared, session, pool"),
+        "{ran}"
+    );
 }
 
 /// Case G6.

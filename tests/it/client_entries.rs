@@ -161,3 +161,14 @@ fn clients_page_shows_the_file_and_the_command_of_each_client() {
         }
     }
 }
+
+#[test]
+fn entry_for_a_profile_that_nobody_has_configured_is_printed_with_a_warning() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
+    place.write("xdg-config/mcpd/config.toml", "[profiles.reader]\n");
+    let print = |profile: &str| place.mcpd(&["connect", "cursor", "--profile", profile]).expect_code(0).stderr;
+    let warning = "warning: the configuration has no profile `raeder`; it has: default, reader\n";
+    assert!(print("raeder").ends_with(warning), "{}", print("raeder"));
+    assert!(!print("reader").contains("warning"), "{}", print("reader"));
+}

@@ -164,7 +164,14 @@ fn edit_that_would_not_load_is_not_written() {
     let other = other.to_str().expect("text");
     for (args, expected) in [
         (&["add", "my files", "--", "true"][..], "write `my-files`"),
-        (&["add", "files", "--", "true"], "there is a server `files` already"),
+        (
+            &["add", "files", "--", "true"],
+            "there is a server `files` already: `mcpd remove files` first, or `mcpd edit`",
+        ),
+        (&["add", "x", "@scope/package", "dir"], "is an npm package: `mcpd add x npx -y @scope/package dir`"),
+        (&["add", "x", "{\"command\": \"npx\"}"], "this is JSON: save it to a file, and run `mcpd import FILE`"),
+        (&["add", "x", "npxx", "-y", "pkg"], "not added: command `npxx` is not found: did you mean `npx`?"),
+        (&["add", "x", "no-such-program"], "not added: command `no-such-program` is not found\n  help: `--` before"),
         (&["add", "x", "--env", "A=1", "--env", "A=2", "--", "true"], "`--env A` is given twice"),
         (&["add", "x", "--env", "A", "--", "true"], "NAME=VALUE"),
         (&["add", "x", "--env", "=1", "--", "true"], "NAME=VALUE"),
@@ -318,7 +325,7 @@ fn reload_of_an_added_server_is_about_that_server() {
         .expect("the test's own");
     let ran = place.mcpd(&["--runtime-dir", run_dir, "remove", "works"]).expect_code(0);
     assert!(
-        ran.stdout.contains("removed      works\n")
+        ran.stdout.starts_with("removed works from ")
             && ran.stderr.contains("also new or changed, and not started: broken2"),
         "{ran}"
     );

@@ -58,7 +58,7 @@ fn command_with_a_blank_in_its_path_is_run() {
     let program = place.path("my tools/server one");
     std::os::unix::fs::symlink(SCRIPTED, &program).expect("a link");
     let ran = check(&place, "c.toml", format!("[servers.a]\ncommand = {}\n", quoted(&program))).expect_code(0);
-    assert_eq!(ran.stdout, "1 server, 0 warnings: fine\n", "{ran}");
+    assert_eq!(ran.stdout, "1 server: valid, 0 warnings\n", "{ran}");
 }
 
 #[test]
@@ -106,6 +106,8 @@ fn mistake_causes_no_follow_up_error() {
         "1:1",
         &["`command`, `args` and `env` stand outside", "write `[servers.NAME]` above"],
     );
+    let of_server = "write \"files/write_*\": the server before the first `/`";
+    one_error("c.toml", "[profiles.p]\ndeny = [\"files__write_*\"]\n", "2:9", &[of_server]);
     for kind in ["stdio", "http", "sse", "streamable-http"] {
         let text = format!("[servers.a]\ntype = \"{kind}\"\ncommand = \"x\"\n");
         one_error("c.toml", text, "2:1", &["remove it: `command` or `url` is enough"]);
@@ -168,10 +170,10 @@ fn check_fails_where_no_server_can_start() {
     let place = Place::new();
     let (lost, undefined) = ("[servers.lost]\ncommand = 'no-such-program'\n", "[servers.u]\ncommand = '${NOWHERE}'\n");
     let ran = check(&place, "c.toml", format!("{lost}{undefined}")).expect_code(1);
-    assert_eq!(ran.stdout, "2 servers, 2 warnings: no server can start\n", "{ran}");
+    assert_eq!(ran.stdout, "2 servers: no server can start, 2 warnings\n", "{ran}");
     let runs = format!("[servers.runs]\ncommand = {}\n", quoted(SCRIPTED));
     let ran = check(&place, "c.toml", format!("{lost}{runs}")).expect_code(0);
-    assert_eq!(ran.stdout, "2 servers, 1 warning: 1 server cannot start\n", "{ran}");
+    assert_eq!(ran.stdout, "2 servers: 1 server cannot start, 1 warning\n", "{ran}");
     check(&place, "c.toml", format!("{lost}[servers.far]\nurl = 'https://example.org/mcp'\n")).expect_code(0);
     check(&place, "c.toml", "").expect_code(0);
 }

@@ -9,9 +9,14 @@ const CHANGED: &str = "notifications/tools/list_changed";
 
 fn says(daemon: &Daemon, args: &[&str], expected: &str) {
     let ran = daemon.client(args).expect_code(0);
-    let note = match expected.ends_with(": disabled\n") {
-        true => "note: until you enable it or the daemon stops; `--keep` makes it permanent\n",
-        false => "",
+    let note = match expected.strip_suffix(": disabled\n") {
+        Some(target) if target.contains('/') || args.contains(&"--stop") => {
+            "note: until you enable it or the daemon stops; `--keep` makes it permanent\n"
+        }
+        Some(_) => {
+            "note: until you enable it or the daemon stops; `--keep` makes it permanent, `--stop` also stops its process\n"
+        }
+        None => "",
     };
     assert_eq!((&*ran.stdout, &*ran.stderr), (expected, note));
 }
@@ -214,6 +219,18 @@ fn disabled_tool_is_hidden_from_every_profile_under_every_name() {
     says(&daemon, &["enable", "s/one"], "s/one: enabled\n");
     assert_eq!(seen(), [["s__one", "s__two"], ["one", "two"], ["mcp__s__one", "mcp__s__two"]]);
     agents.into_iter().for_each(Agent::disconnect);
+}
+
+#[test]
+fn target_that_names_no_server_is_answered_with_what_to_write() {
+    let daemon = Setup::with(Server::named("s").flags("--bare --tool one --tool two")).start();
+    for (target, expected) in [
+        ("one", "there is no server `one`: did you mean `s/one`?"),
+        ("s/o*", "`s/o*` is a pattern: patterns belong in `deny` of the server (`mcpd edit`)"),
+    ] {
+        let ran = daemon.client(&["disable", target]).expect_code(2);
+        assert!(ran.stderr.contains(expected), "{ran}");
+    }
 }
 
 #[test]

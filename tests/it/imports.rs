@@ -165,7 +165,7 @@ fn everything_on_this_machine_is_imported_at_once_and_only_once() {
     }
     assert!(!config.contains("asleep") && !config.contains("unwanted") && !config.contains("extension"), "{config}");
     let checked = place.mcpd(&["check"]).expect_code(0);
-    assert!(checked.stdout.starts_with("22 servers, "), "{checked}");
+    assert!(checked.stdout.starts_with("22 servers: "), "{checked}");
     assert!(ran.stderr.contains("mcpd check") && ran.stderr.contains("mcpd connect"), "{ran}");
     let again = place.mcpd(&["import", "--yes"]).expect_code(0);
     assert!(again.stdout.is_empty() && again.stderr.contains("= weather is there already"), "{again}");

@@ -102,6 +102,8 @@ fn permanent_decision_about_a_server_is_written_and_applied() {
     let ran = daemon.client(&["enable", "s", "--keep"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("s: ready\n", &*written));
     assert_eq!((read(&config(&place)), daemon.server_pid("t")), (before.clone(), pid));
+    let ran = daemon.client(&["enable", "s", "--keep"]).expect_code(0);
+    assert_eq!(ran.stderr, format!("mcpd: {} already says so\n", config(&place).display()));
     // It replaces what was said at run time.
     daemon.client(&["disable", "s"]).expect_code(0);
     let ran = daemon.client(&["enable", "s", "--keep", "--json"]).expect_code(0);
@@ -134,7 +136,7 @@ fn permanent_decision_about_a_tool_is_one_entry_of_deny() {
     }
     place.write("xdg-config/mcpd/config.toml", two().line("deny = [\"on?\"]").toml(&place));
     let ran = daemon.client(&["enable", "s/one", "--keep"]).expect_code(0);
-    assert!(ran.stderr.contains("note: agents still do not see it: denied by `on?` of [servers.s]\n"), "{ran}");
+    assert_eq!(ran.stderr, "note: agents still do not see it: denied by `on?` of [servers.s]\n");
     agent.expect_notification("notifications/tools/list_changed");
 }
 
@@ -158,7 +160,9 @@ fn without_a_daemon_the_decision_is_written_to_the_file_that_defines_the_server(
         (["enable", "a/t*"], "# mine\n[servers.a] # a\ncommand = 'true'\n\n[servers.b]"),
     ] {
         let ran = place.mcpd(&[&args[..], &["--keep"]].concat()).expect_code(0);
-        assert!(ran.stderr.starts_with(next) && ran.stdout.starts_with(args[1]), "{ran}");
+        let expected = format!("mcpd: written to {}\n{next}", config(&place).display());
+        assert_eq!(ran.stderr, expected);
+        assert!(ran.stdout.starts_with(args[1]), "{ran}");
         assert!(read(&config(&place)).contains(written), "{args:?}: {}", read(&config(&place)));
     }
     place.mcpd(&["disable", "w", "--keep"]).expect_code(0);

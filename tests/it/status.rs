@@ -189,3 +189,14 @@ fn secret_is_shown_nowhere() {
     assert!(!processes.iter().any(|process| process.command.contains(secret)), "in a command line");
     assert!(!daemon.log().contains(secret), "{}", daemon.log());
 }
+
+#[test]
+fn status_of_named_servers_shows_only_these() {
+    let daemon = Setup::with(Server::named("one")).server(Server::named("two")).start();
+    let ran = daemon.client(&["status", "one"]).expect_code(0);
+    assert!(ran.stdout.contains("\none ") && !ran.stdout.contains("\ntwo "), "{ran}");
+    let servers = daemon.client(&["ls", "two", "--json"]).expect_code(0).json()["servers"].clone();
+    assert_eq!((servers.as_array().map(Vec::len), &servers[0]["name"]), (Some(1), &json!("two")));
+    let ran = daemon.client(&["status", "tow"]).expect_code(2);
+    assert_eq!(ran.stderr, "mcpd: there is no server `tow`: did you mean `two`?\n");
+}

@@ -54,15 +54,16 @@ fn call_and_tools_take_both_forms_of_a_name() {
 }
 
 #[test]
-fn denied_tool_is_answered_like_an_unknown_one_in_both_forms() {
+fn denied_tool_is_reported_to_operators_with_the_rule_in_both_forms() {
     for (naming, [_, _, secret]) in NAMINGS {
         let (denies, lacks) = (daemon(naming), daemon_with(naming, &["echo"]));
         for command in ["call", "tools"] {
             for name in ["files/secret", secret] {
                 let [denied, unknown] = [&denies, &lacks].map(|daemon| daemon.client(&[command, name]));
                 assert_eq!((denied.code, &denied.stdout), (unknown.code, &unknown.stdout), "{naming}");
-                assert_eq!(denied.stderr, unknown.stderr, "{naming}");
-                assert!(denied.code != Some(0) && denied.stderr.contains(FORMS), "{denied}");
+                let expected = "mcpd: agents do not see `files/secret`: denied by `secret` of [servers.files]\n";
+                assert_eq!(denied.stderr, expected, "{naming}");
+                assert!(unknown.code != Some(0) && unknown.stderr.contains(FORMS), "{unknown}");
             }
         }
     }

@@ -121,7 +121,12 @@ fn server_pattern_and_profile_narrow_the_list() {
         write a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
     );
     let denied = daemon.client(&["tools", "git__push"]).expect_code(2);
-    assert!(!denied.stderr.contains("push`?"), "what is denied is not suggested: {denied}");
+    assert_eq!(denied.stderr, "mcpd: agents do not see `git/push`: denied by `p*` of [servers.git]\n");
+    let outside = daemon.client(&["tools", "git/log", "--profile", "narrow"]).expect_code(2);
+    assert_eq!(
+        outside.stderr,
+        "mcpd: agents of profile `narrow` do not see `git/log`: its server is not in the profile\n"
+    );
 }
 
 #[test]

@@ -60,6 +60,8 @@ fn reload_reports_the_pattern_that_matches_nothing_with_the_one_that_is_meant() 
     assert!(again.stderr.contains(MATCHES_NONE) && again.stdout == "kept         demo\n", "{again}");
     let json = daemon.client(&["reload", "--json"]).expect_code(0).json();
     assert!(json["warnings"][0].as_str().is_some_and(|warning| warning.contains(MATCHES_NONE)), "{json}");
+    let qualified = reload("demo/delete_*").stderr;
+    assert!(qualified.contains("write `delete_*`") && qualified.contains("without `demo/`"), "{qualified}");
     let right = reload("delete_*");
     assert!(!right.stderr.contains("matches none"), "{right}");
     assert_eq!(Agent::ready(&daemon).tools(), ["demo__read"]);

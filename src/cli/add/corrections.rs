@@ -38,6 +38,19 @@ pub(in crate::cli) fn url_without_scheme(word: &str) -> Option<String> {
     (has_port || is_host && !path.is_empty()).then(|| format!("{scheme}://{word}"))
 }
 
+/// The correction of a first word that is certainly no command: JSON, or an npm package.
+pub(super) fn not_a_command(name: &str, words: &[String]) -> Option<String> {
+    let first = words.first()?;
+    if first.starts_with('{') {
+        return Some("this is JSON: save it to a file, and run `mcpd import FILE`".to_owned());
+    }
+    let is_package = first.starts_with('@') && first.contains('/');
+    is_package.then(|| {
+        let line = without_secrets(words).join(" ");
+        format!("`{}` is an npm package: `mcpd add {name} npx -y {line}`", first.escape_debug())
+    })
+}
+
 /// Derives a server name from the host of `url`.
 pub(in crate::cli) fn name_for(url: &str) -> String {
     let url = Url::parse(url).ok();

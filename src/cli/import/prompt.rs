@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write, stderr, stdin};
 use std::path::Path;
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
 use crate::cli::text::{count, one_line};
 use crate::config::import::{Content, Prompt, SecretFile};
@@ -23,8 +23,10 @@ pub(in crate::cli) fn confirm(question: &str) -> io::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks a yes/no question; no answer means yes, and the end of the input means no.
+/// Asks a yes/no question; no answer means yes, and the end of the input means no. Discards what was typed before.
 pub(in crate::cli) fn confirm_default(question: &str) -> io::Result<bool> {
+    // Fails if stdin is no terminal.
+    let _ = tcflush(stdin(), QueueSelector::IFlush);
     write(&format!("{question} [Y/n] "))?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;

@@ -13,6 +13,7 @@ use super::Reader;
 use super::fields::Fields;
 use super::server::fitted_name;
 use crate::list_kind::{ListKind, PerKind};
+use crate::naming::is_server_name;
 
 impl Reader<'_> {
     pub(super) fn profiles(&mut self, entry: &Entry) -> Vec<ProfileLayer> {
@@ -98,10 +99,12 @@ impl Reader<'_> {
         let parts = text.split_once('/').filter(|(server, key)| !server.is_empty() && !key.is_empty());
         let Some((server, key)) = parts else {
             let message = format!("`{}` does not say of which server, or what of it", text.escape_debug());
-            let [server, key] = match text.split_once('/') {
-                None if !text.is_empty() => ["*", text],
-                Some((server, "")) if !server.is_empty() => [server, "*"],
-                Some(("", key)) if !key.is_empty() => ["*", key],
+            let exposed = text.split_once("__").filter(|(server, key)| is_server_name(server) && !key.is_empty());
+            let [server, key] = match (text.split_once('/'), exposed) {
+                (None, Some((server, key))) => [server, key],
+                (None, None) if !text.is_empty() => ["*", text],
+                (Some((server, "")), _) if !server.is_empty() => [server, "*"],
+                (Some(("", key)), _) if !key.is_empty() => ["*", key],
                 _ => ["*", "write_*"],
             };
             let help = format!("write \"{}/{}\": the server before the first `/`", server, key.escape_debug());

@@ -65,7 +65,8 @@ impl Log {
         Self(ring)
     }
 
-    /// The last lines of the process that wrote the newest line, oldest first. Each is cut to `longest` bytes, and all together to `most`.
+    /// The last lines of the process that wrote the newest line, oldest first. If npm has failed, they begin with its first error,
+    /// which has the reason; the last one has the path of a log. Each is cut to `longest` bytes, and all together to `most`.
     #[must_use]
     pub fn last(&self, count: usize, longest: usize, most: usize) -> Vec<String> {
         self.last_where(|_, _| true, (count, longest, most))
@@ -86,8 +87,12 @@ impl Log {
         let numbered = (ring.dropped..).zip(&ring.lines).filter(|(number, line)| matches_filter(*number, line));
         let matching: Vec<_> = numbered.map(|(_, line)| line).collect();
         let newest_pid = matching.last().map(|line| line.pid);
-        let of_process = matching.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
-        let newest_first = of_process.take(count).map(|line| beginning(&line.text, longest));
+        let of_process: Vec<_> = matching.into_iter().filter(|line| Some(line.pid) == newest_pid).collect();
+        let is_npm_error = |line: &&Arc<Line>| line.text.starts_with("npm error ");
+        let has_npm_failed = of_process.last().is_some_and(is_npm_error);
+        let first_error = of_process.iter().position(is_npm_error).filter(|_| has_npm_failed);
+        let end = first_error.map_or(of_process.len(), |first| of_process.len().min(first + count));
+        let newest_first = of_process[..end].iter().rev().take(count).map(|line| beginning(&line.text, longest));
         let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
         last.reverse();
         last
@@ -217,6 +222,19 @@ mod tests {
         }
         assert_eq!(log.last(9, 100, 1000), ["no key", "bye"]);
         assert_eq!(log.last_where(|number, _| number < 3, (9, 100, 1000)), ["no key", "late"]);
+    }
+
+    #[test]
+    fn first_errors_of_npm_are_preferred_to_its_last_ones() {
+        let (ring, log) = watch::channel(Ring::default());
+        let log = Log::new(log);
+        let push = |text| ring.send_modify(|ring| ring.push(Line { pid: 1, ..line(text) }));
+        for text in ["npm warn x", "npm error code E404", "npm error 404 Not Found", "npm error A complete log: x"] {
+            push(text);
+        }
+        assert_eq!(log.last(2, 100, 1000), ["npm error code E404", "npm error 404 Not Found"]);
+        push("the server's own line");
+        assert_eq!(log.last(2, 100, 1000), ["npm error A complete log: x", "the server's own line"]);
     }
 
     #[test]

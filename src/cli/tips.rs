@@ -64,7 +64,7 @@ const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
     ),
     (
         &["config", "configure", "validate", "test"],
-        "`mcpd check` checks the configuration, `mcpd check --show` prints it, `mcpd add` adds a server to it",
+        "`mcpd edit` opens the configuration, `mcpd check` checks it, `mcpd check --show` prints it",
     ),
     (
         &["run", "daemon"],

@@ -2,7 +2,6 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use serde_with::skip_serializing_none;
 
 /// JSON-RPC: not JSON.
 pub const PARSE_ERROR: i32 = -32700;
@@ -18,7 +17,6 @@ pub const RESOURCE_NOT_FOUND: i32 = -32002;
 pub const INTERNAL_ERROR: i32 = -32603;
 
 /// An error object.
-#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
     /// A code of JSON-RPC, of MCP, or of mcpd (−31001 to −31006).
@@ -26,6 +24,7 @@ pub struct ErrorObject {
     /// One sentence for a person.
     pub message: String,
     /// Machine-readable details.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 
@@ -83,12 +82,13 @@ pub fn cancelled(id: u64, reason: &str) -> Bytes {
     notification_with("notifications/cancelled", &serde_json::json!({ "requestId": id, "reason": reason }))
 }
 
-#[skip_serializing_none]
 #[derive(Serialize)]
 struct Outgoing<'a, P> {
     jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u64>,
     method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<P>,
 }
 

@@ -98,7 +98,7 @@ fn permanent_decision_about_a_server_is_written_and_applied() {
     let ran = daemon.client(&["disable", "s", "--keep"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("s: disabled\n", &*written));
     assert_eq!(read(&config(&place)).replace("enabled = false\n", ""), before);
-    assert_eq!((&daemon.row("s")["pid"], &daemon.row("s")["disabled_in_configuration"]), (&json!(null), &json!(true)));
+    daemon.wait_row("s", "has stopped", |row| row["pid"].is_null() && row["disabled_in_configuration"] == true);
     let ran = daemon.client(&["enable", "s", "--keep"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("s: ready\n", &*written));
     assert_eq!((read(&config(&place)), daemon.server_pid("t")), (before.clone(), pid));

@@ -6,7 +6,7 @@ import anyio
 
 import results
 from node_agent import agent
-from testbed import Testbed
+from testbed import TASK_ONLY, Testbed
 
 SDKS = {"@modelcontextprotocol/sdk": "sdk", "@modelcontextprotocol/client": "client"}
 DENIED = ["filesystem__write_file", "git__git_reset", "filesystem__unknown"]
@@ -19,8 +19,10 @@ def ways_in(testbed):
 
 
 def known_to(sdk, tools):
-    """Tools as the SDK shows them. Line 2 uses the modern era, where tools do not declare task support."""
+    """Tools as the SDK shows them. Line 2 uses the modern era, where tools do not declare task support, and where those that run only as a
+    task are not listed."""
     unknown = {"execution"} if sdk == "client" else set()
+    tools = [tool for tool in tools if sdk != "client" or tool["name"] not in TASK_ONLY]
     return [{key: value for key, value in tool.items() if key not in unknown} for tool in tools]
 
 

@@ -17,6 +17,9 @@ from software import Software, all_servers, ordinary_calls, sandboxes
 HERE = Path(__file__).parent
 NOTE = "from the disk\n"
 
+# Legacy tools that run only as a task, which no modern agent can start.
+TASK_ONLY = {"everything__simulate-research-query"}
+
 
 class Testbed:
     """Set up by `async with`; the daemon has all servers, in sandboxes of one level."""

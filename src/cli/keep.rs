@@ -21,7 +21,7 @@ use crate::config::{self, LoadedConfig, ServerConfig};
 use crate::manager::{ManagerError, Toggle};
 use crate::policy::{Hidden, ListKind};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-use crate::suggest::nearest;
+use crate::suggest::{hint, nearest};
 
 #[derive(Debug, Args)]
 pub(super) struct Keep {
@@ -158,8 +158,7 @@ impl Keep {
 fn defining_file(loaded: &LoadedConfig, server: &str) -> Result<PathBuf, String> {
     let Some(definition) = loaded.definition(server) else {
         let known = loaded.config.servers.iter().map(|server| &*server.name);
-        let nearest = nearest(server, known).map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
-        return Err(format!("there is no server `{}`{nearest}", one_line(server)));
+        return Err(format!("there is no server `{}`{}", one_line(server), hint(server, known)));
     };
     match definition.is_native {
         true => Ok(definition.file),

@@ -39,7 +39,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("setup", &["`mcpd connect --print CLIENT`"]),
     ("help link", &["`mcpd connect --print CLIENT`"]),
     ("config", &["`mcpd check`", "`mcpd check --show`"]),
-    ("config edit", &["`mcpd check`", "`mcpd add`"]),
+    ("config edit", &["`mcpd edit`", "`mcpd check`"]),
     ("test", &["`mcpd check`"]),
     ("run", &["`mcpd start`", "`mcpd serve`", "`mcpd call TOOL`"]),
     ("exec files read", &["`mcpd call TOOL NAME=VALUE`"]),

@@ -197,6 +197,6 @@ fn policy_applies_to_the_command_line() {
     let tools = daemon.client(&["tools"]).expect_code(0);
     assert!(tools.stdout.contains("files__read_file") && !tools.stdout.contains(SECRET), "{tools}");
     let call = daemon.client(&["call", "files__write_file", "{}"]).expect_code(1);
-    assert!(call.stderr.contains("agents do not see `files__write_file`: denied by"), "{call}");
+    assert!(call.stderr.contains("agents do not see `files/write_file`: denied by"), "{call}");
     expect_never_called(&daemon, "files");
 }

@@ -59,12 +59,11 @@ fn systemd_credential_reaches_the_server_that_uses_it() {
 }
 
 /// What needs mounts, which this manager cannot make: nothing is above it that would give it a root of its own.
-const MOUNTS: [&str; 8] = [
+const MOUNTS: [&str; 7] = [
     "PrivateUsers=",
     "ProtectSystem=",
     "ReadWritePaths=",
     "InaccessiblePaths=",
-    "ProtectKernelTunables=",
     "ProtectKernelModules=",
     "ProtectClock=",
     "ProtectHostname=",

@@ -186,6 +186,7 @@ pub async fn run(
     let logins = process::logins();
     let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     host.sandbox.protected.own.push(directory.path().to_owned());
+    host.sandbox.sockets = Some(directory.path().to_owned());
     let descendants = Descendants { guards: host.guards.clone(), preexisting: host.reaper.preexisting().to_vec() };
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();

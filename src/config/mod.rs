@@ -60,7 +60,7 @@ pub use self::profile::{MAX_PROFILES, Narrowing, Profile, is_profile_name};
 pub use self::quotas::Quotas;
 pub(crate) use self::read::fitted_name;
 pub use self::rotation::RotatingHeaders;
-pub use self::sandbox::{Network, ProtectedDirectories, Sandbox, SandboxLevel};
+pub use self::sandbox::{NamespaceUse, Network, ProtectedDirectories, Sandbox, SandboxLevel};
 pub use self::settings::{EraChoice, Instructions, Limits, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};

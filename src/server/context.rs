@@ -1,6 +1,6 @@
 //! What all servers of one owner share: the guard program, limits, cgroups, HTTP clients and logins.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::agent_scope::AgentScope;
 use super::guard_registry::GuardRegistry;
@@ -31,6 +31,16 @@ impl GuardProgram {
     #[must_use]
     pub fn available() -> Self {
         if reexec::can_reexecute() { Self::ThisProgram } else { Self::None }
+    }
+
+    /// The file to execute.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            // The running executable, even if an upgrade has replaced the file.
+            Self::ThisProgram => Some(Path::new("/proc/self/exe")),
+            Self::Program(path) => Some(path.as_path()),
+            Self::None => None,
+        }
     }
 }
 
@@ -80,7 +90,7 @@ impl ServerContext {
     /// One with this guard and the defaults of [`DaemonConfig`], without a list cache.
     #[must_use]
     pub fn new(guard: GuardProgram) -> Self {
-        let sandbox = SandboxHost::new(guard != GuardProgram::None, &Process);
+        let sandbox = SandboxHost::new(guard.path(), &Process);
         Self {
             guard,
             reaper: ReaperHandle::default(),

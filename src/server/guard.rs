@@ -21,13 +21,13 @@ use std::process::ExitStatus;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit};
 use serde::{Deserialize, Serialize};
 
 use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
-use super::sandbox::stage;
+use super::sandbox::stage::{self, StartedServer};
 use super::start_error::StartError;
 use super::subtree;
 use super::subtree_owner::{drain, kill_subtree, prepare};
@@ -60,13 +60,13 @@ pub(super) fn run() -> io::Result<()> {
     let streams = receive_streams(&socket)?;
     let Some(spec) = receive_spec(&socket)? else { return Ok(()) };
     let server = match start(&spec, streams) {
-        Ok(pid) => pid,
+        Ok(server) => server,
         Err(failure) => return send_report(&socket, &Report::NotStarted(failure)),
     };
     drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
-    let watched = send_report(&socket, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
-        .and_then(|()| watch(&socket, &child_signals, server));
+    let watched = send_report(&socket, &Report::Started { pid: server.server.as_raw_pid().unsigned_abs() })
+        .and_then(|()| watch(&socket, &child_signals, &server));
     kill_subtree(&child_signals)?;
     watched
 }
@@ -79,7 +79,7 @@ fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
+fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<StartedServer, StartError> {
     if let Some(umask) = spec.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
@@ -89,17 +89,16 @@ fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
             rustix::process::setrlimit(resource, limit).map_err(|error| StartError::System(error.to_string()))?;
         }
     }
-    let child = if spec.sandbox.is_some() {
-        stage::spawn(spec, &streams)?
-    } else {
-        let mut command = command(spec, streams)?;
-        command.spawn().map_err(|error| cannot_run(&command, &error))?
-    };
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
+    if spec.sandbox.is_some() {
+        return stage::spawn(spec, &streams);
+    }
+    let mut command = command(spec, streams)?;
+    let child = Pid::from_child(&command.spawn().map_err(|error| cannot_run(&command, &error))?);
+    Ok(StartedServer { child, server: child, init: None })
 }
 
 /// Waits for the first of these: the server's exit, the command to kill, the end of the lifeline, or the death of the reaper.
-fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid) -> io::Result<()> {
+fn watch(socket: &UnixStream, child_signals: &UnixStream, server: &StartedServer) -> io::Result<()> {
     let reaper = rustix::stdio::stdout();
     loop {
         // The reaper writes nothing, so its pipe only reports the hang-up.
@@ -123,12 +122,11 @@ fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid) -> io::Re
 }
 
 /// Executes one command. Returns `true` if the subtree must be killed.
-fn handle_command(mut socket: &UnixStream, server: Pid) -> bool {
+fn handle_command(mut socket: &UnixStream, server: &StartedServer) -> bool {
     let mut byte = [0];
     match io::Read::read(&mut socket, &mut byte) {
         Ok(1) if byte[0] == TERMINATE => {
-            // The server leads the group and is not reaped yet, so the process id cannot have been reused.
-            let _ = kill_process_group(server, Signal::TERM);
+            server.terminate();
             false
         }
         Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
@@ -137,11 +135,11 @@ fn handle_command(mut socket: &UnixStream, server: Pid) -> bool {
 }
 
 /// Reaps dead processes. Returns the exit of the server, if it was among them.
-fn reap(server: Pid) -> Option<Exit> {
+fn reap(server: &StartedServer) -> Option<Exit> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = subtree::reap_any() {
-        if pid == server {
-            ended = Some(ExitStatus::from_raw(status.as_raw()).into());
+        if pid == server.child {
+            ended = Some(ExitStatus::from_raw(server.status(status.as_raw())).into());
         }
     }
     ended

@@ -15,7 +15,7 @@ use super::start_error::StartError;
 use crate::config::command_line::mistaken_for_program;
 
 /// How to start a server. Its secrets are sent over the socket, so they never appear in an argument list.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LaunchSpec {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,

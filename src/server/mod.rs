@@ -79,6 +79,7 @@ pub use self::publish::{AgentLists, ServerSnapshot};
 pub use self::reexec::run_if_guard;
 pub use self::running::Running;
 pub(crate) use self::running::stop_all;
+pub use self::sandbox::init::main as init_main;
 pub use self::sandbox::{SandboxHost, SandboxReport};
 pub use self::shared_state::SharedState;
 pub use self::start::start;

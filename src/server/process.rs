@@ -11,7 +11,7 @@ mod unguarded;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -100,13 +100,7 @@ pub(super) async fn spawn(
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
-    let program = match guard {
-        // The running executable, even if an upgrade has replaced the file.
-        GuardProgram::ThisProgram => Some(Path::new("/proc/self/exe")),
-        GuardProgram::Program(path) => Some(path.as_path()),
-        GuardProgram::None => None,
-    };
-    let supervisor = match program {
+    let supervisor = match guard.path() {
         Some(program) => Supervisor::Guard(guarded::spawn(reaper, program, servers).await?),
         None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
     };
@@ -257,10 +251,8 @@ pub(super) fn launch_spec(
 ) -> LaunchSpec {
     let mut env = program.passed.clone().unwrap_or_else(|| environment::passed(own, &program.pass_env));
     let private = restrictions.as_ref().and_then(Restrictions::private);
-    if let Some(private) = private {
-        let variables = sandbox::private_variables(private).into_iter();
-        env.extend(variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
-    }
+    let variables = restrictions.iter().flat_map(Restrictions::private_variables);
+    env.extend(variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
     env.extend(program.env.clone());
     let home = || env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let default_cwd = private.map_or_else(home, sandbox::private_cwd);

@@ -1,10 +1,11 @@
-//! The processes that this program becomes when it executes itself: the reaper, a guard, and the sandbox stage of a server.
+//! The processes that this program becomes when it executes itself: the reaper, a guard, and those that prepare the sandbox of a server.
 
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::sandbox::stage;
+use super::sandbox::namespaces::SERVER_ARGV0;
+use super::sandbox::{init, probe, stage};
 use super::{guard, reaper};
 
 /// Set by [`run_if_guard`]: this program can become a guard when it executes itself.
@@ -15,16 +16,20 @@ pub(super) fn can_reexecute() -> bool {
     CAN_REEXECUTE.load(Ordering::Relaxed)
 }
 
-/// Runs this process as a guard, as the reaper of guards, or as the sandbox stage of a server, if it was started as one. Returns its exit
-/// code then. Call it first in `main`, before any thread starts.
+/// Runs this process as a guard, as the reaper of guards, or as a process of a sandbox, if it was started as one. Returns its exit code
+/// then. Call it first in `main`, before any thread starts.
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
     CAN_REEXECUTE.store(true, Ordering::Relaxed);
     let name = std::env::args_os().next()?;
-    if name == stage::ARGV0 {
-        return Some(stage::run());
-    }
-    let processes = [(guard::ARGV0, guard::run as fn() -> io::Result<()>), (reaper::ARGV0, reaper::run)];
-    let (_, run) = processes.into_iter().find(|process| name == process.0)?;
-    Some(run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+    let code = |result: io::Result<()>| result.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    Some(match name.to_str()? {
+        guard::ARGV0 => code(guard::run()),
+        reaper::ARGV0 => code(reaper::run()),
+        stage::ARGV0 => stage::run(),
+        init::ARGV0 => init::run(),
+        SERVER_ARGV0 => stage::run_in_namespaces(),
+        probe::ARGV0 => code(probe::run()),
+        _ => return None,
+    })
 }

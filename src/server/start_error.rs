@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::sandbox::Unenforceable;
+use super::sandbox::{NamespaceFailure, Unenforceable};
 
 /// Why the program of a server did not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub enum StartError {
     Unenforceable(Unenforceable),
     /// The sandbox could not be applied. The text is the system's message.
     Sandbox(String),
+    /// The namespaces of the sandbox could not be made.
+    Namespaces(NamespaceFailure),
     /// A configured path of the sandbox cannot be used.
     SandboxPath {
         /// As configured, or the working directory.
@@ -88,7 +90,7 @@ impl StartError {
             Self::ExecFailed { .. } => "execution_failed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
             Self::Unenforceable(_) => "sandbox_unenforceable",
-            Self::Sandbox(_) => "sandbox_failed",
+            Self::Sandbox(_) | Self::Namespaces(_) => "sandbox_failed",
             Self::SandboxPath { .. } => "sandbox_path",
             Self::System(_) => "system",
         }
@@ -105,7 +107,7 @@ impl StartError {
             Self::ExecRefused { program, error } => Self::ExecRefused { program: path(program), error: mask(&error) },
             Self::ExecFailed { program, error } => Self::ExecFailed { program: path(program), error: mask(&error) },
             Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
-            Self::Unenforceable(_) => self,
+            Self::Unenforceable(_) | Self::Namespaces(_) => self,
             Self::Sandbox(error) => Self::Sandbox(mask(&error)),
             Self::SandboxPath { path: at, opens } => Self::SandboxPath { path: path(at), opens: opens.map(path) },
             Self::System(error) => Self::System(mask(&error)),
@@ -130,6 +132,7 @@ impl fmt::Display for StartError {
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
             Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
             Self::Sandbox(error) => write!(f, "cannot be sandboxed: {error}"),
+            Self::Namespaces(failure) => write!(f, "cannot be sandboxed: {failure}"),
             Self::SandboxPath { path, opens: Some(directory) } => {
                 write!(
                     f,

@@ -8,6 +8,14 @@ use serde_json::{Value, json};
 use crate::scene::{Level, SECRET, Scene};
 use crate::support::{MCPD, run, skipped};
 
+/// What the daemon may use of the running kernel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel {
+    /// The version of Landlock.
+    pub(crate) abi: u8,
+    pub(crate) has_namespaces: bool,
+}
+
 /// One attempt of the hostile server.
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -36,33 +44,49 @@ pub(crate) enum Group {
     Means,
     /// A file that the server was not given.
     File,
+    /// A directory that the server was not given, above one that it was given. With namespaces an empty one stands in its place.
+    Skeleton,
     /// A mount. A domain forbids it unless it has scopes only.
     Mount,
     /// Privileges by execution of a file.
     Privileges,
     /// A message to mcpd, which refuses its servers.
     Order,
-    /// What every server may do, and what no level hides.
+    /// A Unix socket of its own, at a path of its own.
+    OwnSocket,
+    /// What only namespaces take away.
+    Visible,
+    /// Keyrings of the kernel.
+    Keyring,
+    /// What every server may do.
     Allowed,
 }
 
 impl Case {
     /// Whether the attempt must be permitted (`true`) or denied. Nothing is promised without a value.
-    pub(crate) fn expected(&self, level: Level, abi: u8) -> Option<bool> {
+    pub(crate) fn expected(&self, level: Level, Kernel { abi, has_namespaces }: Kernel) -> Option<bool> {
         let has_domain = abi >= 2;
         let has_scopes = abi >= 6;
+        let has_namespaces = has_namespaces && level == Level::Files;
         match (self.group, level) {
             (Group::Order, _) => Some(false),
             (Group::Allowed, _) => Some(true),
+            (Group::Keyring, Level::Files) => Some(false),
+            // A kernel may have none.
+            (Group::Keyring, Level::None | Level::Scope) => None,
+            (Group::Skeleton, Level::Files) => (!has_namespaces).then_some(false),
+            (Group::Visible, _) => Some(!has_namespaces),
+            // Without scopes, abstract sockets of others would be in reach.
+            (Group::OwnSocket, _) => Some(level != Level::Files || has_namespaces && has_scopes),
             (Group::Mcpd | Group::Means | Group::Mount | Group::Privileges, Level::None) => None,
             (_, Level::None) => Some(true),
-            (Group::Signal, Level::Scope | Level::Files) => Some(!has_scopes),
+            (Group::Signal, Level::Scope | Level::Files) => Some(!has_scopes && !has_namespaces),
             (_, Level::Files) => Some(false),
             (Group::Process | Group::Attach | Group::Limit, Level::Scope) => Some(!has_domain),
             (Group::Mcpd | Group::Privileges, Level::Scope) => has_domain.then_some(false),
             (Group::AbstractSocket, Level::Scope) => Some(!has_scopes),
             (Group::Mount, Level::Scope) => (has_domain && !has_scopes).then_some(false),
-            (Group::PathSocket | Group::File, Level::Scope) => Some(true),
+            (Group::PathSocket | Group::File | Group::Skeleton, Level::Scope) => Some(true),
             (Group::Means, Level::Scope) => None,
         }
     }
@@ -126,10 +150,10 @@ fn processes(scene: &Scene) -> Vec<Case> {
     cases.extend([
         case(Group::Limit, "limit the victim", json!({"do": "limit", "pid": victim})),
         case(Group::Signal, "have mcpd reload", json!({"do": "reload_signal", "pid": scene.daemon.pid()})),
-        case(Group::Allowed, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
+        case(Group::Visible, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
         case(Group::Allowed, "signal an own child", json!({"do": "signal_child"})),
         case(
-            Group::Allowed,
+            Group::Visible,
             "read the argument list of the victim",
             json!({"do": "read", "path": format!("/proc/{victim}/cmdline")}),
         ),
@@ -163,7 +187,7 @@ fn sockets(scene: &Scene) -> Vec<Case> {
             json!({"do": "connect", "path": scene.path("stream.sock")}),
         ),
         case(
-            Group::PathSocket,
+            Group::OwnSocket,
             "listen at an own socket",
             json!({"do": "listen", "path": scene.writable().join("own.sock")}),
         ),
@@ -186,7 +210,11 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
     let (key, own) = (home(".ssh/id_ed25519"), scene.writable());
     let by_root = format!("/proc/self/root{}", key.display());
     let config = scene.path("config.toml");
+    let netrc = home(".netrc");
+    let reference = format!("--reference={}", netrc.display());
     let mut cases = vec![
+        case(Group::Visible, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
+        case(Group::Visible, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
         case(Group::File, "read a key", json!({"do": "read", "path": key})),
         case(Group::File, "read a key through /proc/self/root", json!({"do": "read", "path": by_root})),
         case(
@@ -205,8 +233,8 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             json!({"do": "move", "path": home(".netrc"), "to": own.join("netrc")}),
         ),
         case(Group::File, "change .bashrc", json!({"do": "write", "path": home(".bashrc"), "text": "# changed\n"})),
-        case(Group::File, "create a file in the home directory", json!({"do": "create", "path": home(".profile")})),
-        case(Group::File, "list the home directory", json!({"do": "list", "path": home("")})),
+        case(Group::Skeleton, "create a file in the home directory", json!({"do": "create", "path": home(".profile")})),
+        case(Group::Skeleton, "list the home directory", json!({"do": "list", "path": home("")})),
         case(Group::File, "read mcpd's configuration", json!({"do": "read", "path": config})),
         case(Group::File, "edit mcpd's configuration", json!({"do": "write", "path": config, "text": "# edited\n"})),
         case(
@@ -214,7 +242,7 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             "create a file in the runtime directory",
             json!({"do": "create", "path": scene.place().runtime_dir().join("x")}),
         ),
-        case(Group::File, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
+        case(Group::Skeleton, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
         case(Group::Allowed, "create a file in an own directory", json!({"do": "create", "path": own.join("x")})),
     ];
     if scene.private("neighbour").exists() {
@@ -240,14 +268,28 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
 /// Programs that have, or ask for, more rights.
 fn programs(scene: &Scene) -> Vec<Case> {
     let tmp = scene.writable();
-    let mut cases = vec![
+    let queue = scene.message_queue();
+    let mut cases: Vec<_> = queue
+        .map(|id| {
+            let script = format!("ipcs --queues | grep -q ' {id} '");
+            case(Group::Visible, "look at a message queue", json!({"do": "run", "argv": ["sh", "-c", script]}))
+        })
+        .into_iter()
+        .collect();
+    let add_key =
+        "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(int(sys.argv[1]), b'user', b'k', b'v', 1, -1) < 0)";
+    if cfg!(target_arch = "x86_64") {
+        let argv = json!(["/usr/bin/python3", "-c", add_key, "248"]);
+        cases.push(case(Group::Keyring, "add a key to a keyring", json!({"do": "run", "argv": argv})));
+    }
+    cases.extend([
         case(Group::Privileges, "gain privileges", json!({"do": "gain_privileges"})),
         case(
             Group::Mount,
             "mount in a user namespace",
             json!({"do": "run", "argv": ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", tmp]}),
         ),
-    ];
+    ]);
     if let Some(program) = setuid_program(scene) {
         let script = format!("test \"$({} -u)\" = {OTHER_USER}", program.display());
         cases.push(case(Group::Privileges, "run a setuid program", json!({"do": "run", "argv": ["sh", "-c", script]})));

@@ -4,12 +4,13 @@ use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
+use std::process::Command;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::cases::{Case, Group};
-use crate::support::{Agent, Daemon, Place, Process, Server, Setup, children, quoted, result};
+use crate::cases::{Case, Group, Kernel};
+use crate::support::{Agent, Daemon, NO_NAMESPACES, Place, Process, Server, Setup, children, quoted, result};
 
 /// The environment variable of the victim, whose value no other server may learn.
 pub(crate) const SECRET: &str = "s3cr3t-of-the-victim";
@@ -50,10 +51,27 @@ pub(crate) struct Scene {
     pub(crate) victim: u32,
     /// Sockets of a process outside.
     _listeners: (UnixListener, UnixListener, UnixDatagram),
+    queue: Option<String>,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if let Some(id) = &self.queue {
+            let _ = Command::new("ipcrm").args(["--queue-id", id]).status();
+        }
+    }
+}
+
+/// Creates a message queue, and returns its id.
+fn create_queue() -> Option<String> {
+    let created = Command::new("ipcmk").args(["--queue", "--mode", "0600"]).output().ok()?;
+    let text = String::from_utf8(created.stdout).ok()?;
+    text.trim().rsplit(' ').next().filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
 impl Scene {
-    pub(crate) fn new(level: Level, abi: u8) -> Self {
+    pub(crate) fn new(level: Level, kernel: Kernel) -> Self {
+        let Kernel { abi, has_namespaces } = kernel;
         let place = Place::new();
         write_home(&place);
         let confined = |server: Server, level: Level| {
@@ -64,10 +82,13 @@ impl Scene {
         let hostile = confined(Server::named("hostile").flags("--tool attempt"), level);
         let victim = confined(Server::named("victim").env("TOKEN", SECRET), Level::None);
         let mut setup = Setup::new().server(hostile).server(victim);
-        if abi >= 3 {
+        if abi >= 3 || has_namespaces {
             setup = setup.server(confined(Server::named("neighbour"), Level::Files));
         }
-        let setup = setup.variable("MCPD_TEST_LANDLOCK", &abi.to_string());
+        let mut setup = setup.variable("MCPD_TEST_LANDLOCK", &abi.to_string());
+        if !has_namespaces {
+            setup = setup.variable(NO_NAMESPACES, "1");
+        }
         let daemon = setup.start_in(&place);
         let address = SocketAddr::from_abstract_name(abstract_name(&place)).expect("a short name");
         let listener = UnixListener::bind_addr(&address).expect("the name is not taken");
@@ -77,7 +98,7 @@ impl Scene {
         let reaper = children(daemon.pid()).into_iter().find(is_reaper).expect("a reaper");
         let victim = daemon.server_pid("victim");
         let agent = Agent::ready(&daemon);
-        Self { agent, daemon, reaper, victim, _listeners: (listener, stream, datagram) }
+        Self { agent, daemon, reaper, victim, _listeners: (listener, stream, datagram), queue: create_queue() }
     }
 
     /// Lets the hostile server make an attempt, and returns the outcome.
@@ -107,6 +128,11 @@ impl Scene {
     pub(crate) fn writable(&self) -> PathBuf {
         let private = self.private("hostile").join("work");
         if private.exists() { private } else { self.path("tmp") }
+    }
+
+    /// A message queue of a process outside. `None` if the system cannot create one.
+    pub(crate) fn message_queue(&self) -> Option<&str> {
+        self.queue.as_deref()
     }
 
     /// Fails unless the victim received the call that the hostile server wrote into its input, or did not.

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, kernel_has_landlock, quoted, result, skipped};
+use crate::support::{
+    Agent, Daemon, NO_NAMESPACES, Place, SCRIPTED, Server, Setup, kernel_has_landlock, quoted, result, skipped,
+};
 
 /// Whether the running kernel has at least this version of Landlock. Reports the rest of the test as skipped if not.
 fn kernel_has(abi: u8) -> bool {
@@ -79,7 +81,8 @@ fn status_shows_what_each_sandbox_enforces() {
 fn server_stays_down_where_level_files_cannot_be_enforced() {
     let place = Place::new();
     let setup = Setup::with(confined(&place, "a", "")).server(Server::named("b"));
-    let daemon = setup.variable("MCPD_TEST_LANDLOCK", "2").start_in(&place);
+    let setup = setup.variable("MCPD_TEST_LANDLOCK", "2").variable(NO_NAMESPACES, "1");
+    let daemon = setup.start_in(&place);
     let row = daemon.row("a");
     assert_ne!(row["state"], "ready", "{row}");
     assert_eq!(row["code"], "sandbox_unenforceable", "{row}");

@@ -93,19 +93,20 @@ impl LandlockSupport {
 /// Applies `restrictions` to this process and to the program that it executes. `read` and `write` are the paths of level `files`.
 pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
+    let is_files = restrictions.files.is_some() || restrictions.namespaces.is_some();
     if let Some(domain) = &restrictions.domain {
         drop_bypass_capabilities()?;
-        let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
+        let ruleset = ruleset(domain, is_files.then_some((read, write))).map_err(io::Error::other)?;
         ruleset.restrict_self().map_err(io::Error::other)?;
     }
     let has_ports = restrictions.domain.as_ref().is_some_and(|domain| domain.ports.is_some());
     match TargetArch::try_from(std::env::consts::ARCH) {
         Ok(architecture) => {
-            let filter = filter(restrictions.unix, has_ports, architecture).map_err(io::Error::other)?;
+            let filter = filter(restrictions.unix, has_ports, is_files, architecture).map_err(io::Error::other)?;
             apply_filter(&filter).map_err(io::Error::other)
         }
         // Filters cannot be built for every architecture. The domain is enforced all the same.
-        Err(_) if restrictions.unix && !has_ports => Ok(()),
+        Err(_) if restrictions.unix && !has_ports && !is_files => Ok(()),
         Err(error) => Err(io::Error::other(error)),
     }
 }
@@ -126,10 +127,10 @@ fn drop_bypass_capabilities() -> io::Result<()> {
     Ok(())
 }
 
+/// `files` are the paths to read and to write at level `files`.
 fn ruleset(
     domain: &Domain,
-    read: &[PathBuf],
-    write: &[PathBuf],
+    files: Option<(&[PathBuf], &[PathBuf])>,
 ) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
     let abi = match domain.abi {
         number @ 0..=4 => ABI::from(i32::from(number)),
@@ -142,7 +143,7 @@ fn ruleset(
     }
     let reading = AccessFs::from_read(abi);
     let writing = AccessFs::from_all(abi) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
-    if domain.files.is_some() {
+    if files.is_some() {
         ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
     } else if !has_scopes {
         // The kernel refuses a ruleset that handles nothing. This right is granted everywhere below.
@@ -152,7 +153,7 @@ fn ruleset(
         ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut created = ruleset.create()?;
-    if domain.files.is_some() {
+    if let Some((read, write)) = files {
         created =
             created.add_rules(path_beneath_rules(read, reading))?.add_rules(path_beneath_rules(write, writing))?;
     } else if !has_scopes {
@@ -170,15 +171,25 @@ fn ruleset(
 /// - Without `unix`, `socket(AF_UNIX)`. `socketpair` is permitted for streams, which runtimes use as pipes to their children. It is
 ///   refused for datagrams, because such a socket can send to any path. `io_uring_setup` is refused, because `io_uring` creates sockets
 ///   without `socket`.
+/// - At level `files`, keyrings and `io_uring_setup`, even if Unix sockets are permitted.
 /// - With a list of ports, connections that Landlock does not take for TCP: multipath TCP, SMC, and data with the first packet.
 ///
 /// The kernel kills programs for another architecture, such as 32-bit ones, at their first system call.
-fn filter(unix: bool, has_ports: bool, architecture: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(
+    unix: bool,
+    has_ports: bool,
+    is_files: bool,
+    architecture: TargetArch,
+) -> Result<BpfProgram, seccompiler::BackendError> {
     let condition = |argument, op, value| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value);
     let is_unix = condition(0, SeccompCmpOp::Eq, UNIX)?;
     let is_other = condition(0, SeccompCmpOp::Ne, 0)?;
     let sets_limit = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
     let mut refused = vec![(libc::SYS_prlimit64, vec![SeccompRule::new(vec![is_other, sets_limit])?])];
+    if is_files {
+        let calls = [libc::SYS_add_key, libc::SYS_keyctl, libc::SYS_request_key, libc::SYS_io_uring_setup];
+        refused.extend(calls.map(|call| (call, Vec::new())));
+    }
     if !unix {
         let of_type = |number| {
             let is_type = condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), number)?;

@@ -11,6 +11,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::FileRules;
 use crate::config::ProtectedDirectories;
 use crate::server::launch_spec::{LaunchSpec, find_in_path};
@@ -28,16 +30,18 @@ const SYSTEM: &[&str] = &[
     "/libx32",
     "/nix/store",
     "/opt",
-    "/proc",
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
     "/run/resolvconf",
     "/run/systemd/resolve",
     "/sbin",
-    "/sys",
     "/usr",
     "/var/lib/ca-certificates",
 ];
+/// What every program may read of the kernel, unless it has namespaces of its own: there, `/proc` is its own, too.
+const KERNEL: &[&str] = &["/proc", "/sys"];
+/// The file that names the servers of DNS. It may be a link to any place.
+const RESOLVER: &str = "/etc/resolv.conf";
 /// The devices that every program may use.
 const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"];
 /// Programs whose first argument that names a file is a script.
@@ -53,10 +57,31 @@ const MAX_HOPS: usize = 16;
 const MAX_SHEBANG: u64 = 4096;
 
 /// The paths that a server may use.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Paths {
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
+}
+
+/// The directories for temporary files in the private directory of a server.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct TemporaryDirectories {
+    /// The one of this instance.
+    own: String,
+    /// Those of processes that have ended.
+    unused: Vec<String>,
+}
+
+impl TemporaryDirectories {
+    /// The names of directories are ids of processes. `own` lives as long as the instance. If an id was reused, its directory stays until
+    /// that process has ended, too. Only looks at names, since the server can replace the directories by links.
+    pub(super) fn of(rules: &FileRules, own: u32) -> Self {
+        let directory = rules.private.join("tmp");
+        let names = fs::read_dir(directory).into_iter().flatten().flatten();
+        let ids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let unused = ids.filter(|id| !Path::new("/proc").join(id.to_string()).exists());
+        Self { own: own.to_string(), unused: unused.map(|id| id.to_string()).collect() }
+    }
 }
 
 /// Creates the private directory of the server, and the default working directory in it. If the server has replaced the latter by a
@@ -65,16 +90,21 @@ pub(super) fn create_private(rules: &FileRules) -> io::Result<()> {
     create(&super::private_cwd(&rules.private))
 }
 
-/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this process; directories of
-/// processes that have ended are removed.
+/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this instance, and unused ones are removed.
 /// Must run inside the domain.
-pub(super) fn fill_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
-    for (name, path) in super::private_variables(&rules.private) {
+pub(super) fn fill_private(
+    rules: &FileRules,
+    temporary: &TemporaryDirectories,
+    env: &mut BTreeMap<String, String>,
+) -> io::Result<()> {
+    for (name, path) in rules.variables() {
         if env.get(name).map(Path::new) == Some(&path) {
             create(&path)?;
             if name == "TMPDIR" {
-                remove_unused(&path);
-                let own = path.join(std::process::id().to_string());
+                for unused in &temporary.unused {
+                    let _ = fs::remove_dir_all(path.join(unused));
+                }
+                let own = path.join(&temporary.own);
                 create(&own)?;
                 env.insert(name.to_owned(), own.to_string_lossy().into_owned());
             }
@@ -87,14 +117,11 @@ fn create(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Removes the temporary directories of processes that have ended. If a process id was reused, its directory stays until that process
-/// has ended, too.
-fn remove_unused(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let is_id = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
-        if is_id && !Path::new("/proc").join(entry.file_name()).exists() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
+/// The paths that every server with namespaces may use.
+pub(super) fn system() -> Paths {
+    Paths {
+        read: SYSTEM.iter().chain([&RESOLVER]).map(PathBuf::from).collect(),
+        write: DEVICES.iter().map(PathBuf::from).collect(),
     }
 }
 
@@ -106,8 +133,10 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
             return Err(StartError::SandboxPath { path: path.clone(), opens: None });
         }
     }
-    let overridden: Vec<_> = super::private_variables(&rules.private)
+    let overridden: Vec<_> = rules
+        .variables()
         .into_iter()
+        .filter(|(name, _)| *name != super::HOME)
         .filter_map(|(name, _)| spec.env.get(name).map(PathBuf::from))
         .filter(|path| path.is_absolute() && !path.starts_with(&rules.private))
         .collect();
@@ -129,8 +158,10 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
         programs.add(&script);
         programs.add_directory(project(&script));
     }
-    let mut read: BTreeSet<_> = SYSTEM.iter().map(PathBuf::from).chain(programs.found).collect();
+    let system = if rules.has_namespaces { &[RESOLVER][..] } else { KERNEL };
+    let mut read: BTreeSet<_> = SYSTEM.iter().chain(system).map(PathBuf::from).chain(programs.found).collect();
     read.extend(rules.read.iter().filter(needs_rule).cloned());
+    read.extend(rules.agent_sockets.clone());
     let mut write_paths: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
     write_paths.extend(write().filter(needs_rule).chain([&rules.private]).cloned());
     Ok(Paths { read: read.into_iter().collect(), write: write_paths.into_iter().collect() })

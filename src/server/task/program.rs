@@ -12,7 +12,7 @@ use crate::server::error::ServerError;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::process::{self, Activity, SpawnError, StderrBytes};
-use crate::server::sandbox::Restrictions;
+use crate::server::sandbox::{Plan, Restrictions, Unenforceable};
 use crate::server::start_error::StartError;
 use crate::server::start_permit::StartPermit;
 
@@ -25,13 +25,11 @@ impl ServerTask {
     /// Starts the program, serves the instance, and ends it. Returns the event for the lifecycle.
     pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
         let secrets = program.secrets.clone();
-        let context = &self.context;
-        let plan = match context.sandbox.plan(&self.config.name, &program.command, &self.config.settings.sandbox) {
+        let plan = match self.plan_sandbox(program).await {
             Ok(plan) => plan,
-            Err(unenforceable) => {
-                return not_started(SpawnError::Error(StartError::Unenforceable(unenforceable)), &secrets);
-            }
+            Err(error) => return not_started(SpawnError::Error(StartError::Unenforceable(error)), &secrets),
         };
+        let context = &self.context;
         let private = plan.restrictions.as_ref().and_then(Restrictions::private).map(Path::to_owned);
         let spec = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
         let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
@@ -82,6 +80,12 @@ impl ServerTask {
                 }
             }
         }
+    }
+
+    /// Decides what of the server's sandbox is enforced.
+    async fn plan_sandbox(&mut self, program: &Program) -> Result<Plan, Unenforceable> {
+        let (host, config) = (self.context.sandbox.clone(), Arc::clone(&self.config));
+        self.handling_commands_until(host.plan(&config, &program.command)).await
     }
 }
 

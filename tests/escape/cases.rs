@@ -56,6 +56,8 @@ pub(crate) enum Group {
     OwnSocket,
     /// What only namespaces take away.
     Visible,
+    /// Settings of the kernel, which only root may change.
+    Setting,
     /// Keyrings of the kernel.
     Keyring,
     /// What every server may do.
@@ -71,9 +73,9 @@ impl Case {
         match (self.group, level) {
             (Group::Order, _) => Some(false),
             (Group::Allowed, _) => Some(true),
-            (Group::Keyring, Level::Files) => Some(false),
+            (Group::Keyring | Group::Setting, Level::Files) => Some(false),
             // A kernel may have none.
-            (Group::Keyring, Level::None | Level::Scope) => None,
+            (Group::Keyring | Group::Setting, Level::None | Level::Scope) => None,
             (Group::Skeleton, Level::Files) => (!has_namespaces).then_some(false),
             (Group::Visible, _) => Some(!has_namespaces),
             // Without scopes, abstract sockets of others would be in reach.
@@ -210,9 +212,15 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
     let (key, own) = (home(".ssh/id_ed25519"), scene.writable());
     let by_root = format!("/proc/self/root{}", key.display());
     let config = scene.path("config.toml");
+    let core_pattern = "/proc/sys/kernel/core_pattern";
     let netrc = home(".netrc");
     let reference = format!("--reference={}", netrc.display());
     let mut cases = vec![
+        case(
+            Group::Setting,
+            "open a setting of the kernel to write",
+            json!({"do": "write", "path": core_pattern, "text": ""}),
+        ),
         case(Group::Visible, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
         case(Group::Visible, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
         case(Group::File, "read a key", json!({"do": "read", "path": key})),

@@ -21,7 +21,7 @@ use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use rustix::process::{
     Pid, Signal, WaitOptions, chdir, kill_process_group, pivot_root, set_parent_process_death_signal, wait,
 };
@@ -37,6 +37,9 @@ use crate::server::subtree_owner::close_inherited;
 
 /// The process name, by which `main` recognizes one. Also the name of the program.
 pub(in crate::server) const ARGV0: &str = "mcpd-init";
+
+/// Settings of the whole system, which root could change without capabilities.
+const SETTINGS: &[&str] = &["proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc/sysrq-trigger"];
 
 /// From the guard: it is the parent now.
 pub(super) const ADOPTED: u8 = b'A';
@@ -94,6 +97,15 @@ fn received<const N: usize>(socket: &UnixStream) -> io::Result<[OwnedFd; N]> {
 fn enter_root() -> Result<(), NamespaceFailure> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "proc", "proc", flags, None).at(Step::MountProc)?;
+    for path in SETTINGS {
+        let made = mount_bind(*path, *path)
+            .and_then(|()| mount_remount(*path, flags | MountFlags::BIND | MountFlags::RDONLY, c""));
+        match made {
+            // Not every kernel has each of them.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error).at(Step::MountProc),
+        }
+    }
     pivot_root(".", ".")
         // The old root lies over the new one now.
         .and_then(|()| unmount(".", UnmountFlags::DETACH))

@@ -103,6 +103,7 @@ pub(crate) fn cases(scene: &Scene, level: Level) -> Vec<Case> {
     let mut cases = processes(scene);
     cases.extend(sockets(scene));
     cases.extend(files(scene, level));
+    cases.extend(metadata(scene));
     cases.extend(programs(scene));
     cases
 }
@@ -212,17 +213,7 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
     let (key, own) = (home(".ssh/id_ed25519"), scene.writable());
     let by_root = format!("/proc/self/root{}", key.display());
     let config = scene.path("config.toml");
-    let core_pattern = "/proc/sys/kernel/core_pattern";
-    let netrc = home(".netrc");
-    let reference = format!("--reference={}", netrc.display());
     let mut cases = vec![
-        case(
-            Group::Setting,
-            "open a setting of the kernel to write",
-            json!({"do": "write", "path": core_pattern, "text": ""}),
-        ),
-        case(Group::Visible, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
-        case(Group::Visible, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
         case(Group::File, "read a key", json!({"do": "read", "path": key})),
         case(Group::File, "read a key through /proc/self/root", json!({"do": "read", "path": by_root})),
         case(
@@ -271,6 +262,22 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
         cases.push(case(Group::File, "replace the agents' socket", arguments));
     }
     cases
+}
+
+/// What no file itself has: modes, and settings of the kernel.
+fn metadata(scene: &Scene) -> Vec<Case> {
+    let home = |name: &str| scene.path("home").join(name);
+    let (key, core_pattern) = (home(".ssh/id_ed25519"), "/proc/sys/kernel/core_pattern");
+    let reference = format!("--reference={}", home(".netrc").display());
+    vec![
+        case(
+            Group::Setting,
+            "open a setting of the kernel to write",
+            json!({"do": "write", "path": core_pattern, "text": ""}),
+        ),
+        case(Group::Visible, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
+        case(Group::Visible, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
+    ]
 }
 
 /// Programs that have, or ask for, more rights.

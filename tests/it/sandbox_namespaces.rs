@@ -288,6 +288,32 @@ fn without_namespaces_landlock_holds_alone_and_status_has_the_reason() {
     assert_eq!(daemon.log().matches("have no namespaces of their own").count(), 1, "{}", daemon.log());
 }
 
+/// Case K19.
+#[test]
+fn trial_names_the_step_that_the_system_refuses() {
+    if !system_has_namespaces() {
+        return;
+    }
+    let tried = |prepare: &str| {
+        let script = format!("{prepare}; exec -a mcpd-probe {MCPD}");
+        let options = ["--user", "--map-root-user", "--mount", "bash", "-c", &script];
+        let output = Command::new("unshare").args(options).output().expect("it starts");
+        serde_json::from_slice::<Value>(&output.stdout).expect("a result")
+    };
+    for (prepare, expected) in [
+        ("true", json!({"Ok": null})),
+        ("echo 0 > /proc/sys/user/max_user_namespaces", json!({"Err": {"step": "create", "errno": 28}})),
+        (
+            "mount --bind /proc/sys /proc/sys; mount -o remount,bind,ro /proc/sys",
+            json!({"Err": {"step": "limit_nested", "errno": 30}}),
+        ),
+        // As in a container.
+        ("mount -t tmpfs none /proc/sys/vm", json!({"Err": {"step": "mount_proc", "errno": 1}})),
+    ] {
+        assert_eq!(tried(prepare), expected, "{prepare}");
+    }
+}
+
 /// Case K20.
 #[test]
 fn first_process_is_a_program_next_to_mcpd_that_nobody_else_can_change() {

@@ -125,8 +125,8 @@ fn await_server(socket: &UnixStream, started: &mut StartedServer) -> io::Result<
         let message = fd_passing::receive_with_sender(socket, &mut bytes)?;
         match &bytes[..message.bytes] {
             [] => return Ok(answer),
-            [INIT, id @ ..] => adopt(started, id, message.fds)?,
-            [READY] => {
+            [INIT, id @ ..] if answer.is_empty() => adopt(started, id, message.fds)?,
+            [READY] if answer.is_empty() => {
                 started.server = message.sender.unwrap_or(started.server);
                 answer.push(READY);
             }
@@ -142,7 +142,9 @@ fn adopt(started: &mut StartedServer, id: &[u8], fds: Vec<OwnedFd>) -> io::Resul
     waitpid(Some(started.child), WaitOptions::empty())?;
     started.child = id;
     let socket = started.init.insert(UnixStream::from(socket));
-    socket.write_all(&[init::ADOPTED])
+    // If `init` has failed already, its error follows.
+    let _ = socket.write_all(&[init::ADOPTED]);
+    Ok(())
 }
 
 /// Runs this process as a stage, or as the first half of one. Returns only if the server was not executed by this process.

@@ -114,7 +114,7 @@ install_packager &
 packager=$!
 install_software &
 software=$!
-cargo build --release --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --bin mcpd-init --target-dir "$target/installed"
 wait "$software"
 build_agents
 build_rmcp_peers

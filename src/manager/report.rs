@@ -39,7 +39,7 @@ pub struct ServerReport {
     /// Whether its configuration has `enabled = false`. If the server is not disabled, an operator has enabled it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled_in_configuration: bool,
-    /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
+    /// Why it is unresponsive, in backoff or failed, needs a login, or could not deliver a list, on one line.
     pub reason: Option<String>,
     /// A stable code for `reason`; without a reason, for `last_error`. Texts may change, codes do not. More may be added:
     ///
@@ -117,10 +117,10 @@ pub struct ServerReport {
     /// Tools and prompts that are not listed because their names are invalid.
     #[serde(default)]
     pub names_rejected: usize,
-    /// Tools, prompts, resources and skills whose definitions agents would reject, so mcpd mends or leaves them out.
+    /// Items whose definitions strict clients reject, so mcpd mends them or leaves them out.
     #[serde(default)]
     pub items_malformed: usize,
-    /// These items: first those that are left out. At most 50.
+    /// At most 50 of these items, those that are left out first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub malformed: Vec<MalformedItem>,
     /// Calls since the daemon started.

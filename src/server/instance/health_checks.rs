@@ -61,7 +61,9 @@ impl HealthChecks {
     }
 
     /// The check was answered. Returns its callers.
-    pub(super) fn checked(&mut self) -> Callers {
+    pub(super) fn checked(&mut self, wire: &mut Wire) -> Callers {
+        // The other request of the check, which may never be answered.
+        wire.remove_where(|entry| matches!(entry, PendingRequest::Check));
         self.is_checking = false;
         std::mem::take(&mut self.callers)
     }

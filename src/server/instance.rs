@@ -334,7 +334,7 @@ impl Instance {
                 let refused = parse_own_id(id).map(|id| self.subscriptions.listen_ended(id, Some(outcome.as_ref())));
                 Effect::refused(refused.unwrap_or_default())
             }
-            PendingRequest::Check => Effect::Checked(self.health.checked(&mut self.wire)),
+            PendingRequest::Check => Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => {
                 self.logging.answered(&mut self.wire);
                 Effect::Nothing
@@ -453,7 +453,7 @@ impl Instance {
                 let fetch = self.lists.failed(listing, problem);
                 return self.fetched(fetch);
             }
-            PendingRequest::Check => return Effect::Checked(self.health.checked(&mut self.wire)),
+            PendingRequest::Check => return Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
             PendingRequest::Subscribe { uri, .. } => return Effect::SubscribeRefused(uri),
             PendingRequest::Listen { .. } => {

@@ -152,6 +152,53 @@ fn result_that_strict_clients_reject_is_mended() {
 }
 
 #[test]
+fn a_result_gets_the_structured_content_that_its_output_schema_requires() {
+    let tool = |name: &str, rest: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}{rest}}}"#);
+    let place = Place::new();
+    let schema = r#","outputSchema":{"type":"object"}"#;
+    let lists = [("with", schema), ("without", "")].map(|(name, schema)| {
+        place.write(&format!("{name}.json"), format!(r#"{{"tools":[{}]}}"#, tool("answer", schema)))
+    });
+    let [with, without] = ["with", "without"].map(Server::named);
+    let [with_list, without_list] = lists;
+    let servers = (with.arg("--tool-list").arg(with_list), without.arg("--tool-list").arg(without_list));
+    let daemon = Setup::with(servers.0).server(servers.1).start_in(&place);
+    let texts = |texts: &[&str]| {
+        let blocks: Vec<_> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        json!({"content": blocks})
+    };
+    let with_value = |mut result: Value, value: Value| {
+        result["structuredContent"] = value;
+        result
+    };
+    let failed = json!({"content": [{"type": "text", "text": "{\"a\": 1}"}], "isError": true});
+    let own = with_value(texts(&["{\"a\": 1}"]), json!({"a": 2}));
+    let pretty = texts(&["{\n  \"a\": 1.10\n}"]);
+    for (sent, received) in [
+        (texts(&["{\"a\": 1}"]), with_value(texts(&["{\"a\": 1}"]), json!({"a": 1}))),
+        (texts(&["2 rows:", "{\"a\": 1}"]), with_value(texts(&["2 rows:", "{\"a\": 1}"]), json!({"a": 1}))),
+        (pretty.clone(), with_value(pretty, json!({"a": 1.10}))),
+        (with_value(texts(&["{}"]), Value::Null), with_value(texts(&["{}"]), json!({}))),
+        (texts(&["{}", "{}"]), texts(&["{}", "{}"])),
+        (texts(&["[1]"]), texts(&["[1]"])),
+        (texts(&["{\"a\": 1} "]), with_value(texts(&["{\"a\": 1} "]), json!({"a": 1}))),
+        (texts(&["no JSON"]), texts(&["no JSON"])),
+        (failed.clone(), failed),
+        (own.clone(), own),
+    ] {
+        for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {
+            let answer = agent.call("with__answer", &json!({"result": sent}));
+            let mut seen = result(&answer).clone();
+            seen.as_object_mut().expect("an object").remove("resultType");
+            assert_eq!(seen, received, "{sent}");
+        }
+        let mut expected = sent.clone();
+        expected.as_object_mut().expect("an object").retain(|_, value| !value.is_null());
+        assert_eq!(result(&Agent::ready(&daemon).call("without__answer", &json!({"result": sent}))), &expected);
+    }
+}
+
+#[test]
 fn a_tool_with_a_null_annotation_is_not_read_only() {
     let hints = ["null", "\"true\"", "1", "[true]"];
     let rests =

@@ -135,37 +135,6 @@ fn results_are_mended_for_their_era() {
         ),
         (ResultKind::Call, r#"{"content":[],"structuredContent":{"a":null}}"#.to_owned(), None, false),
         (ResultKind::Call, r#"{"content":[{"type":"video","x":null}],"isError":null}"#.to_owned(), None, false),
-        (
-            ResultKind::StructuredCall,
-            r#"{"content":[{"type":"text","text":"1 row"},{"type":"text","text":" {\n\"a\":1}"}],"structuredContent":null}"#
-                .to_owned(),
-            Some(
-                r#"{"structuredContent":{ "a":1},"content":[{"type":"text","text":"1 row"},{"type":"text","text":" {\n\"a\":1}"}]}"#
-                    .to_owned(),
-            ),
-            true,
-        ),
-        (ResultKind::StructuredCall, r#"{"content":[{"type":"text","text":"[1]"}]}"#.to_owned(), None, false),
-        (ResultKind::StructuredCall, r#"{"content":[{"type":"text","text":"{1}"}]}"#.to_owned(), None, false),
-        (
-            ResultKind::StructuredCall,
-            r#"{"content":[{"type":"text","text":"{}"},{"type":"text","text":"{}"}]}"#.to_owned(),
-            None,
-            false,
-        ),
-        (
-            ResultKind::StructuredCall,
-            r#"{"content":[{"type":"text","text":"{}"}],"isError":true}"#.to_owned(),
-            None,
-            false,
-        ),
-        (
-            ResultKind::StructuredCall,
-            r#"{"content":[{"type":"text","text":"{}"}],"structuredContent":{"a":1}}"#.to_owned(),
-            None,
-            false,
-        ),
-        (ResultKind::Call, r#"{"content":[{"type":"text","text":"{}"}]}"#.to_owned(), None, false),
         (ResultKind::Call, r#"{"resultType":"task","content":null}"#.to_owned(), None, false),
         (ResultKind::Call, r#"{"task":{"taskId":"t","ttl":null}}"#.to_owned(), None, false),
         (

@@ -97,6 +97,33 @@ fn an_odd_tool_is_mended_or_left_out_and_the_others_stay() {
 }
 
 #[test]
+fn an_output_schema_of_a_dialect_that_validators_do_not_know_is_dropped() {
+    let dialects = [
+        ("https://json-schema.org/draft/2020-12/schema", true),
+        ("http://json-schema.org/draft/2019-09/schema#", true),
+        ("http://json-schema.org/draft-07/schema#", true),
+        ("http://json-schema.org/draft-06/schema", true),
+        ("http://json-schema.org/draft-04/schema#", false),
+        ("http://json-schema.org/schema#", false),
+        ("urn:x:dialect", false),
+        ("", false),
+    ];
+    let rests = dialects.map(|(dialect, _)| {
+        let schema = json!({"$schema": dialect, "type": "object"});
+        format!(r#""inputSchema":{schema},"outputSchema":{schema}"#)
+    });
+    let daemon = with_tools(&rests.each_ref().map(String::as_str), "");
+    for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {
+        for ((_, tool), (dialect, is_kept)) in seen(&mut agent).into_iter().zip(dialects) {
+            assert_eq!(tool["inputSchema"]["$schema"], dialect);
+            assert_eq!(tool["outputSchema"]["$schema"].is_string(), is_kept, "{dialect}");
+        }
+    }
+    let noted = daemon.client(&["tools"]).expect_code(0).stderr;
+    assert!(noted.contains("odd/t6: `outputSchema`"), "{noted}");
+}
+
+#[test]
 fn odd_definitions_pass_as_they_are_if_the_configuration_says_so() {
     let daemon = with_tools(&[r#""description":null"#, r#""inputSchema":{"type":"array"}"#], "malformed = 'pass'");
     let mut agent = Agent::ready(&daemon);

@@ -89,6 +89,9 @@ fn server_that_rejects_a_supported_version_is_probed_once_more() {
     expect_well(&mut Agent::ready(&daemon));
 }
 
+/// How a server answers a request.
+type Answer = Box<dyn Fn(&Request) -> Response + Send + Sync>;
+
 /// Case I15.
 #[test]
 fn server_that_lists_its_tools_in_the_legacy_era_only_is_served_to_agents_of_both() {
@@ -98,13 +101,13 @@ fn server_that_lists_its_tools_in_the_legacy_era_only_is_served_to_agents_of_bot
         let error = json!({"code": -32603, "message": "no session"});
         Response::json(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error}))
     };
-    let ways: [Box<dyn Fn(&Request) -> Response + Send + Sync>; 2] = [Box::new(silent), Box::new(failing)];
-    for way in ways {
+    let answers: [Answer; 2] = [Box::new(silent), Box::new(failing)];
+    for answer in answers {
         let place = Place::new();
         let front = Front::start(&place, "a", "--era both", Behavior::json());
         front.intercept(move |request| {
             let is_modern = request.header("mcp-protocol-version") == Some("2026-07-28");
-            (is_modern && request.rpc() == "tools/list").then(|| way(request))
+            (is_modern && request.rpc() == "tools/list").then(|| answer(request))
         });
         let daemon = beside(front.server().line("handshake_timeout = '2s'"), &place);
         for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {

@@ -1,4 +1,4 @@
-//! Results of calls. A result that fits is not read twice: only one with a null or a structured content is compared with the rules.
+//! Results of calls. A result that fits is not read twice: only one with a suspect part is compared with the rules.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -13,6 +13,8 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::replace_members;
 use crate::jsonrpc::splice::{Change, applied, splice};
 
+/// Parts of a line that may have to be mended. PHP writes an empty map as a list.
+const SUSPECT: [&[u8]; 4] = [b"null", b"structuredContent", br#""_meta":["#, br#""_meta": ["#];
 /// Maximum number of content blocks that are compared with a structured content.
 const MAX_BLOCKS: usize = 1000;
 /// Largest text that is repeated as structured content, in bytes.
@@ -47,8 +49,7 @@ impl ResultKind {
 /// The response `line` as an agent of `era` accepts it. `None` if it passes as it is: it is valid, or nothing can mend it.
 #[must_use]
 pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes> {
-    let has_structured = memmem::find(line, b"structuredContent").is_some();
-    if kind != ResultKind::StructuredCall && !has_structured && memmem::find(line, b"null").is_none() {
+    if kind != ResultKind::StructuredCall && !SUSPECT.iter().any(|part| memmem::find(line, part).is_some()) {
         return None;
     }
     let whole = line.slice(..line.len().saturating_sub(1));

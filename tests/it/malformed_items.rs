@@ -149,6 +149,7 @@ fn result_that_strict_clients_reject_is_mended() {
             json!({"content": text("a")}),
         ),
         (json!({"content": null}), json!({"content": []}), json!({"content": []})),
+        (json!({"content": text("a"), "_meta": []}), json!({"content": text("a")}), json!({"content": text("a")})),
         (
             json!({"content": [], "structuredContent": [1]}),
             json!({"content": text("[1]")}),

@@ -95,13 +95,13 @@ pub enum State {
 }
 
 impl State {
-    /// Whether a server in this state may be ready by `time`.
+    /// Whether an enabled server in this state may be ready by `time`. A restarted server is stopped for a moment.
     #[must_use]
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
-            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
+            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping | Self::Stopped => true,
             Self::Backoff { until, .. } => !self.is_permanent() && *until <= time,
-            Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
+            Self::Failed { .. } | Self::NeedsLogin { .. } => false,
         }
     }
 

@@ -85,8 +85,8 @@ pub(super) struct ServerTask {
     /// The last instance has exited by itself with nothing to do, so the next one starts with the next call.
     has_finished: bool,
     agents: Agents,
-    /// A legacy agent has called.
-    has_legacy_calls: bool,
+    /// A legacy agent has called, or the tools could not be listed in the modern era.
+    tries_legacy: bool,
     /// The instance is reopened for legacy calls as soon as it is not busy.
     is_to_reopen: bool,
     /// The last instance exited at the first request of this era, so the next one is opened in the other.
@@ -135,7 +135,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
         idle_since: None,
         has_finished: false,
         agents: Agents::default(),
-        has_legacy_calls: false,
+        tries_legacy: false,
         is_to_reopen: false,
         died_opening: None,
         last_process: LastProcess::default(),

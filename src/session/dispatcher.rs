@@ -38,7 +38,7 @@ use super::transport::{LineTransport, PeerIdentity, Transport};
 use super::unanswered::{OnResponse, ParkableRequest, SkillRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, History};
-use crate::catalog::{identity, visible_response};
+use crate::catalog::{Route, identity, visible_response};
 use crate::client_capabilities::ClientCapability;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
@@ -176,7 +176,7 @@ struct Destination<'a> {
     /// The member's server, or one of its instances.
     server: &'a ServerHandle,
     /// The tool, if this is a call of one.
-    tool: Option<&'a Arc<str>>,
+    tool: Option<&'a Route>,
     /// The raw name or id, as exposed and as the server knows it.
     rename: Option<(Bytes, Bytes)>,
     /// The target that policy has to permit; `None` if it is not checked again.
@@ -1000,7 +1000,7 @@ impl<T: Transport> Session<T> {
         }
         let (tool, rename, time_limits) = match target {
             RouteTarget::Route(route) | RouteTarget::OfInterface(_, route) => {
-                let tool = (request.target_kind == TargetKind::Tool).then_some(&route.name);
+                let tool = (request.target_kind == TargetKind::Tool).then_some(route);
                 let is_own = request.exposed_name == route.name.as_bytes();
                 let rename = (!is_own).then(|| (request.raw_exposed_name.clone(), route.raw_name.clone()));
                 (tool, rename, route.limit)
@@ -1070,7 +1070,8 @@ impl<T: Transport> Session<T> {
         let permit = permit
             .transpose()
             .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
-        let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
+        let named = tool.map(|tool| &tool.name);
+        let record = self.recorder.begin(&request, server.name(), named, member.config.settings.log_arguments);
         if let Some(limit) = self.exceeded_limit(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
             self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
@@ -1108,7 +1109,7 @@ impl<T: Transport> Session<T> {
         let ForwardableRequest { line, id: request_id, progress_token, method, .. } = request;
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let result_kind = method.result_kind();
+        let result_kind = method.result_kind(tool.is_some_and(|tool| tool.has_output_schema));
         let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
         if is_subrequest {
             server.call_soon(call);

@@ -128,8 +128,9 @@ impl ForwardedMethod {
     }
 
     /// The form of its results, if MCP defines one that agents validate.
-    pub(super) fn result_kind(self) -> Option<ResultKind> {
+    pub(super) fn result_kind(self, has_output_schema: bool) -> Option<ResultKind> {
         match self {
+            Self::CallTool if has_output_schema => Some(ResultKind::StructuredCall),
             Self::CallTool | Self::Task(TaskOperation::Result) => Some(ResultKind::Call),
             Self::GetPrompt => Some(ResultKind::Prompt),
             Self::ReadResource => Some(ResultKind::Read),

@@ -25,7 +25,6 @@ use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, ViewPart, WatchedView};
 use crate::printable::excerpt;
-use crate::server::lifecycle::State;
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle, ServerIdentity, ServerSnapshot};
 
@@ -447,8 +446,8 @@ impl FaceHandshake {
         let is_known = self.identity_in(published).is_some();
         // A call starts an idle server, but the handshake of an agent only the agent's own instance.
         let starts = self.has_own_instance || !(published.not_started_yet || self.is_by_directory);
-        // A restarted server is stopped for a moment, and an agent's own instance is started when the agent connects.
-        let may_be_ready = published.state == State::Stopped || published.state.may_be_ready_by(until);
+        // An agent's own instance is started when the agent connects.
+        let may_be_ready = published.state.may_be_ready_by(until);
         is_known || !self.is_exposed || !starts || !may_be_ready || Instant::now() >= until
     }
 }

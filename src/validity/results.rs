@@ -1,7 +1,8 @@
-//! Results of calls. A result that fits is not read twice: only one with a null or a structured content is compared with the rules.
+//! Results of calls. A result that fits is not read twice: only one with a suspect part is compared with the rules.
 
 use bytes::Bytes;
 use memchr::memmem;
+use serde::de::IgnoredAny;
 
 use super::judge;
 use super::rules::{CALL_RESULT, COMPLETION_RESULT, PROMPT_RESULT, READ_RESULT, Shape};
@@ -12,14 +13,20 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::replace_members;
 use crate::jsonrpc::splice::{Change, applied, splice};
 
+/// Parts of a line that may have to be mended. PHP writes an empty map as a list.
+const SUSPECT: [&[u8]; 4] = [b"null", b"structuredContent", br#""_meta":["#, br#""_meta": ["#];
 /// Maximum number of content blocks that are compared with a structured content.
 const MAX_BLOCKS: usize = 1000;
+/// Largest text that is repeated as structured content, in bytes.
+const MAX_STRUCTURED: usize = 1 << 20;
 
 /// What a result is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultKind {
     /// `tools/call`, or the task of one.
     Call,
+    /// `tools/call` of a tool with an output schema. Clients reject its results without structured content.
+    StructuredCall,
     /// `prompts/get`.
     Prompt,
     /// `resources/read`.
@@ -31,7 +38,7 @@ pub enum ResultKind {
 impl ResultKind {
     fn shape(self) -> &'static Shape {
         match self {
-            Self::Call => CALL_RESULT,
+            Self::Call | Self::StructuredCall => CALL_RESULT,
             Self::Prompt => PROMPT_RESULT,
             Self::Read => READ_RESULT,
             Self::Completion => COMPLETION_RESULT,
@@ -42,7 +49,7 @@ impl ResultKind {
 /// The response `line` as an agent of `era` accepts it. `None` if it passes as it is: it is valid, or nothing can mend it.
 #[must_use]
 pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes> {
-    if memmem::find(line, b"null").is_none() && memmem::find(line, b"structuredContent").is_none() {
+    if kind != ResultKind::StructuredCall && !SUSPECT.iter().any(|part| memmem::find(line, part).is_some()) {
         return None;
     }
     let whole = line.slice(..line.len().saturating_sub(1));
@@ -52,14 +59,45 @@ pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes
     if task.is_some() || result_type.is_some_and(|kind| !matches!(&kind[..], b"null" | b"\"complete\"")) {
         return None;
     }
-    let moved = if kind == ResultKind::Call && era == Era::Legacy { with_text(&result) } else { None };
-    let result_as_text = moved.as_ref().unwrap_or(&result);
-    let (changes, _) = judge(kind.shape(), result_as_text, era).ok()?;
-    if changes.is_empty() && moved.is_none() {
+    let is_call = matches!(kind, ResultKind::Call | ResultKind::StructuredCall);
+    let completed = if kind == ResultKind::StructuredCall { with_structured(&result) } else { None };
+    let completed = completed.or_else(|| if is_call && era == Era::Legacy { with_text(&result) } else { None });
+    let complete = completed.as_ref().unwrap_or(&result);
+    let (changes, _) = judge(kind.shape(), complete, era).ok()?;
+    if changes.is_empty() && completed.is_none() {
         return None;
     }
-    let replacement = Bytes::from(applied(result_as_text, &changes));
+    let replacement = Bytes::from(applied(complete, &changes));
     Some(splice(&whole, &mut [Change { part: result, replacement }.edit()]))
+}
+
+/// The result with the object that one of its texts is as its structured content. `None` if it has one, is an error, or the texts are no
+/// object or several.
+///
+/// Source: MCP 2025-11-25, `server/tools`, "Structured Content": a tool that returns one also returns its JSON in a text.
+fn with_structured(result: &Bytes) -> Option<Bytes> {
+    let [content, structured, is_error] = members(result, ["content", "structuredContent", "isError"]).ok()?;
+    if structured.is_some_and(|value| value[..] != *b"null") || is_error.is_some_and(|value| value[..] == *b"true") {
+        return None;
+    }
+    let blocks = elements(&content?, MAX_BLOCKS)?;
+    let mut objects = blocks.iter().filter_map(object_in);
+    let (object, None) = (objects.next()?, objects.next()) else { return None };
+    let changes = replace_members(result, &["structuredContent"], &format!(r#""structuredContent":{object}"#)).ok()?;
+    Some(applied(result, &changes).into())
+}
+
+/// The JSON object that is the whole text of a content block, on one line.
+fn object_in(block: &Bytes) -> Option<String> {
+    let [text_member] = members(block, ["text"]).ok()?;
+    let shown = trimmed(&text(&text_member?)?);
+    if !shown.starts_with(b"{") || shown.len() > MAX_STRUCTURED {
+        return None;
+    }
+    let object = std::str::from_utf8(&shown).ok()?;
+    serde_json::from_str::<IgnoredAny>(object).ok()?;
+    // A line break within JSON is white space.
+    Some(object.replace(['\n', '\r'], " "))
 }
 
 /// The result with a text of its structured content that is no object, unless a text has the same value.

@@ -9,6 +9,7 @@ use super::walk::{Fit, Judge, Unfit, decoded, step};
 use super::{Action, Problem};
 use crate::era::Era;
 use crate::jsonrpc::entries::{elements, entries};
+use crate::jsonrpc::members::members;
 
 /// The schemas below this depth are not compared with the rules.
 const MAX_DEPTH: usize = 64;
@@ -74,6 +75,12 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     ("format", Keyword::Text),
     ("$ref", Keyword::Reference),
 ];
+const DIALECTS: [&str; 4] = [
+    "json-schema.org/draft/2020-12/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft-06/schema",
+];
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "object", "array"];
 
 impl Judge {
@@ -105,6 +112,10 @@ impl Judge {
         })?;
         if is_legacy && !has_type {
             return self.unfit(Problem::TooNew);
+        }
+        let dialect = members(schema, ["$schema"]).ok().and_then(|[dialect]| decoded(&dialect?));
+        if dialect.is_some_and(|dialect| !is_known_dialect(&dialect)) {
+            return self.unfit(Problem::Keyword("$schema"));
         }
         let compiler = Compiler { root: schema, is_legacy };
         match compiler.check(schema, MAX_DEPTH) {
@@ -172,6 +183,13 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+/// Whether the TypeScript SDK 2.x can validate with schemas of this dialect. It refuses each call of a tool with another one.
+fn is_known_dialect(uri: &str) -> bool {
+    let uri = uri.strip_suffix('#').unwrap_or(uri);
+    let location = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"));
+    location.is_some_and(|location| DIALECTS.contains(&location))
 }
 
 /// Whether a list of types includes objects.

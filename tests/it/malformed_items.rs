@@ -97,6 +97,33 @@ fn an_odd_tool_is_mended_or_left_out_and_the_others_stay() {
 }
 
 #[test]
+fn an_output_schema_of_a_dialect_that_validators_do_not_know_is_dropped() {
+    let dialects = [
+        ("https://json-schema.org/draft/2020-12/schema", true),
+        ("http://json-schema.org/draft/2019-09/schema#", true),
+        ("http://json-schema.org/draft-07/schema#", true),
+        ("http://json-schema.org/draft-06/schema", true),
+        ("http://json-schema.org/draft-04/schema#", false),
+        ("http://json-schema.org/schema#", false),
+        ("urn:x:dialect", false),
+        ("", false),
+    ];
+    let rests = dialects.map(|(dialect, _)| {
+        let schema = json!({"$schema": dialect, "type": "object"});
+        format!(r#""inputSchema":{schema},"outputSchema":{schema}"#)
+    });
+    let daemon = with_tools(&rests.each_ref().map(String::as_str), "");
+    for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {
+        for ((_, tool), (dialect, is_kept)) in seen(&mut agent).into_iter().zip(dialects) {
+            assert_eq!(tool["inputSchema"]["$schema"], dialect);
+            assert_eq!(tool["outputSchema"]["$schema"].is_string(), is_kept, "{dialect}");
+        }
+    }
+    let noted = daemon.client(&["tools"]).expect_code(0).stderr;
+    assert!(noted.contains("odd/t6: `outputSchema`"), "{noted}");
+}
+
+#[test]
 fn odd_definitions_pass_as_they_are_if_the_configuration_says_so() {
     let daemon = with_tools(&[r#""description":null"#, r#""inputSchema":{"type":"array"}"#], "malformed = 'pass'");
     let mut agent = Agent::ready(&daemon);
@@ -122,6 +149,7 @@ fn result_that_strict_clients_reject_is_mended() {
             json!({"content": text("a")}),
         ),
         (json!({"content": null}), json!({"content": []}), json!({"content": []})),
+        (json!({"content": text("a"), "_meta": []}), json!({"content": text("a")}), json!({"content": text("a")})),
         (
             json!({"content": [], "structuredContent": [1]}),
             json!({"content": text("[1]")}),
@@ -148,6 +176,53 @@ fn result_that_strict_clients_reject_is_mended() {
         let mut received = result(&answer).clone();
         received.as_object_mut().expect("an object").retain(|name, _| name != "resultType");
         assert_eq!(received, to_modern, "{sent}");
+    }
+}
+
+#[test]
+fn a_result_gets_the_structured_content_that_its_output_schema_requires() {
+    let tool = |name: &str, rest: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}{rest}}}"#);
+    let place = Place::new();
+    let schema = r#","outputSchema":{"type":"object"}"#;
+    let lists = [("with", schema), ("without", "")].map(|(name, schema)| {
+        place.write(&format!("{name}.json"), format!(r#"{{"tools":[{}]}}"#, tool("answer", schema)))
+    });
+    let [with, without] = ["with", "without"].map(Server::named);
+    let [with_list, without_list] = lists;
+    let servers = (with.arg("--tool-list").arg(with_list), without.arg("--tool-list").arg(without_list));
+    let daemon = Setup::with(servers.0).server(servers.1).start_in(&place);
+    let texts = |texts: &[&str]| {
+        let blocks: Vec<_> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        json!({"content": blocks})
+    };
+    let with_value = |mut result: Value, value: Value| {
+        result["structuredContent"] = value;
+        result
+    };
+    let failed = json!({"content": [{"type": "text", "text": "{\"a\": 1}"}], "isError": true});
+    let own = with_value(texts(&["{\"a\": 1}"]), json!({"a": 2}));
+    let pretty = texts(&["{\n  \"a\": 1.10\n}"]);
+    for (sent, received) in [
+        (texts(&["{\"a\": 1}"]), with_value(texts(&["{\"a\": 1}"]), json!({"a": 1}))),
+        (texts(&["2 rows:", "{\"a\": 1}"]), with_value(texts(&["2 rows:", "{\"a\": 1}"]), json!({"a": 1}))),
+        (pretty.clone(), with_value(pretty, json!({"a": 1.10}))),
+        (with_value(texts(&["{}"]), Value::Null), with_value(texts(&["{}"]), json!({}))),
+        (texts(&["{}", "{}"]), texts(&["{}", "{}"])),
+        (texts(&["[1]"]), texts(&["[1]"])),
+        (texts(&["{\"a\": 1} "]), with_value(texts(&["{\"a\": 1} "]), json!({"a": 1}))),
+        (texts(&["no JSON"]), texts(&["no JSON"])),
+        (failed.clone(), failed),
+        (own.clone(), own),
+    ] {
+        for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {
+            let answer = agent.call("with__answer", &json!({"result": sent}));
+            let mut seen = result(&answer).clone();
+            seen.as_object_mut().expect("an object").remove("resultType");
+            assert_eq!(seen, received, "{sent}");
+        }
+        let mut expected = sent.clone();
+        expected.as_object_mut().expect("an object").retain(|_, value| !value.is_null());
+        assert_eq!(result(&Agent::ready(&daemon).call("without__answer", &json!({"result": sent}))), &expected);
     }
 }
 

@@ -283,6 +283,7 @@ impl ServerTask {
             }
             Effect::SubscribeRefused(uri) => self.remove_subscription(&uri),
             Effect::Notify { notification, recipients } => self.deliver(&notification, &recipients),
+            Effect::ListFailed { kind: ListKind::Tools, .. } if self.reopens_to_list() => {}
             Effect::ListFailed { kind, reason, partial, settled } => {
                 let reason = reason.masked(|text| self.masked(text));
                 let is_truncated = partial.is_some();

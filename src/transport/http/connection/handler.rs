@@ -28,7 +28,9 @@ impl HttpConnection {
                 return Some(Ok(Arrival::Incoming { incoming, source_request }));
             }
             TransportEvent::Session(session) => {
-                if self.state.is_opened_by(source) {
+                // A server that was restarted may answer in a new session, and name it.
+                let is_renamed = self.queue.endpoint().has_session() && !self.state.is_modern();
+                if self.state.is_opened_by(source) || is_renamed {
                     self.queue.change(|endpoint| endpoint.set_session(&session));
                 }
             }

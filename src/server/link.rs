@@ -45,10 +45,10 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// The older protocol version that the server's error names.
-    pub(super) fn older_version(&self) -> Option<&'static str> {
+    /// The protocol version for a second attempt, by the server's error.
+    pub(super) fn version_after_refusal(&self) -> Option<&'static str> {
         match self {
-            Self::Disconnected(Disconnect::Status { message, .. }) => era::older_version_in(message.as_ref()?),
+            Self::Disconnected(Disconnect::Status { message, .. }) => era::version_after_refusal(message.as_ref()?),
             Self::Stream(_) | Self::Disconnected(_) => None,
         }
     }
@@ -143,6 +143,13 @@ impl Link {
             Self::Pipes { .. } => None,
             Self::Http(http) if http.is_http_sse() => Some(RemoteTransport::HttpSse),
             Self::Http(_) => Some(RemoteTransport::StreamableHttp),
+        }
+    }
+
+    /// States this version in the headers of all requests until another one is negotiated. Does nothing on pipes.
+    pub(super) fn state_protocol(&mut self, protocol: &'static str) {
+        if let Self::Http(http) = self {
+            http.state_protocol(protocol);
         }
     }
 

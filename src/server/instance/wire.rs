@@ -188,6 +188,11 @@ impl Wire {
         self.protocol.is_some() && self.era() == Era::Legacy && !self.is_stdio()
     }
 
+    /// States this version in the headers of all requests until another one is negotiated.
+    pub(in crate::server) fn state_protocol(&mut self, protocol: &'static str) {
+        self.link.state_protocol(protocol);
+    }
+
     /// The server has forgotten the session: the connection is over.
     pub(super) fn forget_session(&mut self) {
         self.link.forget_session();

@@ -124,6 +124,11 @@ impl HttpConnection {
         self.header_params = Arc::new(header_params);
     }
 
+    /// States this version in the headers of all requests until another one is negotiated.
+    pub(crate) fn state_protocol(&mut self, protocol: &'static str) {
+        self.queue.change(|endpoint| endpoint.set_protocol(protocol));
+    }
+
     /// Sets the negotiated version and the number of the line with `notifications/initialized`.
     pub(crate) fn set_protocol(&mut self, protocol: &'static str, initialized: u64) {
         if let State::AwaitingStream { .. } = self.state {

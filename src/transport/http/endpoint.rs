@@ -14,6 +14,7 @@ use super::body::Content;
 use super::cookies::Cookies;
 use super::rotation::Rotation;
 use crate::config::{Remote, Secrets};
+use crate::era::VERSION_HEADER;
 use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
@@ -21,7 +22,7 @@ use crate::oauth::{Challenge, Login, NoToken, Token};
 /// The HTTP session id (MCP 2025-03-26, `basic/transports`, "Session Management").
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The negotiated version, on every request after the handshake (MCP 2025-06-18, `basic/transports`).
-const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 /// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Redirects of one request that are followed.

@@ -188,13 +188,13 @@ impl RequestError {
         }
     }
 
-    /// Whether the server refused the request itself and names an older version of the protocol.
-    pub(crate) fn names_older_version(&self) -> bool {
+    /// Whether the server refused the request itself, and `initialize` is worth a second attempt by its words.
+    pub(crate) fn permits_second_initialize(&self) -> bool {
         let text = match self {
             Self::Status { message, .. } => message.as_deref(),
             _ => None,
         };
-        self.is_refusal() && text.is_some_and(|text| era::older_version_in(text).is_some())
+        self.is_refusal() && text.is_some_and(|text| era::version_after_refusal(text).is_some())
     }
 
     /// Whether the server refused the request itself.

@@ -123,7 +123,7 @@ impl HttpConnection {
                 self.state = State::Probing;
             }
             // The next request has that version.
-            State::Opening { source: opening, .. } if *opening == source && error.names_older_version() => {
+            State::Opening { source: opening, .. } if *opening == source && error.permits_second_initialize() => {
                 self.state = State::New;
             }
             State::Opening { source: opening, line } if *opening == source => {

@@ -794,7 +794,8 @@ impl Instance {
         };
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
-        let answer = if mends { call.mended(answer) } else { answer };
+        let not_found = outcome.err().and_then(|error| call.not_found(error));
+        let answer = not_found.unwrap_or_else(|| if mends { call.mended(answer) } else { answer });
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {

@@ -26,6 +26,7 @@ use super::fan_out::{FanOut, MergedList, Next};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
+use super::named_uris::NamedUris;
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
 use super::quota::{AgentQuota, RequestBytes};
@@ -99,6 +100,8 @@ pub(crate) struct Setup {
     pub(crate) user: Arc<User>,
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
+    /// The resources that results on the profile have named.
+    pub(crate) named_uris: Arc<NamedUris>,
     pub(crate) agent_views: AgentViewSource,
     /// The limit in each direction.
     pub(crate) message_limit: MessageLimit,
@@ -220,7 +223,7 @@ impl<T: Transport> Session<T> {
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
-            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd, own_server),
+            view: SessionView::new(view, setup.named_uris, setup.agent_views, setup.first_list_wait, cwd, own_server),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, setup.warnings, caller),
@@ -982,7 +985,8 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
+    /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more, and may
+    /// use a resource that a result has named.
     fn target<'a>(&self, request: &ForwardableRequest, view: &'a View) -> Option<RouteTarget<'a>> {
         let resources = self.subscriptions.resources();
         let subscribed = (request.method == ForwardedMethod::Unsubscribe)
@@ -990,7 +994,10 @@ impl<T: Transport> Session<T> {
         let subscribed = subscribed
             .flatten()
             .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
-        subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog))
+        let uses_named = matches!(request.method, ForwardedMethod::ReadResource | ForwardedMethod::Subscribe);
+        let named =
+            || self.view.server_of_named(&request.exposed_name, view).filter(|_| uses_named).map(RouteTarget::Unlisted);
+        subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog)).or_else(named)
     }
 
     fn send_to(&mut self, mut request: ForwardableRequest, target: RouteTarget<'_>, view: &View) {
@@ -1005,7 +1012,7 @@ impl<T: Transport> Session<T> {
                 let rename = (!is_own).then(|| (request.raw_exposed_name.clone(), route.raw_name.clone()));
                 (tool, rename, route.limit)
             }
-            RouteTarget::Server(_) => (None, None, member.config.settings.request_limit()),
+            RouteTarget::Server(_) | RouteTarget::Unlisted(_) => (None, None, member.config.settings.request_limit()),
         };
         let (access, kind) = (request.access_target(target), request.kind());
         let server = &member.handle;
@@ -1296,6 +1303,9 @@ impl<T: Transport> Session<T> {
         if is_subrequest {
             return self.subrequest_answered(&id, key, &line);
         }
+        if matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError) {
+            self.view.note_result(server.name(), &line);
+        }
         self.output.send([line]);
     }
 
@@ -1334,6 +1344,7 @@ impl<T: Transport> Session<T> {
                 }
             }
             ServerNotification::ModernTaskStatus(update) => {
+                self.view.note_result(&update.server, &update.line);
                 let notifications = self.subscriptions.task_updated(&update, &self.view);
                 notifications.into_iter().for_each(|notification| self.notify(notification));
             }

@@ -75,6 +75,8 @@ pub enum RouteTarget<'a> {
     OfInterface(&'a str, &'a Route),
     /// The server of this index; names and URIs are the same there.
     Server(usize),
+    /// The server of this index, which has named the resource in a result, but does not list it.
+    Unlisted(usize),
 }
 
 /// The methods whose requests lead to one server.
@@ -344,6 +346,9 @@ impl ForwardableRequest {
             (TargetKind::Prompt, RouteTarget::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
             (TargetKind::Resource, _) if self.method == ForwardedMethod::Unsubscribe => None,
+            (TargetKind::Resource, RouteTarget::Unlisted(_)) => {
+                Some(AccessTarget::UnlistedUri(Bytes::copy_from_slice(&self.exposed_name)))
+            }
             (TargetKind::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.exposed_name))),
             _ => None,
         }
@@ -397,7 +402,7 @@ impl RouteTarget<'_> {
     pub fn server(&self) -> usize {
         match self {
             Self::Route(route) | Self::OfInterface(_, route) => route.server,
-            Self::Server(server) => *server,
+            Self::Server(server) | Self::Unlisted(server) => *server,
         }
     }
 }

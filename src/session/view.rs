@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
 use super::events::{Event, Events};
+use super::named_uris::NamedUris;
 use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Sharing};
 use crate::era::Era;
@@ -35,6 +36,7 @@ const MAX_SERVER_LEN: usize = 64;
 pub(super) struct SessionView {
     legacy_view: ShownView,
     modern_view: ShownView,
+    named_uris: Arc<NamedUris>,
     agent_views: AgentViewSource,
     /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
@@ -122,6 +124,7 @@ impl ListVersions {
 impl SessionView {
     pub(super) fn new(
         profile: watch::Receiver<Arc<View>>,
+        named_uris: Arc<NamedUris>,
         agent_views: AgentViewSource,
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
@@ -132,6 +135,7 @@ impl SessionView {
         Self {
             legacy_view: profile.clone(),
             modern_view: profile,
+            named_uris,
             agent_views,
             first_list_wait,
             cwd,
@@ -275,6 +279,19 @@ impl SessionView {
     pub(super) fn changed_lists(&mut self) -> Vec<ListKind> {
         let view = self.legacy();
         self.lists.update(&view.catalog)
+    }
+
+    /// A response of `server` is sent to the agent.
+    pub(super) fn note_result(&self, server: &Arc<str>, line: &Bytes) {
+        self.named_uris.record(server, line);
+    }
+
+    /// The index of the server that has named a resource in a result on this profile. `None` if policy hides the resource.
+    pub(super) fn server_of_named(&self, uri: &[u8], view: &View) -> Option<usize> {
+        let uri = str::from_utf8(uri).ok()?;
+        let is_permitted = |member: &Member| member.is_enabled() && member.config.policy.permits_unlisted(uri);
+        let index = |name: Arc<str>| view.servers.iter().position(|one| one.config.name == name && is_permitted(one));
+        self.named_uris.servers_of(uri).into_iter().find_map(index)
     }
 
     /// Whether the agent may know of changes of this resource, which may be denied by now.

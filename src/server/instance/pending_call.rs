@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
@@ -27,7 +28,8 @@ pub(in crate::server) struct PendingCall {
     /// The approximate size of its line.
     pub(super) bytes: usize,
     pub(super) origin: Origin,
-    pub(super) is_about_resource: bool,
+    /// The URI of the resource that it is about, if policy decides about it.
+    pub(super) resource: Option<Bytes>,
     /// The permission, until the call is written.
     pub(super) access: Option<Box<Access>>,
 }
@@ -55,7 +57,10 @@ impl PendingCall {
             line: 0,
             bytes: request.line.len(),
             origin,
-            is_about_resource: access.as_ref().is_some_and(|access| access.error_kind == TargetKind::Resource),
+            resource: access
+                .as_ref()
+                .filter(|access| access.error_kind == TargetKind::Resource)
+                .map(|access| access.requested_name.clone()),
             access,
         };
         (pending, move |id| request.numbered(id, changes))
@@ -80,6 +85,13 @@ impl PendingCall {
     pub(super) fn mended(&self, answer: Bytes) -> Bytes {
         let mended = self.result_kind.and_then(|kind| mended_response(kind, &answer, self.origin.era()));
         mended.unwrap_or(answer)
+    }
+
+    /// The response line if the server does not have the resource that is read or subscribed to. A denied resource gets the same bytes.
+    pub(super) fn not_found(&self, error: &Bytes) -> Option<Bytes> {
+        let uri = self.resource.as_ref().filter(|_| self.result_kind != Some(ResultKind::Completion))?;
+        let not_found = TargetKind::Resource.unknown(uri, self.origin.era());
+        means_not_found(error).then(|| reply::error(Some(self.response_handle.id()), &not_found))
     }
 
     /// What remains of it at the server, which knows it by `id`.
@@ -120,6 +132,14 @@ impl PendingCall {
         let (id, token) = id_and_token(&line)?;
         Ok(RequestLine { line, id, rename: None, progress_token: token.filter(|_| own.is_some()) })
     }
+}
+
+/// Whether a server's error means that it does not have a resource. The Python SDK before 2.0 has no code for it.
+fn means_not_found(error: &Bytes) -> bool {
+    serde_json::from_slice(error).is_ok_and(|ErrorObject { code, message, .. }: ErrorObject| match code {
+        INVALID_PARAMS | RESOURCE_NOT_FOUND => true,
+        code => code == 0 && message.starts_with("Unknown resource"),
+    })
 }
 
 fn id_and_token(line: &Bytes) -> Result<(Bytes, Option<Bytes>), NotAnObject> {

@@ -32,7 +32,7 @@ fn resource_refused_by_the_server_does_not_affect_other_subscriptions() {
     }
     let mut legacy = Agent::ready(&daemon);
     let refused = legacy.request("resources/subscribe", &json!({"uri": "new://bad"}));
-    assert_eq!((code(&refused), &refused["error"]["message"]), (-32602, &json!("there is no such resource")));
+    assert_eq!((code(&refused), &refused["error"]["message"]), (-32002, &json!("Resource not found")));
     result(&legacy.request("resources/subscribe", &json!({"uri": "new://4"})));
     touch(&daemon, Era::Modern, &["new://4"]);
     assert_eq!(legacy.expect_notification(UPDATED)["params"]["uri"], "new://4");

@@ -41,6 +41,7 @@ use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, History};
 use crate::catalog::{identity, visible_response};
 use crate::client_capabilities::ClientCapability;
+use crate::clock::Moment;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
@@ -69,7 +70,9 @@ use crate::server::messages::server_notification::{
 };
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
 use crate::server::server_request::ForwardedRequest;
-use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
+use crate::server::{
+    self, ResourceSubscriptionChange, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User,
+};
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -429,8 +432,13 @@ impl<T: Transport> Session<T> {
         for (id, UnansweredCall { key, server, record, on_response, .. }) in self.unanswered.take_calls() {
             let line = reply::error(Some(&id), &profile_removed_error(Delivery::Unknown).about_server(server.name()));
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
-            // A request that several servers answer is answered once.
-            if !matches!(on_response, OnResponse::Subrequest) || self.unanswered.fan_outs_mut().remove(&id).is_some() {
+            // A request that several servers answer is answered once. A `subscriptions/listen` has ended before.
+            let is_last = match on_response {
+                OnResponse::Subrequest => self.unanswered.fan_outs_mut().remove(&id).is_some(),
+                OnResponse::Topic(_) => false,
+                _ => true,
+            };
+            if is_last {
                 self.output.send([line]);
             }
             server.cancel(key, None).await;
@@ -568,9 +576,10 @@ impl<T: Transport> Session<T> {
             let (tasks, context) = self.task_pages();
             tasks.cancel_page(id, context);
         }
+        let is_listen = self.subscriptions.contains(id);
         let changes = self.subscriptions.unlisten(id, &self.unanswered);
         self.change_subscriptions(changes);
-        if self.unanswered.fan_outs_mut().remove(id).is_some() {
+        if self.unanswered.fan_outs_mut().remove(id).is_some() || is_listen {
             self.cancel_subrequests(id, &line);
         } else if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
@@ -709,21 +718,52 @@ impl<T: Transport> Session<T> {
         (tasks, PageContext { agent, view: view.legacy(), unanswered, output })
     }
 
-    fn begin_listen(&mut self, id: &Bytes, filter: Filter, face: Option<Arc<str>>) {
-        let view = &self.view.modern(face.as_ref());
+    fn begin_listen(&mut self, id: &Bytes, mut filter: Filter, face: Option<Arc<str>>) {
         if self.is_full() {
             return self.output.respond_error(Some(id), &overloaded(TOO_MANY));
         }
-        let tokens = self.tasks.tokens();
-        match self.subscriptions.listen((id, face), filter, tokens, view, &mut self.unanswered, &mut self.output) {
+        let view = &self.view.modern(face.as_ref());
+        filter.uris.retain(|(uri, _)| self.view.server_of_resource(uri, view).is_some());
+        match self.subscriptions.listen((id, face), filter, self.tasks.tokens(), view, &mut self.unanswered) {
             Ok(changes) => {
                 for (server, _) in &changes {
                     self.view.attach_for_disconnect(server, self.agent.for_servers());
                 }
                 self.change_subscriptions(changes);
+                self.continue_listen(id);
             }
             Err(TooMany) => self.output.respond_error(Some(id), &overloaded(TOO_MANY_SUBSCRIPTIONS)),
         }
+    }
+
+    /// Requests the next resources of a `subscriptions/listen` from their servers. Acknowledges it once they have answered all.
+    fn continue_listen(&mut self, id: &Bytes) {
+        while let Some((topics, face)) = self.subscriptions.next_topics(id) {
+            for (uri, raw) in topics {
+                if self.request_topic(id, uri, raw, face.clone()).is_none() {
+                    self.subscriptions.topic_answered(id, None);
+                }
+            }
+        }
+        if let Some(line) = self.subscriptions.acknowledge(id) {
+            self.output.send([line]);
+            self.announce_list_changes();
+        }
+    }
+
+    /// Requests a resource of a `subscriptions/listen`. `None` if it cannot be requested.
+    fn request_topic(&mut self, id: &Bytes, uri: Bytes, raw: Bytes, face: Option<Arc<str>>) -> Option<CallKey> {
+        let request = ForwardableRequest::of_topic(id, &raw, face, Moment::now()).ok()?;
+        let view = self.view.modern(request.face.as_ref());
+        let target = self.target(&request, &view)?;
+        let member = view.servers.get(target.server())?;
+        // A slow server delays the acknowledgement a little only.
+        let total = member.config.settings.handshake_timeout;
+        let (access, kind) = (request.access_target(target), request.kind());
+        let time_limits = CallLimit { progress_timeout: total, total };
+        let to = Destination { member, server: &member.handle, tool: None, rename: None, access, time_limits, kind };
+        let topic = ResourceSubscriptionChange { uri, raw, begins: true };
+        self.send_call(request, to, &view, Some(OnResponse::Topic(Box::new(topic)))).ok()
     }
 
     fn change_subscriptions(&mut self, changes: Vec<(ServerHandle, SubscriptionChange)>) {
@@ -979,9 +1019,15 @@ impl<T: Transport> Session<T> {
 
     /// Cancels the calls for a request that several servers answer. `line` is the agent's cancellation.
     fn cancel_subrequests(&mut self, id: &Bytes, line: &Bytes) {
-        while let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
+        while let Some(UnansweredCall { key, server, record, on_response, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             server.cancel_soon(key, Some(Cancellation { line: line.clone(), request: id.clone() }));
+            // The server may have accepted it already.
+            if let OnResponse::Topic(topic) = on_response
+                && !self.subscriptions.resources().contains(&topic.uri)
+            {
+                server.subscribe_soon(self.agent.for_servers(), ResourceSubscriptionChange { begins: false, ..*topic });
+            }
         }
     }
 
@@ -995,8 +1041,10 @@ impl<T: Transport> Session<T> {
             .flatten()
             .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
         let uses_named = matches!(request.method, ForwardedMethod::ReadResource | ForwardedMethod::Subscribe);
-        let named =
-            || self.view.server_of_named(&request.exposed_name, view).filter(|_| uses_named).map(RouteTarget::Unlisted);
+        let named = || {
+            let server = if uses_named { self.view.server_of_named(&request.exposed_name, view) } else { None };
+            server.map(RouteTarget::Unlisted)
+        };
         subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog)).or_else(named)
     }
 
@@ -1107,7 +1155,7 @@ impl<T: Transport> Session<T> {
                 replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
             }
         });
-        if matches!(on_response, OnResponse::Subscription(_) | OnResponse::NewTask { .. }) {
+        if matches!(on_response, OnResponse::Subscription(_) | OnResponse::Topic(_) | OnResponse::NewTask { .. }) {
             // The server ends the subscription or the task when the agent disconnects.
             self.view.attach_for_disconnect(server, self.agent.for_servers());
         }
@@ -1278,8 +1326,16 @@ impl<T: Transport> Session<T> {
         };
         let UnansweredCall { server, record, on_response, .. } = call;
         let is_subrequest = matches!(on_response, OnResponse::Subrequest);
+        let is_success = matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError);
+        if let OnResponse::Topic(topic) = on_response {
+            self.recorder.end(record, Some(&server), outcome, line.len());
+            self.subscriptions.topic_answered(&id, is_success.then_some((&*topic, &server)));
+            // The server may have been replaced meanwhile.
+            self.update_subscriptions();
+            return self.continue_listen(&id);
+        }
         if let OnResponse::Subscription(subscription) = on_response
-            && matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError)
+            && is_success
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
         {
             // The server may have been replaced meanwhile, or may have ended the subscription for others, too.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route, interface_in};
 use crate::clock::Moment;
-use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
+use crate::era::{self, Era};
 use crate::extensions::{self, UI};
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::object_edit::{replace_members, without};
@@ -296,6 +296,28 @@ impl ForwardableRequest {
         let Meta { modern, .. } = Meta::of(Some(&params))?;
         let (progress_token, extension) = (None, None);
         Ok(Self { line, id, progress_token, extension, modern, ..self.clone() })
+    }
+
+    /// The subscription to one resource, by its raw URI, that a `subscriptions/listen` with this raw id includes.
+    ///
+    /// # Errors
+    /// If the URI is malformed.
+    pub(super) fn of_topic(
+        id: &Bytes,
+        uri: &Bytes,
+        face: Option<Arc<str>>,
+        received: Moment,
+    ) -> Result<Self, MetaError> {
+        let [id, uri] = [id, uri].map(|raw| String::from_utf8_lossy(raw));
+        let meta = &era::own_params()["_meta"];
+        let params = format!(r#"{{"uri":{uri},"_meta":{meta}}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/subscribe","params":{params}}}"#);
+        let line = Bytes::from(line);
+        let Ok(Message::Request { id, params, .. }) = parse(&line) else {
+            return Err(MetaError::Malformed(NOT_READABLE));
+        };
+        let request = Self::read(ForwardedMethod::Subscribe, line, &id, params.as_ref(), received)?;
+        Ok(Self { face, ..request })
     }
 
     /// The server that it leads to; `None` for unknown and for denied names alike.

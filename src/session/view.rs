@@ -286,6 +286,11 @@ impl SessionView {
         self.named_uris.record(server, line);
     }
 
+    /// The index of the server of a resource that the agent may read.
+    pub(super) fn server_of_resource(&self, uri: &[u8], view: &View) -> Option<usize> {
+        view.catalog.server_of(str::from_utf8(uri).ok()?).or_else(|| self.server_of_named(uri, view))
+    }
+
     /// The index of the server that has named a resource in a result on this profile. `None` if policy hides the resource.
     pub(super) fn server_of_named(&self, uri: &[u8], view: &View) -> Option<usize> {
         let uri = str::from_utf8(uri).ok()?;

@@ -133,6 +133,24 @@ fn named_resource_that_policy_denies_is_answered_like_a_nonexistent_one() {
 }
 
 #[test]
+fn agent_subscribes_to_a_resource_that_a_result_has_named() {
+    for (agent, server) in Era::pairs() {
+        let place = Place::new();
+        let daemon = setup(&place, server, "").start_in(&place);
+        let mut namer = agent.agent(&daemon, &json!({}));
+        name_all(&mut namer, "s__answer");
+        match agent {
+            Era::Legacy => drop(result(&namer.request("resources/subscribe", &json!({"uri": "x://link"}))).clone()),
+            Era::Modern => {
+                let (_, granted) = namer.listen(&json!({"resourceSubscriptions": ["x://link", "x://never"]}));
+                assert_eq!(granted, json!({"resourceSubscriptions": ["x://link"]}));
+            }
+        }
+        namer.disconnect();
+    }
+}
+
+#[test]
 fn link_is_read_at_the_server_that_has_named_it_first() {
     let place = Place::new();
     let server = |name: &str| {

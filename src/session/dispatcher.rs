@@ -210,7 +210,7 @@ impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
         let Setup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
-        let (to_session, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
+        let (to_session, from_servers) = SessionSender::channel(Some(user.uid), Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
         events.watch_closing(closing);

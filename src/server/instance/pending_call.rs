@@ -11,7 +11,7 @@ use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
 use crate::server::messages::call::{
-    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, TargetKind, WeakLoadToken,
+    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, TargetKind, WeakLoadToken,
 };
 use crate::task_state::TaskOperation;
 use crate::validity::{ResultKind, mended_response};
@@ -39,6 +39,8 @@ pub(super) struct AbandonedCall {
     /// Its id at the server.
     pub(super) id: u64,
     pub(super) key: CallKey,
+    /// The user of its agent, if that is known.
+    pub(super) uid: Option<u32>,
     /// The server may make a task of it.
     pub(super) creates_task: bool,
     pub(super) load: Option<WeakLoadToken>,
@@ -97,7 +99,9 @@ impl PendingCall {
     /// What remains of it at the server, which knows it by `id`.
     pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
         let load = self.response_handle.load_token().map(Arc::downgrade);
-        AbandonedCall { id, key: self.response_handle.key, creates_task: self.requests_task(), load }
+        let ResponseHandle { key, .. } = self.response_handle;
+        let uid = self.response_handle.to().and_then(SessionSender::uid);
+        AbandonedCall { id, key, uid, creates_task: self.requests_task(), load }
     }
 }
 

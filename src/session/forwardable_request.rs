@@ -264,6 +264,11 @@ impl ForwardableRequest {
         uri.map_or_else(|| self.unknown(), |uri| TargetKind::Item.unknown(uri.as_bytes(), self.era()))
     }
 
+    /// Whether it calls a tool, gets a prompt or reads a resource.
+    pub(super) fn names_item(&self) -> bool {
+        matches!(self.method, ForwardedMethod::CallTool | ForwardedMethod::GetPrompt | ForwardedMethod::ReadResource)
+    }
+
     /// Whether it has params.
     pub(super) fn has_params(&self) -> bool {
         matches!(members(&self.line, ["params"]), Ok([Some(_)]))

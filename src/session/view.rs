@@ -160,6 +160,11 @@ impl SessionView {
         self.modern_view.part(&self.part_at(face))
     }
 
+    /// Whether a request that names `face`, if it names one, uses a face.
+    pub(super) fn is_face(&self, face: Option<&Arc<str>>) -> bool {
+        face.is_some() || self.part.face.is_some()
+    }
+
     /// What of a view a request uses that names `face`, if it names one.
     fn part_at(&self, face: Option<&Arc<str>>) -> ViewPart {
         ViewPart { face: face.or(self.part.face.as_ref()).cloned(), ..self.part.clone() }

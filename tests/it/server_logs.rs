@@ -123,7 +123,7 @@ fn call_that_a_guest_has_cancelled_counts_until_the_server_has_answered_it() {
     let mut owner = Agent::ready(&daemon);
     for (canceller, other, ms) in [(0, 1, 400), (1, 0, 401)] {
         let before = daemon.row("s")["stray_responses"].clone();
-        let mut agents = [&mut guest, &mut owner];
+        let agents = [&mut guest, &mut owner];
         cancel_call(&daemon, agents[canceller], ms);
         log(agents[other], "error", "whose?");
         daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] != before);

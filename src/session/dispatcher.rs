@@ -819,7 +819,8 @@ impl<T: Transport> Session<T> {
                 };
                 self.output.send([reply::result(&id, result.as_bytes())]);
             }
-            ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
+            ParkableRequest::List { id, kind, era: Era::Modern, face } if is_settled => {
+                self.subscriptions.list_sent(kind, face.as_ref(), &view.catalog);
                 let identity = self.view.identity(&view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
                 self.output.send(results::modern_list(&id, kind, &declaration));

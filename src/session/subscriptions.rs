@@ -19,6 +19,7 @@ use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
+use crate::catalog::Catalog;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::{Filter, end};
 use crate::era::{Era, meta};
@@ -283,6 +284,13 @@ impl Subscriptions {
             updated.filter_map(|one| notification(listen, one)).collect::<Vec<_>>()
         };
         self.requests.iter().flat_map(updated).collect()
+    }
+
+    /// The agent receives the list of this kind in the view that a request with this face sees.
+    pub(super) fn list_sent(&mut self, kind: ListKind, face: Option<&Arc<str>>, catalog: &Catalog) {
+        let beginning = self.beginning.iter_mut().map(|listen| &mut listen.request);
+        let all = self.requests.iter_mut().chain(beginning);
+        all.filter(|listen| listen.face.as_ref() == face).for_each(|listen| listen.lists.received(kind, catalog));
     }
 
     /// Sends one notification per changed list to each `subscriptions/listen`.

@@ -104,6 +104,13 @@ impl ListVersions {
         Self(PerKind::from_fn(|kind| is_subscribed(kind).then(|| catalog.version(kind))))
     }
 
+    /// The peer receives the current list of this kind. It is compared with later ones if the peer is notified of its changes.
+    pub(super) fn received(&mut self, kind: ListKind, catalog: &Catalog) {
+        if let Some(known) = &mut self.0[kind] {
+            *known = catalog.version(kind);
+        }
+    }
+
     /// Records the current versions. Returns the changed kinds, one for each notification to send: resources and templates share a
     /// notification.
     pub(super) fn update(&mut self, catalog: &Catalog) -> Vec<ListKind> {

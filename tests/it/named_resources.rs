@@ -32,7 +32,7 @@ fn setup(place: &Rc<Place>, era: Era, line: &str) -> Setup {
         json!({"resources": [{"uri": "x://folder", "name": "f"}], "files": files, "reads": {"x://folder": folder}});
     let server = era.server("s").flags("--tool answer --library").arg(place.write("library.json", library.to_string()));
     Setup::with(server.line(line))
-        .server(Server::named("other"))
+        .server(Server::named("other").arg("--library").arg(place.write("other.json", r#"{"resources":[]}"#)))
         .head("[profiles.second]\nservers = ['s']\n[profiles.without]\nservers = ['other']")
 }
 

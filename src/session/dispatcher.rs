@@ -760,9 +760,13 @@ impl<T: Transport> Session<T> {
 
     /// Requests the next resources of a `subscriptions/listen` from their servers. Acknowledges it once they have answered all.
     fn continue_listen(&mut self, id: &Bytes) {
-        while let Some((topics, face)) = self.subscriptions.next_topics(id) {
+        loop {
+            let topics = self.subscriptions.next_topics(id);
+            if topics.is_empty() {
+                break;
+            }
             for (uri, raw) in topics {
-                if self.request_topic(id, uri, raw, face.clone()).is_none() {
+                if self.request_topic(id, uri, raw).is_none() {
                     self.subscriptions.topic_answered(id, None);
                 }
             }
@@ -774,7 +778,8 @@ impl<T: Transport> Session<T> {
     }
 
     /// Requests a resource of a `subscriptions/listen`. `None` if it cannot be requested.
-    fn request_topic(&mut self, id: &Bytes, uri: Bytes, raw: Bytes, face: Option<Arc<str>>) -> Option<CallKey> {
+    fn request_topic(&mut self, id: &Bytes, uri: Bytes, raw: Bytes) -> Option<CallKey> {
+        let face = self.subscriptions.face(id);
         let request = ForwardableRequest::of_topic(id, &raw, face, Moment::now()).ok()?;
         let view = self.view.modern(request.face.as_ref());
         let target = self.target(&request, &view)?;
@@ -1365,19 +1370,9 @@ impl<T: Transport> Session<T> {
             // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
             self.update_subscriptions();
         }
-        let (line, outcome) = if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(&line) {
-            (reply::error(Some(&id), &reserved(server.name())), CallOutcome::Malformed)
-        } else {
-            (line, outcome)
-        };
-        let (line, outcome) = match self.output.limit() {
-            limit if is_subrequest || limit.permits(&line) => (line, outcome),
-            limit => {
-                let message =
-                    format!("the response of server `{}` {}", server.name(), limit.excess(Some(line.len() - 1)));
-                let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
-                (reply::error(Some(&id), &error.about_server(server.name())), CallOutcome::TooLarge)
-            }
+        let (line, outcome) = match self.refused_response(&line, outcome, server.name(), is_subrequest) {
+            Some((error, outcome)) => (reply::error(Some(&id), &error), outcome),
+            None => (line, outcome),
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
         if is_subrequest {
@@ -1387,6 +1382,23 @@ impl<T: Transport> Session<T> {
             self.view.note_result(server.name(), &line);
         }
         self.output.send([line]);
+    }
+
+    /// The error in place of a response that the agent may not receive: it claims to be of mcpd, or is too large.
+    fn refused_response(
+        &self,
+        line: &Bytes,
+        outcome: CallOutcome,
+        server: &str,
+        is_subrequest: bool,
+    ) -> Option<(ErrorObject, CallOutcome)> {
+        if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(line) {
+            return Some((reserved(server), CallOutcome::Malformed));
+        }
+        let limit = Some(self.output.limit()).filter(|limit| !is_subrequest && !limit.permits(line))?;
+        let message = format!("the response of server `{server}` {}", limit.excess(Some(line.len() - 1)));
+        let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
+        Some((error.about_server(server), CallOutcome::TooLarge))
     }
 
     /// The response of a server with rules on skills, without what policy hides. An unknown skill gets the same bytes as a denied one.

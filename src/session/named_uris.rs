@@ -8,6 +8,11 @@
 //! Source: MCP 2025-11-25, `server/tools`, "Resource Links": "Resource links returned by tools are not guaranteed to appear in the
 //! results of a `resources/list` request."
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the sessions of a profile share the URIs, and no lock is held across an await"
+)]
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -169,15 +169,20 @@ impl Subscriptions {
         Ok(changes)
     }
 
-    /// The next resources to request for this `subscriptions/listen`, and the face that it names. `None` while others are requested, or if
-    /// there are no more.
-    pub(super) fn next_topics(&mut self, id: &Bytes) -> Option<(Vec<(Bytes, Bytes)>, Option<Arc<str>>)> {
-        let listen = self.beginning.iter_mut().find(|it| it.request.id == id && it.waiting == 0)?;
+    /// The next resources to request for this `subscriptions/listen`, each as text and raw. None while others are requested.
+    pub(super) fn next_topics(&mut self, id: &Bytes) -> Vec<(Bytes, Bytes)> {
+        let mut idle = self.beginning.iter_mut().filter(|it| it.request.id == id && it.waiting == 0);
+        let Some(listen) = idle.next() else { return Vec::new() };
         let rest = &listen.request.filter.uris[listen.requested..];
         let next = rest[..rest.len().min(MAX_REQUESTED)].to_vec();
         listen.waiting = next.len();
         listen.requested += next.len();
-        (!next.is_empty()).then(|| (next, listen.request.face.clone()))
+        next
+    }
+
+    /// The server whose face this `subscriptions/listen` uses, if it names one.
+    pub(super) fn face(&self, id: &Bytes) -> Option<Arc<str>> {
+        self.all().find(|listen| listen.id == id)?.face.clone()
     }
 
     /// A server has answered a requested resource of this `subscriptions/listen`. It has accepted it if the resource is given.

@@ -1,5 +1,6 @@
 //! Resources that no list has can be read once a result has named them, if policy permits them.
 
+use std::fs;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -22,6 +23,10 @@ fn results() -> [Value; 3] {
 }
 
 fn setup(place: &Rc<Place>, era: Era, line: &str) -> Setup {
+    with_flags(place, era, "", line)
+}
+
+fn with_flags(place: &Rc<Place>, era: Era, flags: &str, line: &str) -> Setup {
     let files: Value = FILES
         .iter()
         .map(|uri| ((*uri).to_owned(), json!(format!("text of {uri}"))))
@@ -30,7 +35,11 @@ fn setup(place: &Rc<Place>, era: Era, line: &str) -> Setup {
     let folder = json!({"contents": [{"uri": "x://part/1", "text": "1"}, {"uri": "x://part/2", "text": "2"}]});
     let library =
         json!({"resources": [{"uri": "x://folder", "name": "f"}], "files": files, "reads": {"x://folder": folder}});
-    let server = era.server("s").flags("--tool answer --library").arg(place.write("library.json", library.to_string()));
+    let server = era
+        .server("s")
+        .flags(flags)
+        .flags("--tool answer --library")
+        .arg(place.write("library.json", library.to_string()));
     Setup::with(server.line(line))
         .server(Server::named("other").arg("--library").arg(place.write("other.json", r#"{"resources":[]}"#)))
         .head("[profiles.second]\nservers = ['s']\n[profiles.without]\nservers = ['other']")
@@ -130,6 +139,28 @@ fn named_resource_that_policy_denies_is_answered_like_a_nonexistent_one() {
         expect_unknown(&mut reader, &["x://late"]);
         reader.disconnect();
     }
+}
+
+#[test]
+fn named_resource_that_is_denied_while_its_read_is_parked_is_not_read() {
+    let place = Place::new();
+    let gate = place.write("gate", "");
+    let lines = |denied: &str| format!("start = 'lazy'\nidle_timeout = '1s'\nresources = {{ deny = ['{denied}'] }}");
+    let flags = format!("--exit-unless {}", gate.display());
+    let setup = |denied: &str| with_flags(&place, Era::Legacy, &flags, &lines(denied));
+    let daemon = setup("x://secret/*").start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    name_all(&mut agent, "s__answer");
+    daemon.wait_row("s", "is idle", |row| row["state"] == "idle");
+    fs::remove_file(&gate).expect("it is there");
+    let parked = agent.start_request("resources/read", &json!({"uri": "x://late"}));
+    daemon.wait_row("s", "starts for the read", |row| row["state"] != "idle");
+    setup("x://late").write(&place);
+    daemon.client(&["reload"]).expect_code(0);
+    let unknown = agent.answer(&parked);
+    assert_eq!(code(&unknown), -32002, "{unknown}");
+    fs::write(&gate, "").expect("the test's own");
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"uri\":\"x://late\"")));
 }
 
 #[test]

@@ -155,3 +155,22 @@ fn id_and_token(line: &Bytes) -> Result<(Bytes, Option<Bytes>), NotAnObject> {
     let token = member(member(params, "_meta")?, "progressToken")?;
     Ok((id.ok_or(NotAnObject)?, token))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_servers_that_lack_a_resource_are_recognised() {
+        for (error, expected) in [
+            (r#"{"code":-32002,"message":"Resource not found","data":{"uri":"x:1"}}"#, true),
+            (r#"{"code":-32602,"message":"Resource x:1 not found"}"#, true),
+            (r#"{"code":0,"message":"Unknown resource: x:1"}"#, true),
+            (r#"{"code":0,"message":"the disk is full"}"#, false),
+            (r#"{"code":-32603,"message":"Unknown resource: x:1"}"#, false),
+            (r#"{"code":-32601,"message":"Method not found"}"#, false),
+        ] {
+            assert_eq!(means_not_found(&Bytes::from_static(error.as_bytes())), expected, "{error}");
+        }
+    }
+}

@@ -113,6 +113,7 @@ fn resource_that_a_result_has_named_is_read_by_the_agents_of_the_profile() {
     }
 }
 
+/// Case H2.
 #[test]
 fn named_resource_that_policy_denies_is_answered_like_a_nonexistent_one() {
     let denied = ["x://secret/key", "x://pub/../secret/key", "x:///secret/%6bey", "ui://secret"];

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::FutureExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::UnixStream;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::call_record::CallRecorder;
-use super::declaration::{Declaration, capability_of, has_capability};
+use super::declaration::{Declaration, capability_of};
 use super::events::{Event, Events};
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
 use super::fan_out::{FanOut, MergedList, Next};
@@ -136,8 +136,6 @@ struct Session<T> {
     events: Events,
     agent: AgentInfo,
     view: SessionView,
-    /// The capabilities of a face that the last handshake has declared.
-    declared: Option<Value>,
     unanswered: UnansweredRequests,
     server_requests: ServerRequests,
     subscriptions: Subscriptions,
@@ -223,7 +221,6 @@ impl<T: Transport> Session<T> {
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
             transport,
-            declared: None,
             unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
             output: Output::new(message_limit, Arc::clone(&status.dropped), setup.memory_use),
             events,
@@ -672,7 +669,7 @@ impl<T: Transport> Session<T> {
     fn is_undeclared(&self, method: &Method, name: &[u8], protocol: &'static str, face: Option<&Arc<str>>) -> bool {
         let era = era::of(protocol);
         let Some(capability) = capability_of(name, era).filter(|_| self.view.is_face(face)) else { return false };
-        if self.declared.as_ref().is_some_and(|declared| has_capability(declared, capability)) {
+        if self.view.has_declared(capability) {
             return false;
         }
         let view = self.view.of(era, face);
@@ -817,7 +814,7 @@ impl<T: Transport> Session<T> {
             {
                 let identity = self.view.identity(&view, session, era::of(protocol));
                 let declaration = Declaration { protocol, view: &view, identity: identity.as_deref() };
-                self.declared = view.face_member().map(|_| declaration.read_capabilities());
+                self.view.note_declared(view.face_member().map(|_| declaration.read_capabilities()));
                 let result = match era::of(protocol) {
                     Era::Legacy => results::initialize(&declaration),
                     Era::Modern => results::discover(&declaration),

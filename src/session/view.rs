@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::{FutureExt, select_all};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
+use super::declaration::{Capability, has_capability};
 use super::events::{Event, Events};
 use super::named_uris::NamedUris;
 use crate::catalog::{Catalog, is_same};
@@ -56,6 +58,8 @@ pub(super) struct SessionView {
     awaited_handshakes: Vec<(ServerHandle, Era)>,
     /// The lists that a legacy agent has.
     lists: ListVersions,
+    /// The capabilities that the last handshake in a face has declared.
+    declared: Option<Value>,
 }
 
 /// A view of the profile or of this agent. The agent is shown the whole, or a face of it.
@@ -154,6 +158,7 @@ impl SessionView {
             awaits_lists: false,
             awaited_handshakes: Vec::new(),
             lists: ListVersions::default(),
+            declared: None,
         }
     }
 
@@ -170,6 +175,16 @@ impl SessionView {
     /// Whether a request that names `face`, if it names one, uses a face.
     pub(super) fn is_face(&self, face: Option<&Arc<str>>) -> bool {
         face.is_some() || self.part.face.is_some()
+    }
+
+    /// A handshake declares these capabilities, if it is in a face.
+    pub(super) fn note_declared(&mut self, capabilities: Option<Value>) {
+        self.declared = capabilities;
+    }
+
+    /// Whether the last handshake was in a face and has declared this capability.
+    pub(super) fn has_declared(&self, capability: Capability) -> bool {
+        self.declared.as_ref().is_some_and(|declared| has_capability(declared, capability))
     }
 
     /// What of a view a request uses that names `face`, if it names one.

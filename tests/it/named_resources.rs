@@ -161,7 +161,8 @@ fn named_resource_that_is_denied_while_its_read_is_parked_is_not_read() {
     let unknown = agent.answer(&parked);
     assert_eq!(code(&unknown), -32002, "{unknown}");
     fs::write(&gate, "").expect("the test's own");
-    assert!(!daemon.journal("s").iter().any(|line| line.contains("\"uri\":\"x://late\"")));
+    let is_read = |line: &String| line.contains("\"resources/read\"") && line.contains("x://late");
+    assert!(!daemon.journal("s").iter().any(is_read));
 }
 
 #[test]

@@ -387,11 +387,8 @@ impl Daemon {
 
     /// Serves a new agent. Returns whether it was admitted.
     fn accept_agent(&mut self, listener: usize, stream: UnixStream) -> bool {
-        let Some(ServedProfile { profile, view }) =
-            self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
-        else {
-            return false;
-        };
+        let Some(listener) = self.agents.as_ref().map(|sockets| sockets.get(listener)) else { return false };
+        let (ServedProfile { profile, view }, named_uris) = (listener.served.clone(), Arc::clone(&listener.named_uris));
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return false };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
@@ -418,6 +415,7 @@ impl Daemon {
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
+            named_uris,
             own_server,
             agent_views: self.manager.agent_views(&profile.name),
             message_limit: MessageLimit::new(
@@ -585,7 +583,7 @@ impl Daemon {
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 
-    fn profile(&self, ProfileListener { served, listener }: &ProfileListener) -> ProfileReport {
+    fn profile(&self, ProfileListener { served, listener, .. }: &ProfileListener) -> ProfileReport {
         let (profile, view) = (&served.profile, served.view.borrow());
         ProfileReport {
             name: profile.name.to_string(),

@@ -36,6 +36,14 @@ pub fn elements(array: &Bytes, most: usize) -> Option<Vec<Bytes>> {
     Some(found)
 }
 
+/// Passes each element of `array`, as its slice, to `show`. A malformed array ends where it is malformed.
+pub fn each_element(array: &Bytes, mut show: impl FnMut(Bytes)) {
+    let mut walk = Walk::array(array);
+    while let Ok(Some(element)) = walk.next() {
+        show(array.slice_ref(element.value));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -217,7 +217,7 @@ impl View {
             AccessTarget::UnlistedName(name) => return exposed_if(!self.hides_name(member, now, name)),
             AccessTarget::UnlistedUri(uri) => {
                 let uri = std::str::from_utf8(uri);
-                return exposed_if(uri.is_ok_and(|uri| policy.permits(ListKind::Resources, uri, None)));
+                return exposed_if(uri.is_ok_and(|uri| policy.permits_unlisted(uri)));
             }
             AccessTarget::Skill(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };

@@ -745,14 +745,15 @@ impl Instance {
     }
 
     /// The server may go on with a call that no agent waits for.
-    fn note_abandoned(&mut self, AbandonedCall { id, key, creates_task, load }: AbandonedCall) {
+    fn note_abandoned(&mut self, AbandonedCall { id, key, uid, creates_task, load }: AbandonedCall) {
         let now = Instant::now();
+        let agent = (key.session, uid);
         if self.wire.era() == Era::Legacy {
             let at = now + GRACE.min(self.config.settings.call_timeout);
             let until = Until { at, answered_from: self.wire.next_id() };
-            self.cancelled.add(id, key.session, Some(until), load, now);
+            self.cancelled.add(id, agent, Some(until), load, now);
         } else {
-            self.cancelled.add_modern(key.session, now);
+            self.cancelled.add_modern(agent, now);
         }
         self.wire.abandon_http_response(id);
         if creates_task {
@@ -789,7 +790,8 @@ impl Instance {
         };
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
-        let answer = if mends { call.mended(answer) } else { answer };
+        let not_found = outcome.err().and_then(|error| call.not_found(error));
+        let answer = not_found.unwrap_or_else(|| if mends { call.mended(answer) } else { answer });
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {

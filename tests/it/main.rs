@@ -78,6 +78,7 @@ mod man_pages;
 mod message_limits;
 mod model_checking;
 mod modern_tasks;
+mod named_resources;
 mod nearly_valid_messages;
 mod negotiation;
 mod operator_commands;

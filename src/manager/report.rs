@@ -14,7 +14,9 @@ use crate::catalog::Exposure;
 use crate::config::{Launch, Limits, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{Enforcement, RemoteTransport, SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
+use crate::server::{
+    Cause, Enforcement, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
+};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -54,10 +56,13 @@ pub struct ServerReport {
     /// - certificates: `certificate_self_signed`, `certificate_unknown_issuer`, `certificate_wrong_name`, `certificate_expired`,
     ///   `certificate_not_yet_valid`, `certificate_invalid`, `no_certificate_authorities`, `ca_file`
     /// - HTTP: `http_unauthorized`, `http_forbidden`, `http_not_found`, `http_method_not_allowed`, `http_status`, `session_ended`,
-    ///   `event_stream_closed`, `protocol_violation`, `login_needed`
+    ///   `event_stream_closed`, `unknown_coding`, `protocol_violation`, `login_needed`
     /// - running server: `unanswered` (pings or calls), `stopped`, `starting`, `list_failed`
     /// - fault of mcpd or of the system: `internal`
     pub code: Option<String>,
+    /// The probable cause, where what the server has left shows one, which `reason` quotes. While it starts: `question`, if the last line of
+    /// `stderr` has no end.
+    pub cause: Option<Cause>,
     /// Until the next start attempt, while in backoff.
     pub retry_in_ms: Option<u64>,
     /// Process id of the running instance.
@@ -245,11 +250,12 @@ impl CutReport {
 struct Condition {
     reason: Option<String>,
     code: Option<String>,
+    cause: Option<Cause>,
     retry_in_ms: Option<u64>,
     uptime_ms: Option<u64>,
 }
 
-fn condition(published: &ServerSnapshot) -> Condition {
+fn condition(handle: &ServerHandle, published: &ServerSnapshot) -> Condition {
     let up = |since: Instant| Some(millis(since.elapsed()));
     let (retry_in_ms, uptime_ms) = match &published.state {
         State::Ready { ready_since } | State::Unresponsive { ready_since, .. } => (None, up(*ready_since)),
@@ -259,13 +265,16 @@ fn condition(published: &ServerSnapshot) -> Condition {
         }
     };
     let reason = published.reason();
-    let code = reason.or(published.last_error.as_ref()).map(|error| error.code().to_owned());
-    Condition { reason: reason.map(ToString::to_string), code, retry_in_ms, uptime_ms }
+    let error = reason.or(published.last_error.as_ref());
+    let code = error.map(|error| error.code().to_owned());
+    let asks = matches!(published.state, State::Starting) && handle.stderr().is_unended();
+    let cause = if asks { Some(Cause::Question) } else { error.and_then(ServerError::cause) };
+    Condition { reason: reason.map(ToString::to_string), code, cause, retry_in_ms, uptime_ms }
 }
 
 fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
-    let Condition { reason, code, uptime_ms, .. } = condition(&published);
+    let Condition { reason, code, uptime_ms, .. } = condition(handle, &published);
     let silence = published.unanswered();
     InstanceReport {
         purpose: handle.label().map_or_else(String::new, ToString::to_string),
@@ -287,6 +296,12 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
 }
 
 impl ServerReport {
+    /// What it seems to ask while it starts.
+    pub(crate) fn question(&self) -> Option<&str> {
+        let asks = self.state == StateName::Starting && self.cause == Some(Cause::Question);
+        self.stderr.last().filter(|_| asks).map(String::as_str)
+    }
+
     /// Consecutive unanswered pings and calls of the running instance.
     pub(crate) fn silence(&self) -> UnansweredCounts {
         UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
@@ -315,7 +330,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Member { handle, config, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
-    let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
+    let Condition { reason, code, cause, retry_in_ms, uptime_ms } = condition(handle, &published);
     let resources =
         |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
     let (malformed, items_malformed) = malformed(&published.lists);
@@ -326,6 +341,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         disabled_in_configuration: !config.settings.enabled,
         reason,
         code,
+        cause,
         retry_in_ms,
         pid: published.pid,
         guard_pid: published.guard_pid,

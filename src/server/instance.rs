@@ -26,6 +26,7 @@ mod effect;
 mod header_params;
 mod health_checks;
 mod input_collection;
+mod last_line;
 mod lists;
 mod logging;
 mod ownership;
@@ -354,7 +355,7 @@ impl Instance {
             self.disown_task(task);
         }
         self.stats().stray_responses.add_one();
-        self.wire.note_unused_id(id);
+        self.wire.note_stray_response(id, outcome);
         Effect::Nothing
     }
 

@@ -61,6 +61,7 @@ pub use self::cache::last_known;
 pub use self::context::{GuardProgram, ProcessAttributes, ServerContext};
 pub use self::control::HealthOverride;
 pub use self::error::ServerError;
+pub use self::evidence::Cause;
 pub(crate) use self::fair_share::MAX_IN_FLIGHT;
 pub use self::guard_registry::GuardRegistry;
 pub use self::health::{MAX_MISSES, UnansweredCounts};

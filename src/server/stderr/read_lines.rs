@@ -53,22 +53,22 @@ impl Writer {
                 false => match timeout(UNFINISHED, reading).await {
                     Ok(read) => read,
                     Err(_) => {
-                        self.take(&mut partial, b"\n", pid, &mut copier);
+                        self.take(&mut partial, b"\n", (pid, true), &mut copier);
                         continue;
                     }
                 },
             };
             let Ok(read @ 1..) = read else { break };
             total.fetch_add(read as u64, Ordering::Relaxed);
-            self.take(&mut partial, &buffer[..read], pid, &mut copier);
+            self.take(&mut partial, &buffer[..read], (pid, false), &mut copier);
             // Otherwise a server that writes without pause would delay all other tasks for about a hundred reads.
             tokio::task::yield_now().await;
         }
         // Ends the last line if it has no newline.
-        self.take(&mut partial, b"\n", pid, &mut copier);
+        self.take(&mut partial, b"\n", (pid, false), &mut copier);
     }
 
-    fn take(&self, partial: &mut Partial, read: &[u8], pid: u32, copier: &mut Copier) {
+    fn take(&self, partial: &mut Partial, read: &[u8], (pid, is_unended): (u32, bool), copier: &mut Copier) {
         let lines: Vec<_> = read.split_inclusive(|byte| *byte == b'\n').filter_map(|part| partial.take(part)).collect();
         if lines.is_empty() {
             return;
@@ -77,7 +77,7 @@ impl Writer {
         lines.iter().for_each(|text| copier.copy(&self.server, self.purpose.as_deref(), text));
         self.ring.send_modify(|ring| {
             for text in lines {
-                ring.push(Line { read, pid, purpose: self.purpose.clone(), text });
+                ring.push(Line { read, pid, purpose: self.purpose.clone(), text, is_unended });
             }
         });
     }

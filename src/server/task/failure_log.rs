@@ -11,6 +11,7 @@ use crate::era::Era;
 use crate::printable::{excerpt, one_line};
 use crate::server::error::ServerError;
 use crate::server::exit::Exit;
+use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
 /// Maximum characters of a line of stderr.
@@ -70,6 +71,14 @@ impl ServerTask {
             stderr = line.map(|line| tracing::field::display(excerpt(&self.masked(&line), MAX_LINE_LEN))),
             "{what}"
         );
+    }
+
+    /// The error with what the instance has left that may explain it.
+    pub(super) fn explained(&self, error: ServerError, instance: &Instance) -> ServerError {
+        let mut evidence = instance.wire.evidence();
+        let question = self.last_process.pid.and_then(|pid| self.stderr.log().unended_of(pid));
+        question.into_iter().for_each(|line| evidence.note_question(line));
+        error.explained(evidence.masked(|text| self.masked(text)))
     }
 
     /// The text with the server's secrets masked.

@@ -196,8 +196,7 @@ async fn open(
         result = handshake(instance, opening, &first_message) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
         timeout = too_slow(limit, activity, opening, &first_message) => {
-            let evidence = instance.wire.evidence().clone();
-            return Err(StopReason::Broken(ServerError::StartTimedOut(StartTimeout { evidence, ..timeout })));
+            return Err(StopReason::Broken(ServerError::StartTimedOut(timeout)));
         }
     };
     match result {

@@ -66,6 +66,7 @@ impl ServerTask {
         };
         self.has_finished =
             matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
+        let error = self.explained(error, &instance);
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
@@ -129,7 +130,7 @@ impl ServerTask {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
                 let effect = instance.arrive(arrival);
-                self.effect(effect);
+                self.effect(effect, instance);
             }
         })
         .await;

@@ -55,7 +55,10 @@ pub(crate) enum RequestError {
         coding: String,
     },
     /// The body is not a JSON-RPC response.
-    NoResponse,
+    NoResponse {
+        /// Its media type, if that is neither JSON nor an event stream.
+        media_type: Option<String>,
+    },
 }
 
 /// Why the connection is over.
@@ -86,6 +89,11 @@ pub(crate) enum Disconnect {
     },
     /// The server refuses the configured headers with HTTP 401.
     Unauthorized,
+    /// The server answers with a content coding that mcpd cannot decode.
+    UnknownCoding {
+        /// Its name.
+        coding: String,
+    },
     /// The server violates the protocol.
     ProtocolViolation {
         /// For a person, on one line.
@@ -109,6 +117,7 @@ impl Disconnect {
             Self::Closed => "event_stream_closed",
             Self::LoginNeeded { .. } => "login_needed",
             Self::Unauthorized => "http_unauthorized",
+            Self::UnknownCoding { .. } => "unknown_coding",
             Self::ProtocolViolation { .. } => "protocol_violation",
         }
     }
@@ -132,6 +141,7 @@ impl fmt::Display for Disconnect {
             Self::Closed => f.write_str("has closed its event stream"),
             Self::LoginNeeded { why } => f.write_str(why),
             Self::Unauthorized => f.write_str("refuses the configured headers (HTTP 401)"),
+            Self::UnknownCoding { coding } => write!(f, "answers with {}", unknown_coding(coding)),
             Self::ProtocolViolation { what } => f.write_str(what),
         }
     }
@@ -146,7 +156,7 @@ impl RequestError {
             | Self::Unprocessed { .. }
             | Self::TooLarge
             | Self::UnknownCoding { .. }
-            | Self::NoResponse => true,
+            | Self::NoResponse { .. } => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
         }
     }
@@ -184,7 +194,7 @@ impl RequestError {
             | Self::Unprocessed { .. }
             | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
-            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse => true,
+            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse { .. } => true,
         }
     }
 
@@ -220,11 +230,12 @@ impl RequestError {
             Self::TooLarge => Disconnect::ProtocolViolation {
                 what: "answers the first message with more than the message cap".to_owned(),
             },
-            Self::UnknownCoding { coding } => {
-                Disconnect::ProtocolViolation { what: format!("answers with {}", unknown_coding(coding)) }
-            }
-            Self::NoResponse => {
-                Disconnect::ProtocolViolation { what: "answers the first message with something else".to_owned() }
+            Self::UnknownCoding { coding } => Disconnect::UnknownCoding { coding: coding.clone() },
+            Self::NoResponse { media_type } => {
+                let instead = media_type.as_ref().map(|name| format!(" (`Content-Type: {name}`)")).unwrap_or_default();
+                Disconnect::ProtocolViolation {
+                    what: format!("answers the first message with something else{instead}"),
+                }
             }
         }
     }

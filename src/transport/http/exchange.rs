@@ -130,10 +130,16 @@ impl Exchange {
                             }
                         },
                     )?;
-                let incoming = body::message(text).await.ok_or(RequestError::NoResponse)?;
-                if self.pass(incoming, Ownership::OfRequest).await { Ok(()) } else { Err(RequestError::NoResponse) }
+                let incoming = body::message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
+                if self.pass(incoming, Ownership::OfRequest).await {
+                    Ok(())
+                } else {
+                    Err(RequestError::NoResponse { media_type: None })
+                }
             }
-            (Content::Other, Some(_)) => Err(RequestError::NoResponse),
+            (Content::Other, Some(_)) => {
+                Err(RequestError::NoResponse { media_type: Some(body::media_type(response.headers())) })
+            }
         }
     }
 

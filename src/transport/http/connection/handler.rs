@@ -61,7 +61,8 @@ impl HttpConnection {
                 // The body may not have been a response, for example a batch. If it was one, this
                 // only reports free capacity.
                 let answered = done.request.filter(|_| !self.is_http_sse());
-                let failed = |request| Arrival::RequestFailed { request, error: RequestError::NoResponse };
+                let failed =
+                    |request| Arrival::RequestFailed { request, error: RequestError::NoResponse { media_type: None } };
                 return Some(Ok(answered.map_or(Arrival::MayWrite, failed)));
             }
             TransportEvent::RequestFailed(error) => return self.failed(source, error),

@@ -30,7 +30,9 @@ fuzz_target!(|data: &[u8]| {
                 check_message(line);
                 check_normalised(line);
             }
-            Line::Oversized(LineEnds { head, tail }) => drop((oversize::id(head, tail), oversize::is_response(head))),
+            Line::Oversized(LineEnds { head, tail, .. }) => {
+                drop((oversize::id(head, tail), oversize::is_response(head)))
+            }
         }
     }
     for line in stream.split(|byte| *byte == b'\n').filter(|line| line.len() > cap) {
@@ -69,7 +71,7 @@ fn plainly(stream: &[u8], cap: usize) -> Vec<Line> {
         if line.len() > cap {
             let (head, tail) = (&line[..line.len().min(KEEP)], &line[line.len().saturating_sub(KEEP)..]);
             let (head, tail) = (Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail));
-            return Some(Line::Oversized(LineEnds { head, tail }));
+            return Some(Line::Oversized(LineEnds { head, tail, size: line.len() }));
         }
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -108,19 +108,7 @@ pub(super) struct JsonReport<'a> {
 fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
     let Add { name, options, .. } = add;
     let usage = |error: String| fail(USAGE, error);
-    if !is_server_name(name) {
-        let fitted = fitted_name(name, "server");
-        return Err(usage(format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug())));
-    }
-    if let Some(at) = line.iter().position(|word| word == name)
-        && PROGRAMS_WITH_YES.contains(&&**name)
-        && line.get(at + 1).is_some_and(|next| next == "-y")
-    {
-        let command = without_secrets(&line[at..]).join(" ");
-        return Err(usage(format!(
-            "the server's name is missing before the command, for example: mcpd add NAME {command}"
-        )));
-    }
+    check_name(name, line).map_err(usage)?;
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
     let secrets = secrets_directory(&path).map_err(usage)?;
@@ -169,6 +157,22 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         }
         code
     })
+}
+
+/// Refuses what cannot be a name, and the command in the place of the name.
+fn check_name(name: &str, line: &[String]) -> Result<(), String> {
+    if !is_server_name(name) {
+        let fitted = fitted_name(name, "server");
+        return Err(format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug()));
+    }
+    if let Some(at) = line.iter().position(|word| word == name)
+        && PROGRAMS_WITH_YES.contains(&name)
+        && line.get(at + 1).is_some_and(|next| next == "-y")
+    {
+        let command = without_secrets(&line[at..]).join(" ");
+        return Err(format!("the server's name is missing before the command, for example: mcpd add NAME {command}"));
+    }
+    Ok(())
 }
 
 /// A command that cannot be run.

@@ -1,15 +1,12 @@
 //! The `[daemon]` table.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, PATH, choice, size};
+use super::settings::MAX_MESSAGE;
 use crate::message_limit;
 use crate::naming::Naming;
-
-/// The range of `max_message`.
-pub(super) const MAX_MESSAGE: RangeInclusive<u64> = 64 << 10..=1 << 30;
 
 /// The `[daemon]` table.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Quotas of a profile: what its agents may use together.
 
-use super::daemon::MAX_MESSAGE;
 use super::keys::{Key, count, size};
+use super::settings::MAX_MESSAGE;
 
 /// Connections of a guest: several agents, each with some servers of its own.
 const GUEST_CONNECTIONS: usize = 64;

@@ -4,13 +4,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::daemon::MAX_MESSAGE;
 use super::keys::{
     Choice, DURATION, FLAG, FLAG_OR_TEXT, Field, Key, KeyLayer, KeyValue, SANDBOX, TOOL_TIMEOUTS, choice, count, size,
 };
 use super::sandbox::Sandbox;
 use super::timeouts::{CallLimit, ToolTimeouts};
 
+/// The range of `max_message`.
+pub(super) const MAX_MESSAGE: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
 /// The maximum that the kernel allows.
 const TASKS: RangeInclusive<usize> = 1..=4 << 20;

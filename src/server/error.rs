@@ -147,15 +147,12 @@ pub(super) enum Recovery {
     Retry,
     /// A login.
     Login,
-    /// A change of its configuration.
-    Reconfigure,
 }
 
 impl ServerError {
     pub(super) fn recovery(&self) -> Recovery {
         match self {
             Self::Disconnected(Disconnect::LoginNeeded { .. }) => Recovery::Login,
-            Self::Disconnected(Disconnect::Unauthorized) => Recovery::Reconfigure,
             _ => Recovery::Retry,
         }
     }
@@ -170,6 +167,11 @@ impl ServerError {
     #[must_use]
     pub fn needs_config_change(&self) -> bool {
         matches!(self, Self::Start(error) if error.needs_config_change())
+    }
+
+    /// Whether it refuses the configured headers. A secret in them may change without the configuration.
+    pub(super) fn refuses_headers(&self) -> bool {
+        matches!(self, Self::Disconnected(Disconnect::Unauthorized))
     }
 
     /// Whether it refuses all protocol versions that mcpd was to use.
@@ -340,7 +342,7 @@ mod tests {
                 ServerError::Disconnected(Disconnect::LoginNeeded { why: "asks for a login".to_owned() }),
                 Recovery::Login,
             ),
-            (ServerError::Disconnected(Disconnect::Unauthorized), Recovery::Reconfigure),
+            (ServerError::Disconnected(Disconnect::Unauthorized), Recovery::Retry),
         ] {
             assert_eq!(error.recovery(), expected, "{error}");
         }

@@ -649,7 +649,7 @@ impl Instance {
         let Some(call) = self.check_limits(*call) else { return false };
         let (call, line) = PendingCall::new(call, &[]);
         self.wire.expire_by(call.deadline.at());
-        self.count_started();
+        self.calls.count_started();
         match self.wire.send_call(call, line) {
             Ok(()) => true,
             Err(refused) => {
@@ -730,11 +730,6 @@ impl Instance {
         for call in self.subscriptions.cancelled(&mut self.wire, key, may_have_arrived) {
             self.subscribe(call);
         }
-    }
-
-    fn count_started(&mut self) {
-        self.calls.count_started();
-        self.logging.call_ended(&mut self.wire);
     }
 
     fn count_ended(&mut self) {
@@ -908,7 +903,7 @@ impl Instance {
         }
         let (call, line) = PendingCall::new(call, changes);
         self.wire.expire_by(call.deadline.at());
-        self.count_started();
+        self.calls.count_started();
         self.queue_bridged(PendingBridgedCall::new(call, state), |_, id| line(id))
     }
 

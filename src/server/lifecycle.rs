@@ -19,11 +19,12 @@
 //! from Stopped:                          start ─► Starting, or Failed if it cannot be started as configured
 //! ```
 //!
-//! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration has to change, or
-//! because its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
+//! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration cannot be used, or because
+//! its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
 //! was ready for a while. A waiting call starts the next attempt at once, but not within [`CALL_PAUSE`] of the last one. A server that sends
 //! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. After a permanent error, such
-//! as a command that cannot be executed, the start is retried with longer delays, and calls do not wait for it.
+//! as a command that cannot be executed, the start is retried with longer delays, and calls do not wait for it. After refused headers the
+//! delays are as long, but a call does start an attempt, because a secret in a file may have changed.
 //!
 //! The state alone determines what the server's task does.
 
@@ -314,11 +315,10 @@ impl Lifecycle {
     fn state_after_end(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
         match reason.recovery() {
             Recovery::Login => State::NeedsLogin { reason },
-            Recovery::Reconfigure => State::Failed { reason },
             Recovery::Retry if !self.restart_on_exit => State::Failed { reason },
             Recovery::Retry => {
                 let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-                let is_permanent = reason.needs_config_change() || reason.refuses_version();
+                let is_permanent = reason.needs_config_change() || reason.refuses_version() || reason.refuses_headers();
                 self.backoff.set_limits(FIRST_DELAY, if is_permanent { MAX_PERMANENT_DELAY } else { MAX_DELAY });
                 let until = now + self.backoff.next(random).max(retry_after);
                 let callable_at = until.min(now + retry_after.max(CALL_PAUSE));

@@ -1,3 +1,5 @@
+//! What is mended, what is left out, and that valid items pass unchanged.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

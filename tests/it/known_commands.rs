@@ -48,8 +48,8 @@ fn keys_that_a_known_command_needs_are_written_with_the_reason() {
         assert_eq!(known.iter().any(is_question), typed[1] == "some-mcp", "{typed:?}: {known:?}");
     }
     let place = Place::new();
-    place.mcpd(&["add", "--cwd", ".", "x", "node", "index.js", "."]).expect_code(0);
-    place.mcpd(&["add", "--lazy", "y", "uvx", "mcp-server-time"]).expect_code(0);
+    place.mcpd(&["add", "--cwd", ".", "x", "--", "node", "index.js", "."]).expect_code(0);
+    place.mcpd(&["add", "--lazy", "y", "--", "uvx", "mcp-server-time"]).expect_code(0);
     let text = configuration(&place);
     assert!(!text.contains("sharing") && text.matches("start = \"lazy\"").count() == 1, "{text}");
 }

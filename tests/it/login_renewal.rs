@@ -340,12 +340,12 @@ fn credentials_appear_in_no_log_and_no_status() {
 }
 
 #[test]
-fn server_without_oauth_fails_when_it_refuses_access() {
+fn server_without_oauth_that_refuses_access_is_retried_and_needs_no_login() {
     let fixture = LoginFixture::new();
     Setup::with(fixture.front.server().line("oauth = false")).write(&fixture.place);
     let daemon = fixture.serve();
-    let row = daemon.wait_row("tracker", "has failed", |row| row["state"] == "failed");
-    assert!(row["reason"].as_str().is_some_and(|why| why.contains("401")), "{row}");
+    let row = daemon.wait_row("tracker", "waits", |row| row["state"] == "backoff");
+    assert_eq!(row["code"], "http_unauthorized", "{row}");
     let ran = fixture.run(&["login", "tracker"]).expect_code(2);
     assert_eq!(ran.stderr, "mcpd: tracker: needs no login: its `oauth` is `false`\n");
     assert!(!fixture.file().exists());

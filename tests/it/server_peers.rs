@@ -14,7 +14,8 @@ fn start(line: &str) -> Daemon {
 /// What a tool of server `a` returns.
 fn tool(daemon: &Daemon, tool: &str, arguments_: &Value) -> Value {
     let called = Agent::ready(daemon).call(&format!("a__{tool}"), arguments_);
-    called["result"]["structuredContent"].clone()
+    let content = &called["result"]["structuredContent"];
+    content.get("value").unwrap_or(content).clone()
 }
 
 /// `mcpd`, run by server `a`.

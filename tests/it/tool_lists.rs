@@ -116,11 +116,16 @@ fn list_change_without_a_difference_is_not_announced() {
 }
 
 #[test]
-fn server_without_the_tools_capability_receives_no_tools_request() {
-    let setup = Setup::with(Server::named("mute").flags("--no-tools-capability")).server(bare("files", &["read"]));
-    let daemon = setup.start();
+fn tools_are_requested_from_a_server_that_declares_them_and_once_from_one_that_declares_nothing() {
+    let place = Place::new();
+    let library = place.write("library.json", r#"{"prompts":[{"name":"greet"}]}"#);
+    let prompts = Server::named("prompts").flags("--no-tools-capability --library").arg(&library);
+    let nothing = Server::named("nothing").flags("--no-tools-capability");
+    let daemon = Setup::with(prompts).server(nothing).server(bare("files", &["read"])).start_in(&place);
     assert_eq!(Agent::ready(&daemon).tools(), ["files__read"]);
-    assert!(!daemon.journal("mute").iter().any(|line| line.contains("tools/list")));
+    assert_eq!(daemon.row("nothing")["state"], "ready");
+    let requests = |server| daemon.journal(server).iter().filter(|line| line.contains("tools/list")).count();
+    assert_eq!((requests("prompts"), requests("nothing")), (0, 1));
 }
 
 #[test]

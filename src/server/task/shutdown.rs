@@ -69,9 +69,7 @@ impl ServerTask {
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
-            Recovery::Retry | Recovery::Reconfigure => {
-                Failure::Unavailable { reason: error.clone(), retry_after: None }
-            }
+            Recovery::Retry => Failure::Unavailable { reason: error.clone(), retry_after: None },
         };
         // Calls that were not written wait for the next instance.
         if instance.wire.is_stdio() && recovery == Recovery::Retry {

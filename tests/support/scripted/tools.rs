@@ -102,7 +102,7 @@ impl Call {
 
     /// A response with this structured content.
     fn structured(&self, content: &str) -> String {
-        self.response(&format!(r#"{{"content":[],"structuredContent":{content}}}"#))
+        self.response(&structured_result(content))
     }
 
     fn response(&self, result: &str) -> String {
@@ -120,7 +120,15 @@ impl Call {
 
 /// A response with this structured content.
 pub(crate) fn structured(id: &str, content: &str) -> String {
-    response(id, &format!(r#"{{"content":[],"structuredContent":{content}}}"#))
+    response(id, &structured_result(content))
+}
+
+/// A result with this structured content. What is no object, which structured content must be, becomes its member `value`.
+fn structured_result(content: &str) -> String {
+    match content.starts_with('{') {
+        true => format!(r#"{{"content":[],"structuredContent":{content}}}"#),
+        false => format!(r#"{{"content":[],"structuredContent":{{"value":{content}}}}}"#),
+    }
 }
 
 /// Executes a call.

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::{
-    Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, WAIT_LIMIT, arguments, field, signal, until,
+    Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, WAIT_LIMIT, arguments, code, field, signal, until,
 };
 
 /// A client whose container is removed only if the client has time after end of file or SIGTERM. Its arguments: the file that shows
@@ -129,9 +129,13 @@ fn second_kill_ends_at_once_what_has_time_left() {
         daemon.expect_no_family(WAIT_LIMIT);
     }
     let mut daemon = resisting().start();
+    let mut agent = Agent::ready(&daemon);
+    let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
+    daemon.wait_journal("a", "600000");
     daemon.family();
     signal(daemon.guard_pid("a"), Signal::KILL);
-    daemon.wait_row("a", "lost its guard", |row| row["state"] != "ready");
+    assert_eq!(code(&agent.answer(&call)), -31001);
+    agent.disconnect();
     daemon.signal(Signal::TERM);
     daemon.stop_in_order(Signal::TERM);
 }

@@ -11,6 +11,7 @@ use super::sandbox::SandboxHost;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
+use crate::logging::ServerOutput;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
@@ -68,6 +69,8 @@ pub struct ServerContext {
     pub cgroups: Cgroups,
     /// The directory of the list cache. Without one, a lazy server is started once to list.
     pub cache: Option<PathBuf>,
+    /// Keeps what servers write to stderr.
+    pub output: ServerOutput,
     /// The HTTP clients.
     pub clients: Clients,
     /// The logins that `mcpd login` has stored. Without them no server gets a token.
@@ -92,6 +95,7 @@ impl ServerContext {
             start_permits: StartPermits::default(),
             cgroups: Cgroups::default(),
             cache: None,
+            output: ServerOutput::default(),
             clients: Clients::default(),
             logins: None,
             serves_agents: false,

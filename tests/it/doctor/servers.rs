@@ -317,7 +317,8 @@ fn version_probes_of_launchers_are_bounded() {
 #[test]
 fn container_may_remain_after_its_client_was_killed() {
     let place = Place::new();
-    let docker = script(&place, "docker", &format!("#!/bin/sh\n[ $1 = run ] || exit 0\nshift; exec {SCRIPTED} \"$@\"\n"));
+    let docker =
+        script(&place, "docker", &format!("#!/bin/sh\n[ $1 = run ] || exit 0\nshift; exec {SCRIPTED} \"$@\"\n"));
     let container = |name| Server::run_by(name, &docker).flags("run --bare --tool x");
     let setup = [container("killed"), container("well"), bare("other")].into_iter().fold(Setup::new(), Setup::server);
     let daemon = setup.start_in(&place);

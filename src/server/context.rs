@@ -15,7 +15,7 @@ use crate::logging::ServerOutput;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
-/// The executable that runs as guard: it kills the server's process subtree when mcpd does not, or has died.
+/// The executable that runs as guard: it ends the server's process subtree when mcpd does not, or has died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardProgram {
     /// This program, whose `main` calls [`guard::run_if_guard`](crate::guard::run_if_guard) first.

@@ -4,7 +4,7 @@
 //! server's three standard streams and a [`LaunchSpec`], and sends [`Report`]s. It never reads the data of calls: the streams are
 //! pipes between mcpd and the server. Only once mcpd is dead, it discards what the server still writes.
 //!
-//! The socket is also the lifeline. When mcpd closes it or dies, the guard [ends](super::ending) the server with its whole subtree. As a
+//! The socket is also the lifeline. When mcpd dies, the guard [ends](super::ending) the server with its whole subtree. As a
 //! child subreaper, the guard inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none
 //! is left.
 //!
@@ -160,7 +160,7 @@ enum Command {
     None,
     Terminate,
     Kill,
-    /// mcpd has closed the socket or has died.
+    /// mcpd has died.
     Lost,
 }
 

@@ -1,6 +1,6 @@
 //! One server process: under a guard, or in a process group for embedding programs without a guard.
 //!
-//! Dropping a [`Process`] ends the server; [`Process::stop`] stops it in order, [`Process::kill`] at once. [`cgroup`] enforces the limits of a server
+//! Dropping a [`Process`] kills the server; [`Process::stop`] stops it in order. [`cgroup`] enforces the limits of a server
 //! and its guard. Nothing here knows JSON-RPC.
 
 mod activity;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use rustix::net::{SendFlags, send};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest, Lines};
 use tokio::net::UnixStream;
@@ -25,7 +26,7 @@ use crate::server::start_error::StartError;
 /// Time for a guard to exit after [`KILL`], before it is killed, and time for the reaper to kill what is left then.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// A running guard. Dropping it closes its lifeline, so that the guard ends its subtree.
+/// A running guard. Dropping it kills the subtree. If mcpd dies instead, the lifeline closes, and the guard ends the subtree in order.
 #[derive(Debug)]
 pub(super) struct GuardedProcess {
     pid: u32,
@@ -130,6 +131,13 @@ impl GuardedProcess {
 
     /// Sends a command of one byte, which never waits. A guard that is gone needs none.
     fn send_command(&self, command: u8) {
-        let _ = self.commands.try_write(&[command]);
+        // Not through the runtime, which may be shut down while this is dropped.
+        let _ = send(self.commands.as_ref(), &[command], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
+
+impl Drop for GuardedProcess {
+    fn drop(&mut self) {
+        self.send_command(KILL);
     }
 }

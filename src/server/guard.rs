@@ -36,7 +36,7 @@ use super::subtree::{self, Processes};
 use super::subtree_owner::{drain, kill_subtree, poll_until, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
-pub const ARGV0: &str = "mcpd-guard";
+pub const ARGV0: &str = subtree::GUARD;
 
 /// Command: send SIGTERM to the subtree.
 pub(crate) const TERMINATE: u8 = b'T';

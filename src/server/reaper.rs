@@ -29,12 +29,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, wait};
 
 use super::ending::{self, Ending, Step};
-use super::subtree::Processes;
+use super::subtree::{self, Processes};
 use super::subtree_owner::{self, KILL_AGAIN};
 use super::{fd_passing, guard};
 
 /// The process name of a reaper, by which `main` recognizes one.
-pub(super) const ARGV0: &str = "mcpd-reaper";
+pub(super) const ARGV0: &str = subtree::REAPER;
 
 /// The request of mcpd: start a guard whose standard input is the descriptor that comes with it.
 pub(super) const START_GUARD: u8 = b'S';

@@ -9,7 +9,9 @@ use std::iter::Sum;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait, waitpid};
 
-use super::{guard, reaper};
+/// The names of guards and reapers.
+pub(super) const GUARD: &str = "mcpd-guard";
+pub(super) const REAPER: &str = "mcpd-reaper";
 
 /// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +32,7 @@ fn stat(pid: i32) -> Option<Stat> {
     let parent = fields.nth(1)?.parse().ok()?;
     let unix_session = fields.nth(1)?.parse().ok()?;
     let [user, kernel]: [u64; 2] = [fields.nth(7)?.parse().ok()?, fields.next()?.parse().ok()?];
-    let is_supervisor = [guard::ARGV0, reaper::ARGV0].contains(&name);
+    let is_supervisor = [GUARD, REAPER].contains(&name);
     Some(Stat { parent, unix_session, ticks: user + kernel, is_supervisor })
 }
 

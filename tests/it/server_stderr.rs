@@ -275,6 +275,7 @@ fn kept(place: &Place, args: &[&str]) -> Ran {
     ran
 }
 
+/// Case E14.
 #[test]
 fn lines_of_servers_outlive_the_daemon() {
     let place = Place::new();
@@ -315,6 +316,7 @@ fn lines_of_servers_outlive_the_daemon() {
     assert_eq!((mode(&file), mode(file.parent().expect("a directory"))), (0o600, 0o700));
 }
 
+/// Case E14.
 #[test]
 fn flood_on_stderr_is_kept_in_part_and_its_rest_is_counted() {
     let mut daemon = Setup::with(Server::named("a")).start();
@@ -332,6 +334,7 @@ fn flood_on_stderr_is_kept_in_part_and_its_rest_is_counted() {
     assert!((100..2000).contains(&complaints), "{complaints} lines");
 }
 
+/// Case E14.
 #[test]
 fn lines_of_servers_go_to_the_journal_where_stderr_is_the_journal() {
     let place = Place::new();

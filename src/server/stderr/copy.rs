@@ -1,7 +1,8 @@
 //! Copies a limited number of stderr lines of each server to what outlives the daemon, and to mcpd's own log at level debug.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use crate::clock::{Moment, WallClockAnchor};
 use crate::config::Secrets;
 use crate::logging::{ServerLine, ServerOutput};
 
@@ -62,7 +63,7 @@ impl<'a> Copier<'a> {
             tracing::debug!(server, instance = purpose, "stderr: {text}");
         }
         if self.output.keeps() {
-            let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+            let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(Moment::now())).to_string();
             self.output.keep(&ServerLine { time, server, pid, purpose, text });
         }
     }

@@ -9,12 +9,13 @@
 //! is left.
 //!
 //! Its parent is the [reaper](super::reaper), which ends what a killed guard leaves behind. The guard's standard output is a pipe from
-//! the reaper: when the reaper dies, the guard kills the subtree, too.
+//! the reaper: when the reaper dies, the guard ends the subtree, too. When both have died, it kills the subtree at once.
 //!
 //! Single-threaded, without tokio. Must not touch the MCP protocol.
 
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -101,47 +102,56 @@ fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
 }
 
-/// Watches the server until the rest of its subtree must be killed: it has exited, mcpd sends the command, the reaper has died, or mcpd
-/// has died and the server has had its time.
+/// One of the two processes that supervise the server together with this guard.
+enum Lost {
+    Mcpd,
+    Reaper,
+}
+
+/// Watches the server until the rest of its subtree must be killed: it has exited, mcpd sends the command, mcpd and the reaper have died,
+/// or one of them has died and the server has had its time.
 fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid, mut outputs: Vec<OwnedFd>) -> io::Result<()> {
-    let reaper = rustix::stdio::stdout();
+    let (reaper, child_signals_fd) = (rustix::stdio::stdout(), child_signals.as_fd());
     let mut server = Server { pid: server, exit: None, is_terminated: false };
-    let mut ending: Option<Ending> = None;
+    let mut lost: Option<(Lost, Ending)> = None;
     loop {
-        // The reaper writes nothing, so its pipe only reports the hang-up. The socket of a dead mcpd would always be ready.
-        let others = match ending {
-            None => vec![socket.as_fd()],
-            Some(_) => outputs.iter().map(AsFd::as_fd).collect(),
+        // The stream of a dead process would always be ready. The reaper writes nothing, so its pipe only reports the hang-up.
+        let mut watched = match lost {
+            None => vec![child_signals_fd, reaper, socket.as_fd()],
+            Some((Lost::Reaper, _)) => vec![child_signals_fd, socket.as_fd()],
+            Some((Lost::Mcpd, _)) => vec![child_signals_fd, reaper],
         };
-        let watched = [reaper, child_signals.as_fd()].into_iter().chain(others);
-        let mut fds: Vec<_> = watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        poll_until(&mut fds, ending.as_ref().map(Ending::due))?;
-        let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        if ready[0] {
-            return Ok(());
+        if let Some((Lost::Mcpd, _)) = lost {
+            watched.extend(outputs.iter().map(AsFd::as_fd));
         }
-        if ready[1] {
+        let mut fds: Vec<_> = watched.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        poll_until(&mut fds, lost.as_ref().map(|(_, ending)| ending.due()))?;
+        fds.retain(|fd| !fd.revents().is_empty());
+        let is_ready = |fd: BorrowedFd<'_>| fds.iter().any(|ready| ready.as_fd().as_raw_fd() == fd.as_raw_fd());
+        let [has_child_signal, has_lost_reaper, has_command] = [child_signals_fd, reaper, socket.as_fd()].map(is_ready);
+        let command = if has_command { receive_command(socket) } else { Command::None };
+        if has_child_signal {
             drain(child_signals);
             if let Some(exit) = server.reap() {
                 return send_report(socket, &Report::Exited(exit));
             }
         }
-        match &mut ending {
-            Some(ending) => {
-                outputs.retain(discard);
-                match ending.step(Instant::now()) {
-                    Step::Wait => {}
-                    Step::Terminate => server.terminate(),
-                    Step::Kill => return Ok(()),
+        for now_lost in [has_lost_reaper.then_some(Lost::Reaper), (command == Command::Lost).then_some(Lost::Mcpd)] {
+            match (now_lost, &lost) {
+                (None, _) => {}
+                (Some(_), Some(_)) => return Ok(()),
+                (Some(process), None) => {
+                    // For mcpd, which closes the server's stdin then.
+                    let _ = socket.shutdown(Shutdown::Write);
+                    lost = Some((process, Ending::new(Instant::now())));
                 }
             }
-            None if ready[2] => match receive_command(socket) {
-                Command::None => {}
-                Command::Terminate => server.terminate(),
-                Command::Kill => return Ok(()),
-                Command::Lost => ending = Some(Ending::new(Instant::now())),
-            },
-            None => {}
+        }
+        outputs.retain(|output| !matches!(lost, Some((Lost::Mcpd, _))) || discard(output));
+        match (command, lost.as_mut().map(|(_, ending)| ending.step(Instant::now()))) {
+            (Command::Kill, _) | (_, Some(Step::Kill)) => return Ok(()),
+            (Command::Terminate, _) | (_, Some(Step::Terminate)) => server.terminate(),
+            _ => {}
         }
     }
 }
@@ -156,6 +166,7 @@ fn discard(output: &OwnedFd) -> bool {
 }
 
 /// What mcpd requires of a guard.
+#[derive(PartialEq)]
 enum Command {
     None,
     Terminate,
@@ -182,9 +193,11 @@ struct Server {
 }
 
 impl Server {
-    /// Sends SIGTERM to the whole subtree.
+    /// Sends SIGTERM to the whole subtree, once.
     fn terminate(&mut self) {
-        self.is_terminated = true;
+        if std::mem::replace(&mut self.is_terminated, true) {
+            return;
+        }
         let processes = Processes::read();
         processes.terminate(&processes.descendants(&[]));
     }

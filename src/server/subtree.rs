@@ -174,17 +174,27 @@ pub(super) fn kill_descendants() {
     processes.signal(&processes.descendants(&[]), Signal::KILL);
 }
 
-/// Kills the remains of a lost reaper. Returns whether there were any.
+/// Kills the remains of a lost reaper, except the subtrees of its guards if these `have_time`. Returns whether there were any.
 ///
 /// Spares the subtrees of `spared`, and this process's own Unix session, which every guard leaves.
-pub(crate) fn kill_orphans(spared: &[u32]) -> bool {
-    // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
-    let Some(own) = stat(getpid().as_raw_pid()) else { return false };
+pub(crate) fn kill_orphans(spared: &[u32], have_time: bool) -> bool {
+    let own = getpid().as_raw_pid();
     let processes = Processes::read();
+    // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
+    let Some(unix_session) = processes.0.get(&own).map(|stat| stat.unix_session) else { return false };
+    let find = |pid: &i32| processes.0.get(pid).filter(|stat| stat.unix_session != unix_session);
     let mut orphans = processes.descendants(spared);
-    orphans.retain(|pid| processes.0.get(pid).is_some_and(|stat| stat.unix_session != own.unix_session));
+    orphans.retain(|pid| find(pid).is_some());
+    let has_remains = !orphans.is_empty();
+    if have_time {
+        let is_guard = |pid: &i32| find(pid).is_some_and(|stat| stat.parent == own && stat.is_supervisor);
+        let guards: Vec<i32> = orphans.iter().copied().filter(is_guard).collect();
+        // A suspended one continues, and a dead one is reaped.
+        processes.signal(&guards, Signal::CONT);
+        orphans.retain(|pid| !processes.lineage(*pid).any(|(pid, _)| guards.contains(&pid)));
+    }
     processes.signal(&orphans, Signal::KILL);
-    !orphans.is_empty()
+    has_remains
 }
 
 /// Reaps one dead child, if there is one. The error means that this process has no children.

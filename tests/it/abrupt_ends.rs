@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::{
-    Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, WAIT_LIMIT, arguments, code, field, signal, until,
+    Agent, Daemon, MCPD, Place, Process, SCRIPTED, Server, Setup, WAIT_LIMIT, arguments, code, field, signal, until,
 };
 
 /// A client whose container is removed only if the client has time after end of file or SIGTERM. Its arguments: the file that shows
@@ -99,12 +99,11 @@ fn server_cleans_up_after_kill_9_of_the_daemon() {
     daemon.expect_no_family(WAIT_LIMIT);
 }
 
-/// Case E13.
-#[test]
-fn server_cleans_up_after_kill_9_of_its_guard_before_it_is_started_again() {
+/// Kills these parts of mcpd. Each server has to clean up before it is started again.
+fn kill_parts(parts: impl Fn(&[Process]) -> Vec<u32>) {
     let mut daemon = start();
     let before = daemon.family();
-    CASES.iter().for_each(|case| signal(daemon.guard_pid(case.name), Signal::KILL));
+    parts(&before).into_iter().for_each(|pid| signal(pid, Signal::KILL));
     for case in &CASES {
         daemon.wait_row(case.name, "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
         arguments(&Agent::ready(&daemon).call(&format!("{}__echo", case.name), &json!({})));
@@ -115,16 +114,37 @@ fn server_cleans_up_after_kill_9_of_its_guard_before_it_is_started_again() {
     daemon.stop_in_order(Signal::TERM);
 }
 
+fn named(name: &str) -> impl Fn(&[Process]) -> Vec<u32> {
+    move |family| {
+        let found: Vec<_> =
+            family.iter().filter(|process| process.command.starts_with(name)).map(|process| process.pid).collect();
+        assert!(!found.is_empty(), "{family:#?}");
+        found
+    }
+}
+
+/// Case E13.
+#[test]
+fn server_cleans_up_after_kill_9_of_its_guard_before_it_is_started_again() {
+    kill_parts(named("mcpd-guard"));
+}
+
+/// Case E13.
+#[test]
+fn server_cleans_up_after_kill_9_of_the_reaper_before_it_is_started_again() {
+    kill_parts(named("mcpd-reaper"));
+}
+
 /// Case E13.
 #[test]
 fn second_kill_ends_at_once_what_has_time_left() {
     let resisting = || Setup::with(Server::named("a").flags("--wrap --double-fork --ignore-eof --ignore-term"));
-    for daemon_first in [true, false] {
+    for order in [["daemon", "guard"], ["guard", "daemon"], ["daemon", "reaper"], ["reaper", "daemon"]] {
         let mut daemon = resisting().start();
-        let (guard, pid) = (daemon.guard_pid("a"), daemon.pid());
-        daemon.family();
-        let order = if daemon_first { [pid, guard] } else { [guard, pid] };
-        order.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        let (guard, family) = (daemon.guard_pid("a"), daemon.family());
+        let pids = [("daemon", daemon.pid()), ("guard", guard), ("reaper", named("mcpd-reaper")(&family)[0])];
+        let pids = std::collections::HashMap::from(pids);
+        order.iter().for_each(|part| signal(pids[part], Signal::KILL));
         daemon.wait_exit();
         daemon.expect_no_family(WAIT_LIMIT);
     }

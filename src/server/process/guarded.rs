@@ -112,6 +112,8 @@ impl GuardedProcess {
     /// Waits until no process of the server is left. Cancel-safe.
     pub(super) async fn wait_closed(&mut self) {
         while let Ok(Some(_)) = self.reports.next_line().await {}
+        // A guard that has lost its reaper closes the socket first.
+        let _ = self.guard_pidfd.readable().await;
     }
 
     pub(super) fn terminate(&self) {

@@ -45,7 +45,7 @@ use self::limits::{Holder, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
-pub(crate) use self::process::{cache_directory, logins};
+pub(crate) use self::process::{cache_directory, logins, server_output_path};
 use self::quotas::{ALL_GUESTS_DIVISOR, QuotaTable};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
@@ -57,7 +57,7 @@ use crate::config::{DaemonConfig, LoadedConfig, size};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
-use crate::logging;
+use crate::logging::{self, ServerOutput};
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
@@ -153,6 +153,7 @@ fn server_context(
         max_message: config.max_message_bytes,
         cgroups,
         cache: cache_directory(),
+        output: ServerOutput::open(server_output_path()),
         logins,
         serves_agents: true,
         reaper: ReaperHandle::of_subreaper(),

@@ -11,10 +11,11 @@ use super::sandbox::SandboxHost;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
+use crate::logging::ServerOutput;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
-/// The executable that runs as guard: it kills the server's process subtree when mcpd does not, or has died.
+/// The executable that runs as guard: it ends the server's process subtree when mcpd does not, or has died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardProgram {
     /// This program, whose `main` calls [`guard::run_if_guard`](crate::guard::run_if_guard) first.
@@ -68,6 +69,8 @@ pub struct ServerContext {
     pub cgroups: Cgroups,
     /// The directory of the list cache. Without one, a lazy server is started once to list.
     pub cache: Option<PathBuf>,
+    /// Keeps what servers write to stderr.
+    pub output: ServerOutput,
     /// The HTTP clients.
     pub clients: Clients,
     /// The logins that `mcpd login` has stored. Without them no server gets a token.
@@ -92,6 +95,7 @@ impl ServerContext {
             start_permits: StartPermits::default(),
             cgroups: Cgroups::default(),
             cache: None,
+            output: ServerOutput::default(),
             clients: Clients::default(),
             logins: None,
             serves_agents: false,

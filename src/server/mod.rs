@@ -17,6 +17,7 @@ mod context;
 mod control;
 mod deadline;
 mod embedder_request;
+mod ending;
 mod era_cache;
 mod error;
 mod evidence;

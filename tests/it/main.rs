@@ -2,6 +2,7 @@
 
 mod support;
 
+mod abrupt_ends;
 mod add_command;
 mod agent_isolation;
 mod ambiguous_messages;

@@ -76,6 +76,7 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
     }
     let mut findings = vec![up(probe, report, *trial)];
     findings.extend(stability(probe, report));
+    findings.extend(causes::left_container(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings

@@ -99,6 +99,13 @@ const RUNNERS: &[Runner] = &[
     images("podman"),
 ];
 
+impl Runner {
+    /// The program, if it is the client of a container.
+    pub(crate) fn container_client(&self) -> Option<&'static str> {
+        (self.options == OF_IMAGES).then_some(self.program)
+    }
+}
+
 /// The runner that this command is, if it is one.
 pub(crate) fn runner(command: &str, args: &[String]) -> Option<&'static Runner> {
     Invocation::of(command, args).runner

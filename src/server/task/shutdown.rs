@@ -42,7 +42,7 @@ impl ServerTask {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         self.wait_for_next_instance();
-        let is_broken = matches!(end, StopReason::Broken(_));
+        let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::GuardLost));
         let error = match end {
             StopReason::Stop => {
                 let grace = self.stdin_grace();
@@ -77,7 +77,7 @@ impl ServerTask {
             instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
-        if is_broken {
+        if may_run {
             // It may have to clean up: a client of Docker removes its container.
             self.end_politely(instance, process, EOF_GRACE).await;
         } else if let Some(process) = process {

@@ -789,7 +789,11 @@ impl Instance {
         };
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
-        let answer = if mends { call.mended(answer) } else { answer };
+        let mended = if mends { call.mended(&answer) } else { None };
+        if mended.is_some() {
+            self.stats().results_mended.add_one();
+        }
+        let answer = mended.unwrap_or(answer);
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {

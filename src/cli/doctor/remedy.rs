@@ -29,6 +29,9 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
                 reloaded(probe, &again(probe, &report.name))
             )
         }
+        ("unusable_value", _) if report.state == StateName::Backoff => {
+            format!("run that program in a terminal, and fix what it reports; then {}", again(probe, &report.name))
+        }
         _ if report.state == StateName::ListFailed => {
             let (name, again) = (&report.name, again(probe, &report.name));
             format!(

@@ -797,13 +797,13 @@ impl<T: Transport> Session<T> {
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
         let now = Instant::now();
-        let may_come = until > now
-            && candidates.iter().fold(false, |may_come, member| {
-                let starts = member.handle.published().state.starts_for_call(now);
-                if starts {
-                    member.handle.wake();
-                }
-                may_come || starts || member.handle.published().state.may_be_ready_by(until)
+        let may_wait = until > now;
+        let waits = |member: &&&Member| may_wait && member.handle.published().state.starts_for_call(now);
+        candidates.iter().filter(waits).for_each(|member| member.handle.wake());
+        let may_come = may_wait
+            && candidates.iter().any(|member| {
+                let state = &member.handle.published().state;
+                state.starts_for_call(now) || state.may_be_ready_by(until)
             });
         if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
             return self.follow(request, route, view);

@@ -192,6 +192,7 @@ pub async fn run(
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
+    let secret_programs = host.secret_programs.clone();
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
@@ -200,6 +201,7 @@ pub async fn run(
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
+        secret_programs,
         files,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),

@@ -141,6 +141,9 @@ pub struct ServerReport {
     pub restarts_last_hour: u64,
     /// Lines on stdout that were not JSON-RPC messages, including oversized ones.
     pub skipped_lines: u64,
+    /// Results that agents would reject, so mcpd mended them.
+    #[serde(default)]
+    pub results_mended: u64,
     /// Responses without a pending request: unknown, duplicate or late.
     pub stray_responses: u64,
     /// Status notifications of unknown tasks.
@@ -373,6 +376,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         restarts: totals.starts_after_first,
         restarts_last_hour: handle.failure_restarts_within_an_hour(),
         skipped_lines: totals.skipped_lines,
+        results_mended: totals.results_mended,
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,

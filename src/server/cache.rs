@@ -229,17 +229,17 @@ fn key(server: &str, launch: &Launch) -> String {
             let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
             let names = program.env.keys().chain(&program.pass_env);
             for part in [server, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
-                hash.update(program.secrets.masked(part));
+                hash.update(program.secrets.masked_as_loaded(part));
                 hash.update([0]);
             }
             for arg in &program.args {
                 hash.update([1]);
-                hash.update(program.secrets.masked(arg));
+                hash.update(program.secrets.masked_as_loaded(arg));
             }
         }
         Launch::Remote(remote) => {
             for part in [server, &remote.url].into_iter().chain(remote.headers.keys().map(String::as_str)) {
-                hash.update(remote.secrets.masked(part));
+                hash.update(remote.secrets.masked_as_loaded(part));
                 hash.update([2]);
             }
         }

@@ -7,6 +7,7 @@ use super::evidence::{Cause, Evidence, Unexplained};
 use super::exit::Exit;
 use super::health::UnansweredCounts;
 use super::start_error::StartError;
+use crate::config::interpolate::UnusableValue;
 use crate::duration;
 use crate::list_kind::ListKind;
 use crate::net::client::NetError;
@@ -176,6 +177,11 @@ impl ServerError {
         matches!(self, Self::Start(error) if error.needs_config_change())
     }
 
+    /// Whether each attempt may prompt a person, who does not want that every few seconds.
+    pub(super) fn may_have_prompted(&self) -> bool {
+        matches!(self, Self::UnusableValue(_))
+    }
+
     /// Whether it refuses the configured headers. A secret in them may change without the configuration.
     pub(super) fn refuses_headers(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::Unauthorized))
@@ -279,6 +285,12 @@ impl From<StartError> for ServerError {
 impl From<NetError> for ServerError {
     fn from(reason: NetError) -> Self {
         Self::Disconnected(Disconnect::Unreachable { reason })
+    }
+}
+
+impl From<UnusableValue> for ServerError {
+    fn from(unusable: UnusableValue) -> Self {
+        Self::UnusableValue(unusable.to_string())
     }
 }
 

@@ -76,14 +76,15 @@ pub(super) fn run() -> io::Result<()> {
 }
 
 /// Reads the launch spec. `None` if mcpd has already sent a command behind it, to terminate or kill: then the server need not start.
-fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
+pub(super) fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
     let mut lines = BufReader::new(socket);
     let mut line = String::new();
     lines.read_line(&mut line)?;
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
+/// Starts the program with its attributes.
+pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
     if let Some(umask) = spec.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
@@ -219,7 +220,7 @@ impl Server {
     }
 }
 
-fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
+pub(super) fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
     send_line(&mut socket, report)
 }
 

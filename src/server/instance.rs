@@ -792,7 +792,11 @@ impl Instance {
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
         let not_found = outcome.err().and_then(|error| call.not_found(error));
-        let answer = not_found.unwrap_or_else(|| if mends { call.mended(answer) } else { answer });
+        let mended = if mends && not_found.is_none() { call.mended(&answer) } else { None };
+        if mended.is_some() {
+            self.stats().results_mended.add_one();
+        }
+        let answer = not_found.or(mended).unwrap_or(answer);
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {

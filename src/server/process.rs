@@ -11,7 +11,7 @@ mod unguarded;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -101,13 +101,7 @@ pub(super) async fn spawn(
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
-    let program = match guard {
-        // The running executable, even if an upgrade has replaced the file.
-        GuardProgram::ThisProgram => Some(Path::new("/proc/self/exe")),
-        GuardProgram::Program(path) => Some(path.as_path()),
-        GuardProgram::None => None,
-    };
-    let supervisor = match program {
+    let supervisor = match guard.path() {
         Some(program) => {
             Supervisor::Guard(guarded::spawn(reaper, program, servers, pipes.outputs().map_err(refused)?).await?)
         }

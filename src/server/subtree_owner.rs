@@ -21,20 +21,26 @@ pub(super) const KILL_AGAIN: Duration = Duration::from_millis(20);
 
 /// Makes this process ready to have a subtree. Returns the stream that becomes readable when a child stops or dies.
 pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
+    isolate(name)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let (child_signals, notify) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
+    Ok(child_signals)
+}
+
+/// Protects this process, and lets it start programs that inherit nothing of mcpd.
+pub(super) fn isolate(name: &CStr) -> io::Result<()> {
     protect_memory()?;
     close_inherited()?;
     rustix::thread::set_name(name)?;
     SigSet::empty().thread_set_mask()?;
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let ignored = std::sync::Arc::default();
     // `exec` resets handlers to the default. So a server gets the default actions, even if mcpd runs in the background of a shell or
     // under `nohup`, where these signals are ignored.
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
     }
-    let (child_signals, notify) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
-    Ok(child_signals)
+    Ok(())
 }
 
 /// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.

@@ -83,9 +83,16 @@ const DIALECTS: [&str; 4] = [
 ];
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "object", "array"];
 
+/// What the outermost schema has.
+struct Root {
+    has_type: bool,
+    /// It has members that are not dropped.
+    leaves_any: bool,
+}
+
 impl Judge {
     pub(super) fn input_schema(&mut self, schema: &Bytes) -> Fit {
-        let has_type = self.root(schema, |judge, value| match decoded(value).as_deref() {
+        let Root { has_type, leaves_any } = self.root(schema, |judge, value| match decoded(value).as_deref() {
             Some("object") => Ok(()),
             // Arguments are always an object, so this means the same.
             _ if value[..] == *b"null" || permits_object(value) => {
@@ -95,8 +102,7 @@ impl Judge {
             _ => judge.unfit(Problem::Not("\"object\"")),
         })?;
         if !has_type {
-            let has_others = entries(schema, 0).is_ok_and(|found| !found.is_empty());
-            self.insert(schema, br#""type":"object""#, has_others);
+            self.insert(schema, br#""type":"object""#, leaves_any);
             let missing = self.at(".type", |judge| judge.unfit(Problem::Missing));
             self.note(missing.err().map(|unfit| unfit.path).unwrap_or_default(), Problem::Missing, Action::Replaced);
         }
@@ -105,7 +111,7 @@ impl Judge {
 
     pub(super) fn output_schema(&mut self, schema: &Bytes) -> Fit {
         let is_legacy = self.era == Era::Legacy;
-        let has_type = self.root(schema, |judge, value| match decoded(value).as_deref() {
+        let Root { has_type, .. } = self.root(schema, |judge, value| match decoded(value).as_deref() {
             Some("object") => Ok(()),
             _ if is_legacy => judge.unfit(Problem::TooNew),
             _ => Ok(()),
@@ -124,8 +130,9 @@ impl Judge {
         }
     }
 
-    /// Judges the members of the outermost schema that validators know. Returns whether it has a `type`, which `judge_type` judges.
-    fn root(&mut self, schema: &Bytes, judge_type: impl Fn(&mut Self, &Bytes) -> Fit) -> Result<bool, Unfit> {
+    /// Judges the members of the outermost schema that validators know. `judge_type` judges its
+    /// `type`.
+    fn root(&mut self, schema: &Bytes, judge_type: impl Fn(&mut Self, &Bytes) -> Fit) -> Result<Root, Unfit> {
         let found = self.members(schema)?;
         let (mut dropped, mut has_type) = (vec![false; found.len()], false);
         for (index, (key, value)) in found.iter().enumerate() {
@@ -133,7 +140,8 @@ impl Judge {
             let fit = match decoded(key).as_deref() {
                 Some("type") if has_type => {
                     let fit = self.at(".type", |judge| judge.unfit(Problem::Duplicate));
-                    return fit.map(|()| true).map_err(|unfit| Unfit { is_final: true, ..unfit });
+                    fit.map_err(|unfit| Unfit { is_final: true, ..unfit })?;
+                    continue;
                 }
                 Some("type") => {
                     has_type = true;
@@ -158,7 +166,7 @@ impl Judge {
             }
         }
         self.remove(schema, &found, &dropped);
-        Ok(has_type)
+        Ok(Root { has_type, leaves_any: dropped.contains(&false) })
     }
 
     /// A property has a schema. Validators for legacy agents accept only objects: `true` permits anything, `false` nothing.

@@ -31,6 +31,7 @@ fn a_tool_is_mended_or_left_out() {
             Some(format!(r#"{name}{OBJECT},"icons":[{{"src":"a"}},{{"src":"b"}}]}}"#)),
         ),
         (format!(r#"{name}"inputSchema":{{}}}}"#), Some(format!("{name}{OBJECT}}}"))),
+        (format!(r#"{name}"inputSchema":{{"required":null, "properties":null}}}}"#), Some(format!("{name}{OBJECT}}}"))),
         (
             format!(r#"{name}"inputSchema":{{"anyOf":[]}}}}"#),
             Some(format!(r#"{name}"inputSchema":{{"type":"object","anyOf":[]}}}}"#)),

@@ -107,6 +107,7 @@ mod resource_subscriptions;
 mod routing;
 mod runtime_directories;
 mod sandbox;
+mod secret_programs;
 mod secrets;
 mod server_logs;
 mod server_peers;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
+use crate::extensions::with_library;
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, result};
 
 /// A server with a valid tool, and one tool for each of these rests of a definition.
 fn with_tools(rests: &[&str], line: &str) -> Daemon {
@@ -132,8 +133,8 @@ fn odd_definitions_pass_as_they_are_if_the_configuration_says_so() {
     let report = daemon.client(&["status", "--json"]).json();
     assert_eq!(report["servers"][0]["items_malformed"], 0);
     let odd = json!({"content": [], "isError": null, "structuredContent": [1]});
-    let mut agent =
-        Agent::ready(&Setup::with(Server::named("a").line("malformed = 'pass'").flags("--tool answer")).start());
+    let daemon = Setup::with(Server::named("a").line("malformed = 'pass'").flags("--tool answer")).start();
+    let mut agent = Agent::ready(&daemon);
     assert_eq!(result(&agent.call("a__answer", &json!({"result": odd}))), &odd);
 }
 
@@ -177,6 +178,7 @@ fn result_that_strict_clients_reject_is_mended() {
         received.as_object_mut().expect("an object").retain(|name, _| name != "resultType");
         assert_eq!(received, to_modern, "{sent}");
     }
+    assert_eq!(daemon.row("a")["results_mended"], 6);
 }
 
 #[test]
@@ -235,4 +237,113 @@ fn a_tool_with_a_null_annotation_is_not_read_only() {
     rests.push(r#""annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}"#);
     let daemon = with_tools(&rests, "tools = { read_only = true }");
     assert_eq!(Agent::ready(&daemon).tools(), ["odd__t4", "other__echo"]);
+}
+
+/// Odd items, and how all agents see each.
+type Rows = &'static [(&'static str, Option<&'static str>)];
+
+/// The odd items of each kind, with the method that lists it and the key of its list.
+const OTHER_KINDS: &[(&str, &str, Rows)] = &[
+    (
+        "prompts/list",
+        "prompts",
+        &[
+            (r#"{"name":"p0","title":null,"description":5,"zeta":1.10}"#, Some(r#"{"name":"p0","zeta":1.10}"#)),
+            (
+                r#"{"name":"p1","arguments":[null,{"name":"a","required":"yes","title":null}],"icons":{}}"#,
+                Some(r#"{"name":"p1","arguments":[{"name":"a"}]}"#),
+            ),
+            (r#"{"name":"p2","arguments":null,"_meta":null}"#, Some(r#"{"name":"p2"}"#)),
+            (r#"{"name":"p3","arguments":[{"description":"unnamed"}]}"#, None),
+            (r#"{"title":"unnamed"}"#, None),
+            (r#"{"name":"p5","x":null}"#, Some(r#"{"name":"p5","x":null}"#)),
+        ],
+    ),
+    (
+        "resources/list",
+        "resources",
+        &[
+            (r#"{"uri":"x://r0","name":null,"size":"5"}"#, Some(r#"{"name":"x://r0","uri":"x://r0"}"#)),
+            (
+                r#"{"uri":"x://r1","name":"r","annotations":{"audience":["user","x"],"priority":2},"mimeType":null}"#,
+                Some(r#"{"uri":"x://r1","name":"r","annotations":{"audience":["user"]}}"#),
+            ),
+            (r#"{"uri":"relative/r2","name":"r"}"#, None),
+            (r#"{"name":"r"}"#, None),
+            (r#"{"uri":"x://r4","name":"r","size":1.10}"#, Some(r#"{"uri":"x://r4","name":"r"}"#)),
+            (r#"{"uri":"x://r5","name":"r","size":110}"#, Some(r#"{"uri":"x://r5","name":"r","size":110}"#)),
+        ],
+    ),
+    (
+        "resources/templates/list",
+        "resourceTemplates",
+        &[
+            (r#"{"uriTemplate":"x://{t0}"}"#, Some(r#"{"name":"x://{t0}","uriTemplate":"x://{t0}"}"#)),
+            (
+                r#"{"uriTemplate":"x://t1/{a}","name":"t","description":null,"annotations":[]}"#,
+                Some(r#"{"uriTemplate":"x://t1/{a}","name":"t"}"#),
+            ),
+            (r#"{"uriTemplate":null,"name":"t"}"#, None),
+            (r#"{"uriTemplate":"x://t3/{a}","name":"t"}"#, Some(r#"{"uriTemplate":"x://t3/{a}","name":"t"}"#)),
+        ],
+    ),
+    (
+        "skills/list",
+        "skills",
+        &[
+            (
+                r#"{"uri":"skill://s0/SKILL.md","_meta":null,"x":null}"#,
+                Some(r#"{"uri":"skill://s0/SKILL.md","x":null}"#),
+            ),
+            (r#"{"frontmatter":{}}"#, None),
+            (r#"{"uri":"skill://s2/SKILL.md","x":1.10}"#, Some(r#"{"uri":"skill://s2/SKILL.md","x":1.10}"#)),
+        ],
+    ),
+];
+
+#[test]
+fn odd_prompts_resources_templates_and_skills_are_mended_or_left_out_alone() {
+    for (agents, servers) in Era::pairs() {
+        let place = Place::new();
+        let of_kind = |(_, key, rows): &(&str, &str, Rows)| {
+            let items = rows.iter().map(|(sent, _)| serde_json::from_str(sent).expect("JSON")).collect();
+            ((*key).to_owned(), Value::Array(items))
+        };
+        let mut library: serde_json::Map<_, _> = OTHER_KINDS.iter().map(of_kind).collect();
+        library.insert("extensions".to_owned(), json!({"io.modelcontextprotocol/skills": {}}));
+        let good = json!({
+            "prompts": [{"name": "good"}], "resources": [{"uri": "y://good", "name": "good"}],
+            "resourceTemplates": [{"uriTemplate": "y://{good}", "name": "good"}],
+        });
+        let setup = Setup::with(with_library(&place, servers, "odd", &Value::Object(library)));
+        let daemon = setup.server(with_library(&place, servers, "other", &good)).start_in(&place);
+        let mut agent = agents.agent(&daemon, &json!({}));
+        for (method, key, rows) in OTHER_KINDS {
+            let answer = agent.request(method, &json!({}));
+            let listed = result(&answer)[key].as_array().expect("a list");
+            let mut expected: Vec<Value> =
+                rows.iter().filter_map(|(_, seen)| Some(serde_json::from_str((*seen)?).expect("JSON"))).collect();
+            if *key == "prompts" {
+                let exposed = |prompt: &Value| json!(format!("odd__{}", prompt["name"].as_str().expect("a name")));
+                expected.iter_mut().for_each(|prompt| prompt["name"] = exposed(prompt));
+                expected.push(json!({"name": "other__good"}));
+            } else if *key != "skills" {
+                expected.extend(good[key].as_array().expect("a list").clone());
+            }
+            assert_eq!(*listed, expected, "{agents:?} {servers:?} {method}");
+        }
+        let report = daemon.client(&["status", "--json"]).json();
+        let is_odd = |(sent, seen): &&(&str, Option<&str>)| Some(*sent) != *seen;
+        let odd: usize = OTHER_KINDS.iter().map(|(_, _, rows)| rows.iter().filter(is_odd).count()).sum();
+        assert_eq!(report["servers"][0]["items_malformed"], odd, "{}", report["servers"][0]["malformed"]);
+        let doctor = daemon.client(&["doctor", "odd"]).stdout;
+        for named in [
+            "prompt `p3`: `arguments[0].name` is missing (left out)",
+            "resource `relative/r2`: `uri` is not an absolute URI (left out)",
+            "resource template `x://{t0}`: `name` is missing (replaced)",
+            "skill `skill://s0/SKILL.md`: `_meta` is null (dropped)",
+        ] {
+            assert!(doctor.contains(named), "{named}: {doctor}");
+        }
+    }
 }

@@ -32,6 +32,9 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
                 reloaded(probe, &again(probe, &report.name))
             )
         }
+        ("unusable_value", _) if report.state == StateName::Backoff => {
+            format!("run that program in a terminal, and fix what it reports; then {}", again(probe, &report.name))
+        }
         _ if let Some(cause) = report.cause.filter(|cause| is_probable(probe, report, *cause)) => {
             of_cause(probe, report, cause)
         }

@@ -96,6 +96,7 @@ fn up(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Findi
         (report.prompts_exposed, "prompt"),
         (report.resources_exposed, "resource"),
         (usize::try_from(report.skipped_lines).unwrap_or(usize::MAX), "stray stdout line"),
+        (usize::try_from(report.results_mended).unwrap_or(usize::MAX), "mended result"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| text::count(*count, what));
     for part in software.chain(protocol).chain(transport).chain(counts) {

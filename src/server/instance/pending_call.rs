@@ -83,10 +83,9 @@ impl PendingCall {
         matches!(&self.kind, RequestKind::LegacyTask(task_request) if task_request.operation == TaskOperation::Result && task_request.id == task)
     }
 
-    /// The response line for its agent, as the agent accepts it.
-    pub(super) fn mended(&self, answer: Bytes) -> Bytes {
-        let mended = self.result_kind.and_then(|kind| mended_response(kind, &answer, self.origin.era()));
-        mended.unwrap_or(answer)
+    /// The response line for its agent as the agent accepts it, if it has to be mended.
+    pub(super) fn mended(&self, answer: &Bytes) -> Option<Bytes> {
+        self.result_kind.and_then(|kind| mended_response(kind, answer, self.origin.era()))
     }
 
     /// The response line if the server does not have the resource that is read or subscribed to. A denied resource gets the same bytes.

@@ -85,7 +85,7 @@ impl ServerTask {
     pub(super) fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),
-            Ok(Launch::Remote(remote)) => remote.masked(text),
+            Ok(Launch::Remote(remote)) => remote.secrets.masked(text),
             Err(_) => text.to_owned(),
         }
     }

@@ -106,7 +106,7 @@ impl HttpConnection {
         match error {
             // The next attempt reads the secrets again.
             RequestError::Status { status: status @ StatusCode::UNAUTHORIZED, retry_after, message }
-                if self.queue.endpoint().has_rotating_headers() =>
+                if self.queue.endpoint().has_renewed_secrets() =>
             {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
             }

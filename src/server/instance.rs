@@ -89,7 +89,7 @@ use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::{Malformed, ServerConfig, Sharing};
+use crate::config::{Launch, Malformed, ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::result::with_result_type;
@@ -393,7 +393,7 @@ impl Instance {
         let id = request.to_string();
         let pending = self.wire.take(id.as_bytes());
         if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_about_resource())
-            && error.may_end_session()
+            && error.may_end_session(self.has_rotating_secrets())
         {
             self.note_session_error(pending);
         }
@@ -419,6 +419,11 @@ impl Instance {
                 Effect::Nothing
             }
         }
+    }
+
+    /// Whether its headers have secrets that are read again once the server refuses them.
+    fn has_rotating_secrets(&self) -> bool {
+        matches!(&self.config.launch, Ok(Launch::Remote(remote)) if !remote.rotating.is_empty())
     }
 
     fn response_too_large(&self, size: Option<usize>) -> Failure {

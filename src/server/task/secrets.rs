@@ -2,15 +2,20 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::config::interpolate::UnusableValue;
 use crate::config::{CommandOutputs, Launch, RotatingHeaders, SecretCommand};
 use crate::server::context::{ProcessAttributes, ServerContext};
 use crate::server::launch_spec::LaunchSpec;
 use crate::transport::http::ReadAgain;
+
+/// A file may be on a disk that has gone away.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The launch for a start now: runs its programs, and reads the files of its headers.
 pub(super) async fn renewed(context: &ServerContext, server: &str, launch: &Launch) -> Result<Launch, UnusableValue> {
@@ -22,7 +27,7 @@ pub(super) async fn renewed(context: &ServerContext, server: &str, launch: &Laun
         if !launch.commands().is_empty() {
             return Err(unusable);
         }
-        // A file may be on a disk that has gone away. The next attempt reads it again.
+        // The next attempt reads it again.
         tracing::warn!(%server, "its headers stay as they were: {unusable}");
     }
     Ok(launch)
@@ -42,7 +47,12 @@ async fn read_again(headers: &RotatingHeaders, outputs: CommandOutputs) -> Resul
         return Ok(());
     }
     let headers = headers.clone();
-    spawn_blocking(move || headers.read_again(&outputs)).await.unwrap_or(Ok(()))
+    let reading = spawn_blocking(move || headers.read_again(&outputs));
+    let Ok(read) = timeout(READ_TIMEOUT, reading).await else {
+        tracing::warn!("headers stay as they were: their files could not be read within {READ_TIMEOUT:?}");
+        return Ok(());
+    };
+    read.unwrap_or(Ok(()))
 }
 
 async fn outputs(context: &ServerContext, commands: &[SecretCommand]) -> Result<CommandOutputs, UnusableValue> {

@@ -161,12 +161,12 @@ impl RequestError {
         }
     }
 
-    /// Whether servers also respond so to requests in a session that they have forgotten.
-    pub(crate) fn may_end_session(&self) -> bool {
+    /// Whether servers also respond so to requests in a session that they have forgotten. 401 is about the secret if `secrets_rotate`.
+    pub(crate) fn may_end_session(&self, secrets_rotate: bool) -> bool {
         match self {
             Self::NotFoundInSession { .. } => true,
             Self::Status { status, .. } => {
-                self.is_unauthorized()
+                (self.is_unauthorized() && !secrets_rotate)
                     || matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
             }
             _ => false,

@@ -789,11 +789,6 @@ impl Instance {
         };
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
-        let mended = if mends { call.mended(&answer) } else { None };
-        if mended.is_some() {
-            self.stats().results_mended.add_one();
-        }
-        let answer = mended.unwrap_or(answer);
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {
@@ -801,7 +796,7 @@ impl Instance {
             }
         }
         self.count_ended();
-        call.response_handle.answer_with(answer, CallOutcome::of(outcome), news);
+        call.answer(answer, CallOutcome::of(outcome), news, mends, self.calls.stats());
         let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }

@@ -1,10 +1,15 @@
-//! Results of calls. A result that fits is not read twice: only one with a null or a structured content is compared with the rules.
+//! Results of calls. Only one that has a null, or a member that begins with another byte than its type, is compared with the rules.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use aho_corasick::packed::{Config, MatchKind, Searcher};
 use bytes::Bytes;
-use memchr::memmem;
 
 use super::judge;
-use super::rules::{CALL_RESULT, COMPLETION_RESULT, PROMPT_RESULT, READ_RESULT, Shape};
+use super::rules::{
+    CALL_RESULT, COMPLETION_RESULT, CONTENT, Elements, Member, Need, PROMPT_RESULT, READ_RESULT, Shape, Type,
+};
 use crate::era::Era;
 use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::json_eq::json_eq;
@@ -14,6 +19,8 @@ use crate::jsonrpc::splice::{Change, applied, splice};
 
 /// Maximum number of content blocks that are compared with a structured content.
 const MAX_BLOCKS: usize = 1000;
+/// How many times the bytes of a result are read to compare them.
+const MAX_COMPARED: usize = 8;
 
 /// What a result is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +46,84 @@ impl ResultKind {
     }
 }
 
+/// Whether a response may have something to mend, in one pass over its bytes. Most have not: they are not looked at again.
+#[must_use]
+pub fn may_be_malformed(kind: ResultKind, line: &[u8]) -> bool {
+    static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
+    WORDS.may_be_malformed(kind, line)
+}
+
+/// The words that a malformed result contains.
+struct Words {
+    /// `None` on processors without vector instructions.
+    searcher: Option<Searcher>,
+    /// The bytes with which the member of each word begins. None if that does not decide: then the word does.
+    begins: Vec<Vec<u8>>,
+    /// The index of `"content"`, which a result of a call lacks only if it is malformed.
+    content: usize,
+}
+
+impl Words {
+    fn new() -> Self {
+        let mut rows: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        for shape in [CALL_RESULT, PROMPT_RESULT, READ_RESULT, COMPLETION_RESULT] {
+            add_members(shape, &mut rows);
+        }
+        for (kind, shape) in CONTENT {
+            add_members(shape, &mut rows);
+            if shape.iter().any(|member| !matches!(member.need, Need::Optional | Need::Required)) {
+                rows.insert(format!("\"{kind}\""), Vec::new());
+            }
+        }
+        // Blocks of text have it, so nothing can mend another one. Where it may be missing, it is null.
+        rows.remove("\"text\"");
+        rows.insert("null".to_owned(), Vec::new());
+        let searcher = Config::new().match_kind(MatchKind::LeftmostFirst).builder().extend(rows.keys()).build();
+        let content = rows.keys().position(|word| word == "\"content\"").unwrap_or(usize::MAX);
+        Self { searcher, begins: rows.into_values().collect(), content }
+    }
+
+    fn may_be_malformed(&self, kind: ResultKind, line: &[u8]) -> bool {
+        let Some(searcher) = &self.searcher else { return true };
+        let mut lacks_content = kind == ResultKind::Call;
+        for found in searcher.find_iter(line) {
+            let (index, begins) = (found.pattern().as_usize(), &self.begins[found.pattern().as_usize()]);
+            if begins.is_empty() {
+                return true;
+            }
+            // Otherwise the word is a value.
+            let Some(value) = line[found.end()..].trim_ascii_start().strip_prefix(b":") else { continue };
+            lacks_content &= index != self.content;
+            if value.trim_ascii_start().first().is_none_or(|first| !begins.contains(first)) {
+                return true;
+            }
+        }
+        lacks_content
+    }
+}
+
+/// Adds the quoted names of the members that can be mended, with the bytes with which fit values begin.
+fn add_members(shape: &Shape, rows: &mut BTreeMap<String, Vec<u8>>) {
+    for Member { name, kind, need } in shape {
+        let begins: &[u8] = match kind {
+            Type::Text | Type::Uri => b"\"",
+            Type::Flag => b"tf",
+            Type::Record(_) | Type::Object | Type::Map(_) | Type::Structured => b"{",
+            Type::List(_, Elements::Required) => b"[",
+            _ => b"",
+        };
+        if *need != Need::Required {
+            rows.entry(format!("\"{name}\"")).or_default().extend(begins);
+        }
+        if let Type::Record(inner) | Type::List(Type::Record(inner), _) = kind {
+            add_members(inner, rows);
+        }
+    }
+}
+
 /// The response `line` as an agent of `era` accepts it. `None` if it passes as it is: it is valid, or nothing can mend it.
 #[must_use]
 pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes> {
-    if memmem::find(line, b"null").is_none() && memmem::find(line, b"structuredContent").is_none() {
-        return None;
-    }
     let whole = line.slice(..line.len().saturating_sub(1));
     let [Some(result)] = members(&whole, ["result"]).ok()? else { return None };
     // A task, or a request for input, has a form of its own.
@@ -54,7 +133,7 @@ pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes
     }
     let moved = if kind == ResultKind::Call && era == Era::Legacy { with_text(&result) } else { None };
     let result_as_text = moved.as_ref().unwrap_or(&result);
-    let (changes, _) = judge(kind.shape(), result_as_text, era).ok()?;
+    let (changes, _) = judge(kind.shape(), result_as_text, era, usize::MAX).ok()?;
     if changes.is_empty() && moved.is_none() {
         return None;
     }
@@ -66,15 +145,22 @@ pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes
 fn with_text(result: &Bytes) -> Option<Bytes> {
     let [content, structured] = members(result, ["content", "structuredContent"]).ok()?;
     let structured = structured.filter(|value| !value.starts_with(b"{") && value[..] != *b"null")?;
+    let own_text = text(&structured);
     let content = content.filter(|content| content[..] != *b"null");
     let blocks = content.as_ref().map_or(Some(Vec::new()), |content| elements(content, MAX_BLOCKS))?;
-    let has_same = |block: &Bytes| {
+    // To compare is to parse both. Beyond this limit, the text may be there twice.
+    let mut left = result.len().saturating_mul(MAX_COMPARED);
+    let mut has_same = |block: &Bytes| {
         let Ok([Some(raw)]) = members(block, ["text"]) else { return false };
-        let is_same =
-            |shown: &Bytes| json_eq(&trimmed(shown), &structured) || text(&structured).as_ref() == Some(shown);
-        text(&raw).is_some_and(|shown| is_same(&shown))
+        let Some(shown) = text(&raw) else { return false };
+        let trimmed = trimmed(&shown);
+        if trimmed.first() != structured.first() {
+            return own_text.as_ref() == Some(&shown);
+        }
+        left = left.saturating_sub(structured.len() + trimmed.len());
+        left > 0 && json_eq(&trimmed, &structured) || own_text.as_ref() == Some(&shown)
     };
-    if blocks.iter().any(has_same) {
+    if blocks.iter().any(&mut has_same) {
         return None;
     }
     let quoted = serde_json::to_string(std::str::from_utf8(&structured).ok()?).ok()?;

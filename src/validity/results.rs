@@ -65,22 +65,23 @@ struct Words {
 
 impl Words {
     fn new() -> Self {
-        let mut rows: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        let mut rows = BTreeMap::new();
         for shape in [CALL_RESULT, PROMPT_RESULT, READ_RESULT, COMPLETION_RESULT] {
             add_members(shape, &mut rows);
         }
         for (kind, shape) in CONTENT {
             add_members(shape, &mut rows);
             if shape.iter().any(|member| !matches!(member.need, Need::Optional | Need::Required)) {
-                rows.insert(format!("\"{kind}\""), Vec::new());
+                rows.insert(format!("\"{kind}\""), Row { can_be_mended: true, begins: Vec::new() });
             }
         }
+        rows.retain(|_, row| row.can_be_mended);
         // Blocks of text have it, so nothing can mend another one. Where it may be missing, it is null.
         rows.remove("\"text\"");
-        rows.insert("null".to_owned(), Vec::new());
+        rows.insert("null".to_owned(), Row { can_be_mended: true, begins: Vec::new() });
         let searcher = Config::new().match_kind(MatchKind::LeftmostFirst).builder().extend(rows.keys()).build();
         let content = rows.keys().position(|word| word == "\"content\"").unwrap_or(usize::MAX);
-        Self { searcher, begins: rows.into_values().collect(), content }
+        Self { searcher, begins: rows.into_values().map(|row| row.begins).collect(), content }
     }
 
     fn may_be_malformed(&self, kind: ResultKind, line: &[u8]) -> bool {
@@ -102,19 +103,28 @@ impl Words {
     }
 }
 
-/// Adds the quoted names of the members that can be mended, with the bytes with which fit values begin.
-fn add_members(shape: &Shape, rows: &mut BTreeMap<String, Vec<u8>>) {
+/// The members of one name, in any object of a result.
+#[derive(Default)]
+struct Row {
+    /// One of them can be dropped or replaced.
+    can_be_mended: bool,
+    /// The bytes with which fit values begin.
+    begins: Vec<u8>,
+}
+
+/// Adds the members of an object, by quoted name.
+fn add_members(shape: &Shape, rows: &mut BTreeMap<String, Row>) {
     for Member { name, kind, need } in shape {
         let begins: &[u8] = match kind {
             Type::Text | Type::Uri => b"\"",
             Type::Flag => b"tf",
-            Type::Record(_) | Type::Object | Type::Map(_) | Type::Structured => b"{",
+            Type::Record(_) | Type::Object | Type::Map(_) | Type::Structured | Type::Content => b"{",
             Type::List(_, Elements::Required) => b"[",
             _ => b"",
         };
-        if *need != Need::Required {
-            rows.entry(format!("\"{name}\"")).or_default().extend(begins);
-        }
+        let row = rows.entry(format!("\"{name}\"")).or_default();
+        row.can_be_mended |= *need != Need::Required;
+        row.begins.extend(begins);
         if let Type::Record(inner) | Type::List(Type::Record(inner), _) = kind {
             add_members(inner, rows);
         }

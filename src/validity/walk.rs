@@ -203,7 +203,12 @@ impl Judge {
     }
 
     /// Judges a known member. Returns whether it is dropped.
-    fn member(&mut self, Member { name, kind, need }: &Member, found: &mut Found, value: &Bytes) -> Result<bool, Unfit> {
+    fn member(
+        &mut self,
+        Member { name, kind, need }: &Member,
+        found: &mut Found,
+        value: &Bytes,
+    ) -> Result<bool, Unfit> {
         let step = Step::Member(name);
         if !matches!(found, Found::Missing) {
             return Err(self.fatal(step, Problem::Duplicate));

@@ -50,9 +50,9 @@ pub(super) enum Type {
     Map(&'static Type),
     List(&'static Type, Elements),
     /// The `type` of an input schema.
-    InputType,
+    InputKind,
     /// The `type` of an output schema for legacy agents.
-    OutputType,
+    OutputKind,
     /// The `properties` of a schema.
     Properties,
     OutputSchema,
@@ -109,13 +109,13 @@ const TOOL: &Shape = &[
     META,
 ];
 const INPUT_SCHEMA: &Shape = &[
-    Member { name: "type", kind: Type::InputType, need: Need::DefaultIfNull("\"object\"") },
+    Member { name: "type", kind: Type::InputKind, need: Need::DefaultIfNull("\"object\"") },
     PROPERTIES,
     REQUIRED,
     SCHEMA,
 ];
 /// The outermost object of an output schema for legacy agents.
-pub(super) const LEGACY_OUTPUT_SCHEMA: &Shape = &[required("type", Type::OutputType), PROPERTIES, REQUIRED, SCHEMA];
+pub(super) const LEGACY_OUTPUT_SCHEMA: &Shape = &[required("type", Type::OutputKind), PROPERTIES, REQUIRED, SCHEMA];
 pub(super) const OUTPUT_SCHEMA: &Shape = &[PROPERTIES, REQUIRED, SCHEMA];
 const PROPERTIES: Member = optional("properties", Type::Properties);
 const REQUIRED: Member = optional("required", Type::List(&Type::Text, Elements::Optional));

@@ -237,7 +237,7 @@ impl Compiler {
     }
 
     /// Whether all these steps lead to parts of `container`. Reads it once for all of them.
-    fn all_lead<'a>(&mut self, container: &Bytes, references: &mut dyn Iterator<Item = &'a [String]>) -> bool {
+    fn all_lead(&mut self, container: &Bytes, references: &mut dyn Iterator<Item = &[String]>) -> bool {
         let mut by_step: HashMap<&str, Vec<&[String]>> = HashMap::new();
         for (first, rest) in references.filter_map(<[String]>::split_first) {
             by_step.entry(first).or_default().push(rest);

@@ -144,10 +144,10 @@ impl Judge {
             }
             Type::Map(kind) => self.map(kind, value),
             Type::List(kind, unfit) => self.list(kind, *unfit, value),
-            Type::InputType => self.input_type(value),
+            Type::InputKind => self.input_type(value),
             Type::Properties => self.properties(value),
             Type::OutputSchema => self.output_schema(value),
-            Type::OutputType => match text(value).as_deref() {
+            Type::OutputKind => match text(value).as_deref() {
                 Some(b"object") => Ok(()),
                 _ => self.unfit(Problem::TooNew),
             },

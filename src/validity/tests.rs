@@ -145,20 +145,6 @@ fn results_are_mended_for_their_era() {
         ),
         (ResultKind::Call, r#"{"content":[],"structuredContent":{"a":null}}"#.to_owned(), None, false),
         (ResultKind::Call, r#"{"content":[{"type":"video","x":null}],"isError":null}"#.to_owned(), None, false),
-        (
-            ResultKind::Call,
-            r#"{"content":[{"type":"text","text":"a","annotations":[]}],"isError":"false","_meta": []}"#.to_owned(),
-            Some(r#"{"content":[{"type":"text","text":"a"}]}"#.to_owned()),
-            true,
-        ),
-        (
-            ResultKind::Call,
-            r#"{"content":[{"type":"resource_link","uri":"x:a","name":5}]}"#.to_owned(),
-            Some(r#"{"content":[{"type":"resource_link","uri":"x:a","name":"x:a"}]}"#.to_owned()),
-            true,
-        ),
-        (ResultKind::Call, r#"{"content":[null]}"#.to_owned(), Some(r#"{"content":[]}"#.to_owned()), true),
-        (ResultKind::Call, r#"{"content":[{"type":"text","text":null}]}"#.to_owned(), None, false),
         (ResultKind::Call, r#"{"resultType":"task","content":null}"#.to_owned(), None, false),
         (ResultKind::Call, r#"{"task":{"taskId":"t","ttl":null}}"#.to_owned(), None, false),
         (
@@ -181,13 +167,38 @@ fn results_are_mended_for_their_era() {
             true,
         ),
     ] {
-        let line = |result: &str| Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n"));
-        let mended = |era| mended_response(kind, &line(&result), era);
-        let expected = legacy.as_deref().map(line);
-        assert_eq!(mended(Era::Legacy), expected, "{result}");
-        assert_eq!(mended(Era::Modern), expected.clone().filter(|_| modern), "{result}");
-        assert!(expected.is_none() || may_be_malformed(kind, &line(&result)), "{result}");
+        check_result(kind, &result, legacy.as_deref(), modern);
     }
+}
+
+#[test]
+fn members_of_other_types_are_mended_in_results() {
+    for (kind, result, expected) in [
+        (
+            ResultKind::Call,
+            r#"{"content":[{"type":"text","text":"a","annotations":[]}],"isError":"false","_meta": []}"#,
+            Some(r#"{"content":[{"type":"text","text":"a"}]}"#),
+        ),
+        (
+            ResultKind::Call,
+            r#"{"content":[{"type":"resource_link","uri":"x:a","name":5}]}"#,
+            Some(r#"{"content":[{"type":"resource_link","uri":"x:a","name":"x:a"}]}"#),
+        ),
+        (ResultKind::Call, r#"{"content":[null]}"#, Some(r#"{"content":[]}"#)),
+        (ResultKind::Call, r#"{"content":[{"type":"text","text":null}]}"#, None),
+    ] {
+        check_result(kind, result, expected, true);
+    }
+}
+
+/// `expected` is what legacy agents see, and modern ones if `is_for_both` is set. Others see the result as it is.
+fn check_result(kind: ResultKind, result: &str, expected: Option<&str>, is_for_both: bool) {
+    let line = |result: &str| Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n"));
+    let mended = |era| mended_response(kind, &line(result), era);
+    let expected = expected.map(line);
+    assert_eq!(mended(Era::Legacy), expected, "{result}");
+    assert_eq!(mended(Era::Modern), expected.clone().filter(|_| is_for_both), "{result}");
+    assert!(expected.is_none() || may_be_malformed(kind, &line(result)), "{result}");
 }
 
 /// Values that servers send in place of others.

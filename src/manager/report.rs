@@ -13,6 +13,7 @@ use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::config::{Launch, Limits, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
+use crate::printable::excerpt;
 use crate::server::lifecycle::{State, StateName};
 use crate::server::{
     Cause, Enforcement, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
@@ -25,6 +26,8 @@ const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
 /// Maximum number of items that the report of a profile names as left out of its lists.
 const MAX_CUT_ITEMS: usize = 20;
+/// Maximum characters of the name or URI of one.
+const MAX_ITEM_LEN: usize = 200;
 
 /// One configured server.
 #[skip_serializing_none]
@@ -321,7 +324,9 @@ impl InstanceReport {
 /// The items that are missing in the lists of this view.
 pub(crate) fn cut(view: &View) -> CutReport {
     let items = ListKind::ALL.iter().flat_map(|kind| view.catalog.cut(*kind));
-    let named = |(server, item): &(usize, Arc<str>)| Some(format!("{}/{item}", view.servers.get(*server)?.config.name));
+    let named = |(server, item): &(usize, Arc<str>)| {
+        Some(format!("{}/{}", view.servers.get(*server)?.config.name, excerpt(item, MAX_ITEM_LEN)))
+    };
     CutReport { count: items.clone().count(), first: items.filter_map(named).take(MAX_CUT_ITEMS).collect() }
 }
 

@@ -183,7 +183,7 @@ fn cached(identity: &ServerIdentity) -> Option<CachedIdentity<'_>> {
     Some(CachedIdentity {
         protocol_version: identity.protocol,
         server_info: identity.info.as_ref().and_then(|raw| serde_json::from_slice(raw).ok()),
-        capabilities: serde_json::from_slice(&identity.capabilities).ok()?,
+        capabilities: serde_json::from_slice(&identity.sent_capabilities).ok()?,
         instructions: identity.instructions.as_deref().map(str::to_owned),
     })
 }

@@ -797,11 +797,7 @@ impl Instance {
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
         let not_found = outcome.err().and_then(|error| call.not_found(error));
-        let mended = if mends && not_found.is_none() { call.mended(&answer) } else { None };
-        if mended.is_some() {
-            self.stats().results_mended.add_one();
-        }
-        let answer = not_found.or(mended).unwrap_or(answer);
+        let answer = not_found.unwrap_or(answer);
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {
@@ -809,7 +805,7 @@ impl Instance {
             }
         }
         self.count_ended();
-        call.response_handle.answer_with(answer, CallOutcome::of(outcome), news);
+        call.answer(answer, CallOutcome::of(outcome), news, mends, self.calls.stats());
         let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }

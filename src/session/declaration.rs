@@ -23,19 +23,17 @@ use serde_json::{Value, json};
 use crate::config::Malformed;
 use crate::era::{self, Era, TASKS};
 use crate::extensions::{SKILLS, UI};
-use crate::jsonrpc::entries::entries;
+use crate::jsonrpc::entries::Parts;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::{replace_members, with_first};
 use crate::jsonrpc::splice::{Change, applied};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerIdentity;
-use crate::validity::{mended_capabilities, mended_info};
+use crate::validity::mended_info;
 
 /// The member of `_meta` in `serverInfo` of a face that names mcpd.
 const DAEMON: &str = "mcpd/daemon";
-/// Maximum capabilities of a server that are read.
-const MAX_CAPABILITIES: usize = 1000;
 
 /// What an agent with this version sees of a view.
 pub(super) struct Declaration<'a> {
@@ -140,12 +138,13 @@ impl Declaration<'_> {
         let mut keep = |name: &str, value: &[u8]| {
             declared.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)))
         };
-        let mended = Some(&identity.capabilities).filter(|_| member.config.settings.malformed == Malformed::Mend);
-        let capabilities = mended.and_then(mended_capabilities).unwrap_or_else(|| identity.capabilities.clone());
-        for (key, value) in entries(&capabilities, MAX_CAPABILITIES).unwrap_or_default() {
+        let capabilities = match member.config.settings.malformed {
+            Malformed::Mend => &identity.capabilities,
+            Malformed::Pass => &identity.sent_capabilities,
+        };
+        for (key, value) in Parts::of_object(capabilities).into_iter().flatten() {
             let name = text(&key).unwrap_or_default();
             match &name[..] {
-                _ if value[..] == *b"null" => {}
                 b"extensions" => {}
                 b"tasks" => {
                     if let Some(tasks) = self.legacy_tasks(member, identity) {

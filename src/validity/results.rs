@@ -1,11 +1,17 @@
-//! Results of calls. A result that fits is not read twice: only one with a suspect part is compared with the rules.
+//! Results of calls. Only one that has a null, or a member that begins with another byte than its type, is compared with the rules.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use aho_corasick::packed::{Config, MatchKind, Searcher};
 use bytes::Bytes;
 use memchr::memmem;
 use serde::de::IgnoredAny;
 
 use super::judge;
-use super::rules::{CALL_RESULT, COMPLETION_RESULT, PROMPT_RESULT, READ_RESULT, Shape};
+use super::rules::{
+    CALL_RESULT, COMPLETION_RESULT, CONTENT, Elements, Member, Need, PROMPT_RESULT, READ_RESULT, Shape, Type,
+};
 use crate::era::Era;
 use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::json_eq::json_eq;
@@ -13,12 +19,12 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::replace_members;
 use crate::jsonrpc::splice::{Change, applied, splice};
 
-/// Parts of a line that may have to be mended. PHP writes an empty map as a list.
-const SUSPECT: [&[u8]; 4] = [b"null", b"structuredContent", br#""_meta":["#, br#""_meta": ["#];
 /// Maximum number of content blocks that are compared with a structured content.
 const MAX_BLOCKS: usize = 1000;
 /// Largest text that is repeated as structured content, in bytes.
 const MAX_STRUCTURED: usize = 1 << 20;
+/// How many times the bytes of a result are read to compare them.
+const MAX_COMPARED: usize = 8;
 
 /// What a result is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +52,95 @@ impl ResultKind {
     }
 }
 
+/// Whether a response may have something to mend, in a pass over its bytes. Most have not: they are not looked at again.
+#[must_use]
+pub fn may_be_malformed(kind: ResultKind, line: &[u8]) -> bool {
+    static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
+    let lacks_structured = kind == ResultKind::StructuredCall && memmem::find(line, b"structuredContent").is_none();
+    lacks_structured || WORDS.may_be_malformed(kind, line)
+}
+
+/// The words that a malformed result contains.
+struct Words {
+    /// `None` on processors without vector instructions.
+    searcher: Option<Searcher>,
+    /// The bytes with which the member of each word begins. None if that does not decide: then the word does.
+    begins: Vec<Vec<u8>>,
+    /// The index of `"content"`, which a result of a call lacks only if it is malformed.
+    content: usize,
+}
+
+impl Words {
+    fn new() -> Self {
+        let mut rows = BTreeMap::new();
+        for shape in [CALL_RESULT, PROMPT_RESULT, READ_RESULT, COMPLETION_RESULT] {
+            add_members(shape, &mut rows);
+        }
+        for (kind, shape) in CONTENT {
+            add_members(shape, &mut rows);
+            if shape.iter().any(|member| !matches!(member.need, Need::Optional | Need::Required)) {
+                rows.insert(format!("\"{kind}\""), Row { can_be_mended: true, begins: Vec::new() });
+            }
+        }
+        rows.retain(|_, row| row.can_be_mended);
+        // Blocks of text have it, so nothing can mend another one. Where it may be missing, it is null.
+        rows.remove("\"text\"");
+        rows.insert("null".to_owned(), Row { can_be_mended: true, begins: Vec::new() });
+        let searcher = Config::new().match_kind(MatchKind::LeftmostFirst).builder().extend(rows.keys()).build();
+        let content = rows.keys().position(|word| word == "\"content\"").unwrap_or(usize::MAX);
+        Self { searcher, begins: rows.into_values().map(|row| row.begins).collect(), content }
+    }
+
+    fn may_be_malformed(&self, kind: ResultKind, line: &[u8]) -> bool {
+        let Some(searcher) = &self.searcher else { return true };
+        let mut lacks_content = matches!(kind, ResultKind::Call | ResultKind::StructuredCall);
+        for found in searcher.find_iter(line) {
+            let (index, begins) = (found.pattern().as_usize(), &self.begins[found.pattern().as_usize()]);
+            if begins.is_empty() {
+                return true;
+            }
+            // Otherwise the word is a value.
+            let Some(value) = line[found.end()..].trim_ascii_start().strip_prefix(b":") else { continue };
+            lacks_content &= index != self.content;
+            if value.trim_ascii_start().first().is_none_or(|first| !begins.contains(first)) {
+                return true;
+            }
+        }
+        lacks_content
+    }
+}
+
+/// The members of one name, in any object of a result.
+#[derive(Default)]
+struct Row {
+    /// One of them can be dropped or replaced.
+    can_be_mended: bool,
+    /// The bytes with which fit values begin.
+    begins: Vec<u8>,
+}
+
+/// Adds the members of an object, by quoted name.
+fn add_members(shape: &Shape, rows: &mut BTreeMap<String, Row>) {
+    for Member { name, kind, need } in shape {
+        let begins: &[u8] = match kind {
+            Type::Text | Type::Uri => b"\"",
+            Type::Flag => b"tf",
+            Type::Record(_) | Type::Object | Type::Map(_) | Type::Structured | Type::Content => b"{",
+            Type::List(_, Elements::Required) => b"[",
+            _ => b"",
+        };
+        let row = rows.entry(format!("\"{name}\"")).or_default();
+        row.can_be_mended |= *need != Need::Required;
+        row.begins.extend(begins);
+        if let Type::Record(inner) | Type::List(Type::Record(inner), _) = kind {
+            add_members(inner, rows);
+        }
+    }
+}
+
 /// The response `line` as an agent of `era` accepts it. `None` if it passes as it is: it is valid, or nothing can mend it.
 #[must_use]
 pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes> {
-    if kind != ResultKind::StructuredCall && !SUSPECT.iter().any(|part| memmem::find(line, part).is_some()) {
-        return None;
-    }
     let whole = line.slice(..line.len().saturating_sub(1));
     let [Some(result)] = members(&whole, ["result"]).ok()? else { return None };
     // A task, or a request for input, has a form of its own.
@@ -63,7 +152,7 @@ pub fn mended_response(kind: ResultKind, line: &Bytes, era: Era) -> Option<Bytes
     let completed = if kind == ResultKind::StructuredCall { with_structured(&result) } else { None };
     let completed = completed.or_else(|| if is_call && era == Era::Legacy { with_text(&result) } else { None });
     let complete = completed.as_ref().unwrap_or(&result);
-    let (changes, _) = judge(kind.shape(), complete, era).ok()?;
+    let (changes, _) = judge(kind.shape(), complete, era, usize::MAX).ok()?;
     if changes.is_empty() && completed.is_none() {
         return None;
     }
@@ -104,15 +193,22 @@ fn object_in(block: &Bytes) -> Option<String> {
 fn with_text(result: &Bytes) -> Option<Bytes> {
     let [content, structured] = members(result, ["content", "structuredContent"]).ok()?;
     let structured = structured.filter(|value| !value.starts_with(b"{") && value[..] != *b"null")?;
+    let own_text = text(&structured);
     let content = content.filter(|content| content[..] != *b"null");
     let blocks = content.as_ref().map_or(Some(Vec::new()), |content| elements(content, MAX_BLOCKS))?;
-    let has_same = |block: &Bytes| {
+    // To compare is to parse both. Beyond this limit, the text may be there twice.
+    let mut left = result.len().saturating_mul(MAX_COMPARED);
+    let mut has_same = |block: &Bytes| {
         let Ok([Some(raw)]) = members(block, ["text"]) else { return false };
-        let is_same =
-            |shown: &Bytes| json_eq(&trimmed(shown), &structured) || text(&structured).as_ref() == Some(shown);
-        text(&raw).is_some_and(|shown| is_same(&shown))
+        let Some(shown) = text(&raw) else { return false };
+        let trimmed = trimmed(&shown);
+        if trimmed.first() != structured.first() {
+            return own_text.as_ref() == Some(&shown);
+        }
+        left = left.saturating_sub(structured.len() + trimmed.len());
+        left > 0 && json_eq(&trimmed, &structured) || own_text.as_ref() == Some(&shown)
     };
-    if blocks.iter().any(has_same) {
+    if blocks.iter().any(&mut has_same) {
         return None;
     }
     let quoted = serde_json::to_string(std::str::from_utf8(&structured).ok()?).ok()?;

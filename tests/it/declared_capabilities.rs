@@ -599,3 +599,20 @@ fn face_waits_for_the_replacement_of_its_server() {
     assert_eq!(result(&agent.answer(&initialize))["serverInfo"]["name"], "real");
     agent.disconnect();
 }
+
+#[test]
+fn odd_name_and_capabilities_of_a_server_are_mended_in_its_face_unless_they_shall_pass() {
+    let odd = |name: &str| {
+        let spellings = [r#""version":"1.0"=>"version":1"#, r#"{"listChanged":true}=>[]"#];
+        let server = Server::named(name).flags("--server-name real --bare --tool echo");
+        spellings.iter().fold(server, |server, spelling| server.arg("--spell").arg(spelling))
+    };
+    let daemon = Setup::with(odd("mended")).server(odd("passed").line("malformed = 'pass'")).start();
+    for (name, version, tools) in [("mended", json!("unknown"), json!({})), ("passed", json!(1), json!([]))] {
+        daemon.wait_row(name, "has listed its tools", |row| row["tools_exposed"] == 1);
+        let found = face(Era::Legacy, &daemon, name);
+        let info = &found["serverInfo"];
+        assert_eq!((&info["name"], &info["version"]), (&json!("real"), &version), "{found}");
+        assert_eq!(found["capabilities"]["tools"], tools, "{found}");
+    }
+}

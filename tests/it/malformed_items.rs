@@ -152,6 +152,16 @@ fn result_that_strict_clients_reject_is_mended() {
         (json!({"content": null}), json!({"content": []}), json!({"content": []})),
         (json!({"content": text("a"), "_meta": []}), json!({"content": text("a")}), json!({"content": text("a")})),
         (
+            json!({"content": text("a"), "_meta": [], "isError": "false"}),
+            json!({"content": text("a")}),
+            json!({"content": text("a")}),
+        ),
+        (
+            json!({"content": text(&"a".repeat(1 << 17)), "isError": null}),
+            json!({"content": text(&"a".repeat(1 << 17))}),
+            json!({"content": text(&"a".repeat(1 << 17))}),
+        ),
+        (
             json!({"content": [], "structuredContent": [1]}),
             json!({"content": text("[1]")}),
             json!({"content": [], "structuredContent": [1]}),
@@ -178,7 +188,7 @@ fn result_that_strict_clients_reject_is_mended() {
         received.as_object_mut().expect("an object").retain(|name, _| name != "resultType");
         assert_eq!(received, to_modern, "{sent}");
     }
-    assert_eq!(daemon.row("a")["results_mended"], 6);
+    assert_eq!(daemon.row("a")["results_mended"], 10);
 }
 
 #[test]
@@ -346,4 +356,17 @@ fn odd_prompts_resources_templates_and_skills_are_mended_or_left_out_alone() {
             assert!(doctor.contains(named), "{named}: {doctor}");
         }
     }
+}
+
+#[test]
+fn status_answers_whatever_the_names_in_malformed_definitions_are() {
+    let long = "n".repeat(5 << 20);
+    let property = format!(r#""inputSchema":{{"type":"object","properties":{{"{long}":5}}}}"#);
+    let daemon = with_tools(&[&property, r#""inputSchema":null"#], "");
+    Agent::ready(&daemon).tools();
+    let report = daemon.client(&["status", "--json"]).expect_code(0).json();
+    let malformed = &report["servers"][0]["malformed"];
+    let member = malformed[0]["defects"][0]["member"].as_str().expect("a text");
+    assert!(member.starts_with("inputSchema.properties.nnn") && member.len() < 300, "{member}");
+    assert_eq!(malformed.as_array().map(Vec::len), Some(2));
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use tokio::task::spawn_blocking;
 
+use crate::calls::CallOutcome;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::request_line::RequestLine;
@@ -13,8 +15,11 @@ use crate::server::deadline::Deadline;
 use crate::server::messages::call::{
     Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, TargetKind, WeakLoadToken,
 };
+use crate::server::messages::tasks::TaskEvent;
+use crate::server::stats::Stats;
 use crate::task_state::TaskOperation;
-use crate::validity::{ResultKind, mended_response};
+use crate::transport::incoming::INLINE;
+use crate::validity::{ResultKind, may_be_malformed, mended_response};
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct PendingCall {
@@ -83,9 +88,36 @@ impl PendingCall {
         matches!(&self.kind, RequestKind::LegacyTask(task_request) if task_request.operation == TaskOperation::Result && task_request.id == task)
     }
 
-    /// The response line for its agent as the agent accepts it, if it has to be mended.
-    pub(super) fn mended(&self, answer: &Bytes) -> Option<Bytes> {
-        self.result_kind.and_then(|kind| mended_response(kind, answer, self.origin.era()))
+    /// Sends the server's answer to its agent, as the agent accepts it if `mends` is set. Counts in `stats` if that differs. An answer so
+    /// large that others would have to wait is mended on another thread.
+    pub(super) fn answer(
+        self,
+        answer: Bytes,
+        outcome: CallOutcome,
+        task: Option<Box<TaskEvent>>,
+        mends: bool,
+        stats: &Arc<Stats>,
+    ) {
+        let Self { response_handle, result_kind, origin, .. } = self;
+        let suspicious = result_kind.filter(|kind| mends && may_be_malformed(*kind, &answer));
+        let Some(kind) = suspicious else { return response_handle.answer_with(answer, outcome, task) };
+        let (era, length, stats) = (origin.era(), answer.len(), Arc::clone(stats));
+        let mended = move || match mended_response(kind, &answer, era) {
+            Some(mended) => {
+                stats.results_mended.add_one();
+                mended
+            }
+            None => answer,
+        };
+        if length <= INLINE {
+            return response_handle.answer_with(mended(), outcome, task);
+        }
+        tokio::spawn(async move {
+            // Without an answer, the handle reports the fault.
+            if let Ok(answer) = spawn_blocking(mended).await {
+                response_handle.answer_with(answer, outcome, task);
+            }
+        });
     }
 
     /// The response line if the server does not have the resource that is read or subscribed to. A denied resource gets the same bytes.

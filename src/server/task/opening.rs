@@ -59,7 +59,7 @@ impl ServerTask {
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
-                instance.lists.try_tools(info.tries_tools);
+                instance.lists.try_tools(info.identity.declares_nothing);
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,

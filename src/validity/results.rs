@@ -57,7 +57,7 @@ impl ResultKind {
 pub fn may_be_malformed(kind: ResultKind, line: &[u8]) -> bool {
     static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
     let lacks_structured = kind == ResultKind::StructuredCall && memmem::find(line, b"structuredContent").is_none();
-    lacks_structured || WORDS.may_be_malformed(kind, line)
+    lacks_structured || WORDS.may_be_malformed(line)
 }
 
 /// The words that a malformed result contains.
@@ -66,8 +66,6 @@ struct Words {
     searcher: Option<Searcher>,
     /// The bytes with which the member of each word begins. None if that does not decide: then the word does.
     begins: Vec<Vec<u8>>,
-    /// The index of `"content"`, which a result of a call lacks only if it is malformed.
-    content: usize,
 }
 
 impl Words {
@@ -87,26 +85,19 @@ impl Words {
         rows.remove("\"text\"");
         rows.insert("null".to_owned(), Row { can_be_mended: true, begins: Vec::new() });
         let searcher = Config::new().match_kind(MatchKind::LeftmostFirst).builder().extend(rows.keys()).build();
-        let content = rows.keys().position(|word| word == "\"content\"").unwrap_or(usize::MAX);
-        Self { searcher, begins: rows.into_values().map(|row| row.begins).collect(), content }
+        Self { searcher, begins: rows.into_values().map(|row| row.begins).collect() }
     }
 
-    fn may_be_malformed(&self, kind: ResultKind, line: &[u8]) -> bool {
+    fn may_be_malformed(&self, line: &[u8]) -> bool {
         let Some(searcher) = &self.searcher else { return true };
-        let mut lacks_content = matches!(kind, ResultKind::Call | ResultKind::StructuredCall);
-        for found in searcher.find_iter(line) {
-            let (index, begins) = (found.pattern().as_usize(), &self.begins[found.pattern().as_usize()]);
-            if begins.is_empty() {
-                return true;
-            }
-            // Otherwise the word is a value.
-            let Some(value) = line[found.end()..].trim_ascii_start().strip_prefix(b":") else { continue };
-            lacks_content &= index != self.content;
-            if value.trim_ascii_start().first().is_none_or(|first| !begins.contains(first)) {
-                return true;
-            }
-        }
-        lacks_content
+        searcher.find_iter(line).any(|found| {
+            let begins = &self.begins[found.pattern().as_usize()];
+            // Where no colon follows, the word is a value.
+            let value = line[found.end()..].trim_ascii_start().strip_prefix(b":");
+            begins.is_empty()
+                || value
+                    .is_some_and(|value| value.trim_ascii_start().first().is_none_or(|first| !begins.contains(first)))
+        })
     }
 }
 

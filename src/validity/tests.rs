@@ -354,7 +354,7 @@ fn only_results_that_may_be_malformed_are_looked_at() {
         (ResultKind::Prompt, format!(r#"{{"messages":[{{"role":"user","content":{text}}}]}}"#), false),
         (ResultKind::Read, r#"{"contents":[{"uri":"x:a","mimeType":"a/b","text":"a"}]}"#.to_owned(), false),
         (ResultKind::Completion, r#"{"completion":{"values":["a"],"hasMore":false}}"#.to_owned(), false),
-        (ResultKind::Call, r#"{"isError":false}"#.to_owned(), true),
+        (ResultKind::Call, r#"{"isError":false}"#.to_owned(), false),
         (ResultKind::Call, r#"{"content":[],"isError":"false"}"#.to_owned(), true),
         (ResultKind::Call, r#"{"content":[],"_meta": []}"#.to_owned(), true),
         (ResultKind::Call, r#"{"content":[{"type":"text","text":"","annotations":[]}]}"#.to_owned(), true),

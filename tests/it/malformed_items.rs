@@ -188,7 +188,7 @@ fn result_that_strict_clients_reject_is_mended() {
         received.as_object_mut().expect("an object").retain(|name, _| name != "resultType");
         assert_eq!(received, to_modern, "{sent}");
     }
-    assert_eq!(daemon.row("a")["results_mended"], 10);
+    assert_eq!(daemon.row("a")["results_mended"], 12);
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub struct Route {
     pub limit: CallLimit,
     /// Only legacy agents can call it ([`List::legacy_only`]).
     pub is_legacy_only: bool,
+    /// Its results have structured content, by its output schema.
+    pub has_output_schema: bool,
 }
 
 impl Route {

@@ -167,7 +167,7 @@ impl Client {
         let host = ServerContext { restart_on_exit: false, ..ServerContext::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
         let reaper = host.reaper.clone();
-        let record = SharedState::new(Arc::clone(&server.name));
+        let record = SharedState::new(Arc::clone(&server.name), host.output.clone());
         let running = server::start(Arc::new(server), true, host, Arc::default(), record);
         Self { running, reaper, policy, settings, initialized: AtomicBool::new(false) }
     }

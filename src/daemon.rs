@@ -45,7 +45,7 @@ use self::limits::{Holder, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
-pub(crate) use self::process::{cache_directory, logins};
+pub(crate) use self::process::{cache_directory, logins, server_output_path};
 use self::quotas::{ALL_GUESTS_DIVISOR, QuotaTable};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
@@ -57,7 +57,7 @@ use crate::config::{DaemonConfig, LoadedConfig, size};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
-use crate::logging;
+use crate::logging::{self, ServerOutput};
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
@@ -153,6 +153,7 @@ fn server_context(
         max_message: config.max_message_bytes,
         cgroups,
         cache: cache_directory(),
+        output: ServerOutput::open(server_output_path()),
         logins,
         serves_agents: true,
         reaper: ReaperHandle::of_subreaper(),
@@ -192,6 +193,7 @@ pub async fn run(
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
+    let secret_programs = host.secret_programs.clone();
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
@@ -200,6 +202,7 @@ pub async fn run(
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
+        secret_programs,
         files,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
@@ -388,11 +391,8 @@ impl Daemon {
 
     /// Serves a new agent. Returns whether it was admitted.
     fn accept_agent(&mut self, listener: usize, stream: UnixStream) -> bool {
-        let Some(ServedProfile { profile, view }) =
-            self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
-        else {
-            return false;
-        };
+        let Some(listener) = self.agents.as_ref().map(|sockets| sockets.get(listener)) else { return false };
+        let (ServedProfile { profile, view }, named_uris) = (listener.served.clone(), Arc::clone(&listener.named_uris));
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return false };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
@@ -419,6 +419,7 @@ impl Daemon {
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
+            named_uris,
             own_server,
             agent_views: self.manager.agent_views(&profile.name),
             message_limit: MessageLimit::new(
@@ -586,7 +587,7 @@ impl Daemon {
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 
-    fn profile(&self, ProfileListener { served, listener }: &ProfileListener) -> ProfileReport {
+    fn profile(&self, ProfileListener { served, listener, .. }: &ProfileListener) -> ProfileReport {
         let (profile, view) = (&served.profile, served.view.borrow());
         ProfileReport {
             name: profile.name.to_string(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::results::{ResultKind, mended_response};
+pub use self::results::{ResultKind, may_be_malformed, mended_response};
 use self::walk::{Judge, Unfit};
 use crate::era::Era;
 use crate::jsonrpc::splice::{Change, applied};
@@ -27,6 +27,8 @@ use crate::list_kind::ListKind;
 
 /// Reasons that are kept for one item.
 const MAX_REASONS: usize = 20;
+/// Edits of one item. One that needs more is left out.
+const MAX_CHANGES: usize = 1000;
 
 /// What is wrong with a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +91,8 @@ struct Defects {
     is_left_out: bool,
     legacy: Vec<Change>,
     modern: Vec<Change>,
+    /// Bytes by which the edits lengthen the definition, at most.
+    growth: usize,
     reasons: Vec<Reason>,
 }
 
@@ -97,20 +101,21 @@ impl Validity {
     #[must_use]
     pub fn of_item(kind: ListKind, definition: &Bytes) -> Self {
         let shape = rules::of_kind(kind);
-        let (legacy, mut reasons) = match judge(shape, definition, Era::Legacy) {
+        let (legacy, mut reasons) = match judge(shape, definition, Era::Legacy, MAX_CHANGES) {
             Ok((_, reasons)) if reasons.is_empty() => return Self(None),
             Ok(mended) => mended,
             Err(reason) => {
                 let reasons = vec![reason];
-                return Self(Some(Box::new(Defects { is_left_out: true, legacy: vec![], modern: vec![], reasons })));
+                let defects = Defects { is_left_out: true, legacy: vec![], modern: vec![], growth: 0, reasons };
+                return Self(Some(Box::new(defects)));
             }
         };
-        let (modern, of_modern) = judge(shape, definition, Era::Modern).unwrap_or_default();
+        let (modern, of_modern) = judge(shape, definition, Era::Modern, MAX_CHANGES).unwrap_or_default();
         for reason in &mut reasons {
             reason.is_legacy_only = !of_modern.contains(reason);
         }
-        reasons.truncate(MAX_REASONS);
-        Self(Some(Box::new(Defects { is_left_out: false, legacy, modern, reasons })))
+        let growth = growth(&legacy).max(growth(&modern));
+        Self(Some(Box::new(Defects { is_left_out: false, legacy, modern, growth, reasons })))
     }
 
     /// No agent sees the item.
@@ -128,6 +133,12 @@ impl Validity {
         })
     }
 
+    /// Bytes by which agents may see a longer definition.
+    #[must_use]
+    pub fn growth(&self) -> usize {
+        self.0.as_ref().map_or(0, |defects| defects.growth)
+    }
+
     /// Agents of the two eras see different definitions.
     #[must_use]
     pub fn differs_by_era(&self) -> bool {
@@ -141,13 +152,23 @@ impl Validity {
     }
 }
 
-fn judge(shape: &rules::Shape, json: &Bytes, era: Era) -> Result<(Vec<Change>, Vec<Reason>), Reason> {
-    let mut judge = Judge::new(era);
+fn growth(changes: &[Change]) -> usize {
+    let sum = |bytes: fn(&Change) -> &Bytes| changes.iter().map(|change| bytes(change).len()).sum::<usize>();
+    sum(|change| &change.replacement).saturating_sub(sum(|change| &change.part))
+}
+
+fn judge(
+    shape: &rules::Shape,
+    json: &Bytes,
+    era: Era,
+    max_changes: usize,
+) -> Result<(Vec<Change>, Vec<Reason>), Reason> {
+    let mut judge = Judge::new(era, max_changes);
+    let left_out =
+        |path: String, problem| Reason { path: path.into(), problem, action: Action::LeftOut, is_legacy_only: false };
     match judge.record(shape, json) {
-        Ok(()) => Ok(judge.end()),
-        Err(Unfit { path, problem, .. }) => {
-            Err(Reason { path: path.into(), problem, action: Action::LeftOut, is_legacy_only: false })
-        }
+        Ok(()) => judge.end().ok_or_else(|| left_out(String::new(), Problem::TooLong)),
+        Err(Unfit { path, problem, .. }) => Err(left_out(path, problem)),
     }
 }
 
@@ -165,7 +186,7 @@ pub fn mended_capabilities(capabilities: &Bytes) -> Option<Bytes> {
 
 /// The rules of these parts are the same in both eras.
 fn mended(shape: &rules::Shape, json: &Bytes) -> Option<Bytes> {
-    let (changes, _) = judge(shape, json, Era::Legacy).ok()?;
+    let (changes, _) = judge(shape, json, Era::Legacy, MAX_CHANGES).ok()?;
     Some(if changes.is_empty() { json.clone() } else { applied(json, &changes).into() })
 }
 

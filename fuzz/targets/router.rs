@@ -138,7 +138,7 @@ impl Router {
         };
         let Some(RouteTarget::Route(route)) = request.target(&self.world.catalog) else { return false };
         let route = route.clone();
-        let (to, mut answers) = SessionSender::channel(Arc::default(), StopReceiver);
+        let (to, mut answers) = SessionSender::channel(None, Arc::default(), StopReceiver);
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
             response_handle: ResponseHandle::new(key, &id, &self.world.names[route.server], &to),

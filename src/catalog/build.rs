@@ -110,7 +110,8 @@ impl Catalog {
         }
         list.add_renamed(item, vacant.key(), is_legacy_only);
         let (raw_name, name) = (item.raw_key.clone(), Arc::clone(&item.key));
-        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only });
+        let has_output_schema = kind == ListKind::Tools && item.has_output_schema();
+        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only, has_output_schema });
         self.exposure[server][kind].exposed += 1;
     }
 

@@ -35,8 +35,9 @@ impl Parts {
     }
 }
 
+/// The bytes of an item in the list of either era, at most.
 fn size(item: &Item) -> usize {
-    item.json.len() + BESIDE
+    item.json.len() + item.validity.growth() + BESIDE
 }
 
 /// The parts of `total` bytes for these needs: each gets what it needs, or at least an equal part of what the smaller ones leave.

@@ -48,6 +48,13 @@ impl Item {
         memchr::memmem::find(&self.json, b"taskSupport").is_some() && support().is_some_and(|it| it[..] == *b"required")
     }
 
+    /// Whether a tool states the form of its structured results.
+    pub(super) fn has_output_schema(&self) -> bool {
+        let schema = || members(&self.json, ["outputSchema"]).ok().and_then(|[schema]| schema);
+        // Few tools have one, and a search is cheaper than parsing.
+        memchr::memmem::find(&self.json, b"outputSchema").is_some() && schema().is_some_and(|it| it.starts_with(b"{"))
+    }
+
     /// The URI of the user interface that a tool names.
     ///
     /// Source: MCP Apps 2026-01-26, "Resource Discovery".

@@ -18,7 +18,7 @@ use crate::admin;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
-use crate::config::{self, ConfigError, LoadedConfig, ServerConfig};
+use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::manager::malformed::{MalformedItem, malformed};
@@ -106,6 +106,8 @@ struct Findings<'a> {
     unchecked: Vec<&'a str>,
     /// Items of the last known lists that agents would reject.
     malformed: Vec<MalformedOf<'a>>,
+    /// Servers with a program that prints a secret of theirs, as it is written without its arguments.
+    programs: Vec<(&'a str, String)>,
     hint: Option<&'a str>,
     diagnostics: Vec<Diagnostic>,
     /// Why the configuration does not load.
@@ -183,6 +185,11 @@ impl<'a> Findings<'a> {
             (count > 0).then_some(MalformedOf { server: &server.name, count, items })
         });
         let malformed = malformed.collect();
+        let programs = servers.iter().flat_map(|server| {
+            let commands = server.launch.as_ref().map_or(&[][..], Launch::commands);
+            commands.iter().map(|command| (&*server.name, command.reference()))
+        });
+        let programs = programs.collect();
         let mut diagnostics = loaded.warnings.clone();
         diagnostics.extend(config_lints::advise(loaded, &Process, known));
         let (servers, warnings) = (servers.len(), diagnostics.len());
@@ -195,6 +202,7 @@ impl<'a> Findings<'a> {
             unknown,
             unchecked,
             malformed,
+            programs,
             hint,
             diagnostics,
             refusal: None,
@@ -212,6 +220,7 @@ impl<'a> Findings<'a> {
             unknown: Vec::new(),
             unchecked: Vec::new(),
             malformed: Vec::new(),
+            programs: Vec::new(),
             hint: None,
             diagnostics,
             refusal: Some(error),
@@ -242,6 +251,9 @@ impl<'a> Findings<'a> {
         for MalformedOf { server, count, items } in &self.malformed {
             let more = if *count > 1 { format!("; {} more: `mcpd doctor {server}`", count - 1) } else { String::new() };
             print_note!("note: {server}: {}{more}\n", items.first().map(super::malformed::item).unwrap_or_default());
+        }
+        for (server, program) in &self.programs {
+            print_note!("note: each start of {server} runs `{program}`\n");
         }
         if !self.unchecked.is_empty() {
             let names = join_limited(&self.unchecked, MAX_NAMES);

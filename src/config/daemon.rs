@@ -41,7 +41,7 @@ impl DaemonConfig {
         Key {
             name: "max_message",
             doc: "Maximum size of one message from or to an agent or a server. The default is the largest size that all SDKs read: those for \
-                  TypeScript close the connection at 10 MiB.",
+                  TypeScript close the connection when a line and the rest of what they have read exceed 10 MiB.",
             rule: size(MAX_MESSAGE),
             field: |daemon| &mut daemon.max_message_bytes,
         },

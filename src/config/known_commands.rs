@@ -90,6 +90,11 @@ pub(crate) fn variables(command: &str, args: &[String]) -> Vec<&'static str> {
     table::known(names).flat_map(|known| known.variables).copied().collect()
 }
 
+/// Whether the command runs a container that gets no stdin.
+pub(crate) fn lacks_stdin(command: &str, args: &[String]) -> bool {
+    Invocation::of(command, args).lacks_stdin()
+}
+
 /// Whether the command asks a person before it installs the server.
 pub(crate) fn asks_before_install(command: &str, args: &[String]) -> bool {
     Invocation::of(command, args).asks_before_install()

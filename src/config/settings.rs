@@ -88,8 +88,8 @@ settings! {
     /// How long an unused instance of a pool, a workspace or a lazy server keeps running.
     idle_timeout: Duration = seconds(300), DURATION;
 
-    /// Maximum time from the start of a server to the end of its handshake. Output on stderr and growing files, such as
-    /// downloads by `npx`, restart the timer, up to 5 minutes in total.
+    /// Maximum time from the start of a server to the end of its handshake. Output on stderr and growing files restart
+    /// the timer, up to 5 minutes in total. Runners such as `npx` have at least 5 minutes after each sign of life, and 30 minutes in total.
     handshake_timeout: Duration = seconds(30), DURATION;
 
     /// Maximum time of a call without an answer or a progress notification, up to `call_timeout_max` in total.
@@ -131,8 +131,8 @@ settings! {
     /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
 
-    /// What mcpd does with definitions and results that strict clients reject, such as a null in place of a text: `mend` (it leaves out
-    /// or replaces the member, or leaves out the item alone) or `pass` (agents receive them as they are).
+    /// What mcpd does with definitions and results that strict clients reject, such as a null in place of a text: `mend` (drop or
+    /// replace the member, or omit only that item) or `pass` (send them unchanged).
     malformed: Malformed = Malformed::Mend, choice::<Malformed>();
 
     /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but

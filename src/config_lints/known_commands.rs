@@ -7,6 +7,10 @@ use crate::config::known_commands::{self, privilege_problem, process_inspecting_
 use crate::config::notes::{Note, Use};
 use crate::config::{Launch, Program, SandboxLevel, ServerConfig};
 
+/// What is wrong with `docker run` without `-i`.
+const NO_STDIN: &str = "a container gets no stdin without `-i`, and a server on stdio needs it";
+/// How to correct that.
+pub(crate) const PASS_STDIN: &str = "write `\"-i\"` after `\"run\"` in its `args`";
 /// What is wrong with `npx` without `-y`.
 pub(crate) const ASKS: &str = "`npx` without `-y` asks before it installs a package, and nobody answers";
 /// How to correct that.
@@ -20,7 +24,7 @@ const OF_SESSIONS: [&str; 2] = ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"];
 /// Complaint and help about a server and its program.
 type Lint = fn(&Context<'_>, &ServerConfig, &Program) -> Option<(String, String)>;
 
-const LINTS: [Lint; 4] = [sandbox, sharing, variables, question];
+const LINTS: [Lint; 5] = [sandbox, sharing, variables, question, stdin];
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
@@ -71,6 +75,11 @@ fn variables(context: &Context<'_>, server: &ServerConfig, program: &Program) ->
 fn question(_: &Context<'_>, _: &ServerConfig, program: &Program) -> Option<(String, String)> {
     let is_asking = known_commands::asks_before_install(&program.command, &program.args);
     is_asking.then(|| (ASKS.to_owned(), ANSWER.to_owned()))
+}
+
+fn stdin(_: &Context<'_>, _: &ServerConfig, program: &Program) -> Option<(String, String)> {
+    let is_lacking = known_commands::lacks_stdin(&program.command, &program.args);
+    is_lacking.then(|| (NO_STDIN.to_owned(), PASS_STDIN.to_owned()))
 }
 
 /// Why the command of a server does not work in its sandbox, if it gains privileges: the rest of a sentence about the command.

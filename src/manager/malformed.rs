@@ -5,10 +5,15 @@ use serde_with::skip_serializing_none;
 
 use crate::catalog::Lists;
 use crate::list_kind::ListKind;
+use crate::printable::excerpt;
 use crate::validity::{Action, Problem, Reason};
 
 /// Maximum number of items in one report.
 const MAX_ITEMS: usize = 50;
+/// Maximum bytes of names and members in one report. Later items are counted, not named.
+const MAX_BYTES: usize = 16 << 10;
+/// Maximum characters of an item's name or URI.
+const MAX_NAME: usize = 200;
 
 /// A tool, prompt, resource or skill whose definition agents would reject.
 #[skip_serializing_none]
@@ -78,7 +83,7 @@ pub(crate) fn defects(reasons: &[Reason]) -> Vec<Defect> {
 pub(crate) fn malformed(lists: &Lists) -> (Vec<MalformedItem>, usize) {
     let item = |kind: ListKind, item: Option<&str>, reasons: &[Reason]| MalformedItem {
         kind: word(kind).to_owned(),
-        item: item.map(str::to_owned),
+        item: item.map(|item| excerpt(item, MAX_NAME)),
         defects: defects(reasons),
     };
     let (mut left_out, mut mended, mut count) = (Vec::new(), Vec::new(), 0);
@@ -96,6 +101,14 @@ pub(crate) fn malformed(lists: &Lists) -> (Vec<MalformedItem>, usize) {
     }
     left_out.extend(mended);
     left_out.truncate(MAX_ITEMS);
+    let mut bytes = 0;
+    let fit = left_out.iter().take_while(|item| {
+        let members = item.defects.iter().map(|defect| defect.member.len()).sum::<usize>();
+        bytes += item.item.as_ref().map_or(0, String::len) + members;
+        bytes <= MAX_BYTES
+    });
+    let fit = fit.count().max(1);
+    left_out.truncate(fit);
     (left_out, count)
 }
 

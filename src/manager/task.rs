@@ -85,7 +85,7 @@ impl ManagerTask {
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>) -> Entry {
         let enablement = Enablement::configured(&config);
-        let record = SharedState::new(Arc::clone(&config.name));
+        let record = SharedState::new(Arc::clone(&config.name), self.setup.host.output.clone());
         let waits_for = self.predecessors(&config);
         let running = self.start_running(Arc::clone(&config), enablement.runs() && waits_for.is_empty(), record);
         Entry { waits_for, ..Entry::new(running, config) }

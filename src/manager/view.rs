@@ -40,6 +40,8 @@ pub struct View {
     faces: Box<[OnceLock<Arc<View>>]>,
     /// This view without each server, once an agent that this server has started has used it. Empty in a face.
     without: Box<[OnceLock<Arc<View>>]>,
+    /// The names assigned so far, if a server may have agents.
+    names: Option<Box<Names>>,
 }
 
 /// The part of a view that an agent sees.
@@ -114,7 +116,8 @@ impl View {
         let build = || {
             let mut servers = self.servers.clone();
             servers.remove(index);
-            Arc::new(Self::new(&mut Names::default(), self.exposing(self.naming), servers, self.settled))
+            let mut names = self.names.as_deref().cloned().unwrap_or_default();
+            Arc::new(Self::new(&mut names, self.exposing(self.naming), servers, self.settled))
         };
         self.without.get(index).map_or_else(|| Arc::clone(self), |view| Arc::clone(view.get_or_init(build)))
     }
@@ -157,7 +160,8 @@ impl View {
         } else {
             Catalog::default()
         };
-        Self::of(catalog, servers, exposing, settled)
+        let names = servers.iter().any(|member| member.config.settings.agent).then(|| Box::new(names.clone()));
+        Self { names, ..Self::of(catalog, servers, exposing, settled) }
     }
 
     fn of(catalog: Catalog, servers: Vec<Member>, exposing: Exposing, settled: bool) -> Self {
@@ -174,6 +178,7 @@ impl View {
             version: VERSIONS.fetch_add(1, Ordering::Relaxed),
             faces,
             without,
+            names: None,
         }
     }
 
@@ -212,7 +217,7 @@ impl View {
             AccessTarget::UnlistedName(name) => return exposed_if(!self.hides_name(member, now, name)),
             AccessTarget::UnlistedUri(uri) => {
                 let uri = std::str::from_utf8(uri);
-                return exposed_if(uri.is_ok_and(|uri| policy.permits(ListKind::Resources, uri, None)));
+                return exposed_if(uri.is_ok_and(|uri| policy.permits_unlisted(uri)));
             }
             AccessTarget::Skill(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };

@@ -183,7 +183,7 @@ fn cached(identity: &ServerIdentity) -> Option<CachedIdentity<'_>> {
     Some(CachedIdentity {
         protocol_version: identity.protocol,
         server_info: identity.info.as_ref().and_then(|raw| serde_json::from_slice(raw).ok()),
-        capabilities: serde_json::from_slice(&identity.capabilities).ok()?,
+        capabilities: serde_json::from_slice(&identity.sent_capabilities).ok()?,
         instructions: identity.instructions.as_deref().map(str::to_owned),
     })
 }
@@ -229,17 +229,17 @@ fn key(server: &str, launch: &Launch) -> String {
             let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
             let names = program.env.keys().chain(&program.pass_env);
             for part in [server, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
-                hash.update(program.secrets.masked(part));
+                hash.update(program.secrets.masked_as_loaded(part));
                 hash.update([0]);
             }
             for arg in &program.args {
                 hash.update([1]);
-                hash.update(program.secrets.masked(arg));
+                hash.update(program.secrets.masked_as_loaded(arg));
             }
         }
         Launch::Remote(remote) => {
             for part in [server, &remote.url].into_iter().chain(remote.headers.keys().map(String::as_str)) {
-                hash.update(remote.secrets.masked(part));
+                hash.update(remote.secrets.masked_as_loaded(part));
                 hash.update([2]);
             }
         }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::evidence::Evidence;
+use super::evidence::{Cause, Evidence, Unexplained};
 use super::exit::Exit;
 use super::health::UnansweredCounts;
 use super::start_error::StartError;
+use crate::config::interpolate::UnusableValue;
 use crate::duration;
 use crate::list_kind::ListKind;
 use crate::net::client::NetError;
@@ -93,8 +94,17 @@ pub enum ServerError {
     TooManyDirectories,
     /// After the call was sent, policy has hidden its target.
     Hidden,
+    /// An error with what may explain it.
+    Explained(Box<Explained>),
     /// A fault of mcpd or of the system.
     Internal(String),
+}
+
+/// An error with what may explain it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    error: ServerError,
+    evidence: Evidence,
 }
 
 /// Why the response to a request for a list cannot be used.
@@ -125,8 +135,6 @@ pub struct StartTimeout {
     pub took: Duration,
     /// How the server spent that time.
     pub activity: StartActivity,
-    /// What it wrote instead of an answer.
-    pub evidence: Evidence,
 }
 
 /// The signs of life of a start that took too long.
@@ -169,6 +177,11 @@ impl ServerError {
         matches!(self, Self::Start(error) if error.needs_config_change())
     }
 
+    /// Whether each attempt may prompt a person, who does not want that every few seconds.
+    pub(super) fn may_have_prompted(&self) -> bool {
+        matches!(self, Self::UnusableValue(_))
+    }
+
     /// Whether it refuses the configured headers. A secret in them may change without the configuration.
     pub(super) fn refuses_headers(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::Unauthorized))
@@ -192,10 +205,44 @@ impl ServerError {
         }
     }
 
+    /// The error with the part of the evidence that may explain it, if it needs an explanation.
+    pub(super) fn explained(self, evidence: Evidence) -> Self {
+        let unexplained = match &self {
+            Self::Exited(exit) if exit.limit.is_none() => Unexplained::End { is_success: exit.is_success() },
+            Self::StreamClosed(_) => Unexplained::End { is_success: false },
+            Self::StartTimedOut(_) | Self::List { problem: ListProblem::TimedOut, .. } => Unexplained::Silence,
+            Self::Unanswered(_) => Unexplained::Pause,
+            Self::InvalidResponse { .. }
+            | Self::List { problem: ListProblem::Unusable, .. }
+            | Self::Disconnected(Disconnect::ProtocolViolation { .. }) => Unexplained::Answer,
+            _ => return self,
+        };
+        match evidence.about(unexplained) {
+            Some(evidence) => Self::Explained(Box::new(Explained { error: self, evidence })),
+            None => self,
+        }
+    }
+
+    /// Its probable cause, if that is known beside the code.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::Explained(explained) => match (explained.error.cause(), explained.evidence.cause()) {
+                (Some(cause), Some(Cause::LastMessage)) => Some(cause),
+                (_, cause) => cause,
+            },
+            Self::StreamClosed(_) => Some(Cause::StreamClosed),
+            Self::Disconnected(Disconnect::UnknownCoding { .. })
+            | Self::List { problem: ListProblem::UnknownCoding(_), .. } => Some(Cause::ContentCoding),
+            _ => None,
+        }
+    }
+
     /// A stable word for the reason.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Explained(explained) => explained.error.code(),
             Self::UnusableValue(_) => "unusable_value",
             Self::Start(error) => error.code(),
             Self::GuardLost => "guard_lost",
@@ -241,10 +288,17 @@ impl From<NetError> for ServerError {
     }
 }
 
+impl From<UnusableValue> for ServerError {
+    fn from(unusable: UnusableValue) -> Self {
+        Self::UnusableValue(unusable.to_string())
+    }
+}
+
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnusableValue(text) | Self::Internal(text) => f.write_str(text),
+            Self::Explained(explained) => write!(f, "{}{}", explained.error, explained.evidence),
             Self::Start(error) => error.fmt(f),
             Self::GuardLost => f.write_str("lost its `mcpd-guard` process, which ended or was killed; mcpd restarts the server"),
             Self::GuardSilent => f.write_str("got no answer from its `mcpd-guard` process; mcpd restarts the server"),
@@ -314,7 +368,7 @@ impl StartTimeout {
 
 impl fmt::Display for StartTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, took, activity, evidence } = self;
+        let Self { method, took, activity } = self;
         let took = duration::format(*took);
         match activity {
             StartActivity::Never => write!(f, "did not answer `{method}` within {took} (`handshake_timeout`)"),
@@ -325,8 +379,7 @@ impl fmt::Display for StartTimeout {
                     "did not answer `{method}` within {took}, and its start makes no more progress (`handshake_timeout`)"
                 )
             }
-        }?;
-        evidence.fmt(f)
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod effect;
 mod header_params;
 mod health_checks;
 mod input_collection;
+mod last_line;
 mod lists;
 mod logging;
 mod ownership;
@@ -88,7 +89,7 @@ use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::{Malformed, ServerConfig, Sharing};
+use crate::config::{Launch, Malformed, ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::result::with_result_type;
@@ -354,7 +355,7 @@ impl Instance {
             self.disown_task(task);
         }
         self.stats().stray_responses.add_one();
-        self.wire.note_unused_id(id);
+        self.wire.note_stray_response(id, outcome);
         Effect::Nothing
     }
 
@@ -392,7 +393,7 @@ impl Instance {
         let id = request.to_string();
         let pending = self.wire.take(id.as_bytes());
         if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_about_resource())
-            && error.may_end_session()
+            && error.may_end_session(self.has_rotating_secrets())
         {
             self.note_session_error(pending);
         }
@@ -418,6 +419,11 @@ impl Instance {
                 Effect::Nothing
             }
         }
+    }
+
+    /// Whether its headers have secrets that are read again once the server refuses them.
+    fn has_rotating_secrets(&self) -> bool {
+        matches!(&self.config.launch, Ok(Launch::Remote(remote)) if !remote.rotating.is_empty())
     }
 
     fn response_too_large(&self, size: Option<usize>) -> Failure {
@@ -745,14 +751,15 @@ impl Instance {
     }
 
     /// The server may go on with a call that no agent waits for.
-    fn note_abandoned(&mut self, AbandonedCall { id, key, creates_task, load }: AbandonedCall) {
+    fn note_abandoned(&mut self, AbandonedCall { id, key, uid, creates_task, load }: AbandonedCall) {
         let now = Instant::now();
+        let agent = (key.session, uid);
         if self.wire.era() == Era::Legacy {
             let at = now + GRACE.min(self.config.settings.call_timeout);
             let until = Until { at, answered_from: self.wire.next_id() };
-            self.cancelled.add(id, key.session, Some(until), load, now);
+            self.cancelled.add(id, agent, Some(until), load, now);
         } else {
-            self.cancelled.add_modern(key.session, now);
+            self.cancelled.add_modern(agent, now);
         }
         self.wire.abandon_http_response(id);
         if creates_task {
@@ -789,7 +796,8 @@ impl Instance {
         };
         let key = call.response_handle.key;
         let mends = self.config.settings.malformed == Malformed::Mend;
-        let answer = if mends { call.mended(answer) } else { answer };
+        let not_found = outcome.err().and_then(|error| call.not_found(error));
+        let answer = not_found.unwrap_or(answer);
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {
@@ -797,7 +805,7 @@ impl Instance {
             }
         }
         self.count_ended();
-        call.response_handle.answer_with(answer, CallOutcome::of(outcome), news);
+        call.answer(answer, CallOutcome::of(outcome), news, mends, self.calls.stats());
         let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }

@@ -42,6 +42,8 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Longest delay after a permanent error. A command that was missing and is now installed is started at most this much later.
 const MAX_PERMANENT_DELAY: Duration = Duration::from_secs(5 * 60);
+/// First delay after an attempt that may have prompted a person, for example for the passphrase of a secret.
+const PROMPT_DELAY: Duration = Duration::from_secs(30);
 /// Time after a failed attempt in which calls do not start another one.
 const CALL_PAUSE: Duration = Duration::from_secs(2);
 /// A server that was ready this long counts as recovered. Most faults of a configuration show within seconds, and a server that
@@ -95,13 +97,13 @@ pub enum State {
 }
 
 impl State {
-    /// Whether a server in this state may be ready by `time`.
+    /// Whether an enabled server in this state may be ready by `time`. A restarted server is stopped for a moment.
     #[must_use]
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
-            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
+            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping | Self::Stopped => true,
             Self::Backoff { until, .. } => !self.is_permanent() && *until <= time,
-            Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
+            Self::Failed { .. } | Self::NeedsLogin { .. } => false,
         }
     }
 
@@ -319,7 +321,12 @@ impl Lifecycle {
             Recovery::Retry => {
                 let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
                 let is_permanent = reason.needs_config_change() || reason.refuses_version() || reason.refuses_headers();
-                self.backoff.set_limits(FIRST_DELAY, if is_permanent { MAX_PERMANENT_DELAY } else { MAX_DELAY });
+                let (first, max) = match (is_permanent, reason.may_have_prompted()) {
+                    (_, true) => (PROMPT_DELAY, MAX_PERMANENT_DELAY),
+                    (true, false) => (FIRST_DELAY, MAX_PERMANENT_DELAY),
+                    (false, false) => (FIRST_DELAY, MAX_DELAY),
+                };
+                self.backoff.set_limits(first, max);
                 let until = now + self.backoff.next(random).max(retry_after);
                 let callable_at = until.min(now + retry_after.max(CALL_PAUSE));
                 State::Backoff { attempt: self.backoff.attempts(), until, callable_at, reason }

@@ -10,12 +10,13 @@ mod reaper_handle;
 mod unguarded;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use tokio::net::unix::pipe;
+use tokio::time::timeout;
 
 pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
@@ -64,7 +65,7 @@ enum Supervisor {
 pub(super) enum ProcessEnd {
     /// The rest of its subtree is being killed.
     Exited(Exit),
-    /// Its guard died, so its end is unknown.
+    /// Its guard died, so its end is unknown. The reaper ends its subtree.
     GuardLost,
 }
 
@@ -101,10 +102,19 @@ pub(super) async fn spawn(
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
     let supervisor = match guard.path() {
-        Some(program) => Supervisor::Guard(guarded::spawn(reaper, program, servers).await?),
+        Some(program) => {
+            Supervisor::Guard(guarded::spawn(reaper, program, servers, pipes.outputs().map_err(refused)?).await?)
+        }
         None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
     };
     Ok(SpawnedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
+}
+
+impl Pipes {
+    /// Copies of the read ends of stdout and stderr.
+    fn outputs(&self) -> io::Result<[OwnedFd; 2]> {
+        Ok([self.stdout.as_fd().try_clone_to_owned()?, self.stderr.as_fd().try_clone_to_owned()?])
+    }
 }
 
 /// Both ends of a server's standard streams: those of mcpd, and those of the server.
@@ -209,27 +219,37 @@ impl Process {
     }
 
     /// Stops the server with its subtree: waits for `grace` after the caller has closed its stdin, then SIGTERM, then
-    /// [`Process::kill`].
+    /// [`Process::kill`]. If its guard was lost, the reaper does this in less time.
     pub(super) async fn stop(mut self, grace: Duration, stop: &mut StopReceiver) {
         tokio::select! {
-            _ = self.wait_ended() => return self.kill().await,
-            () = tokio::time::sleep(grace) => {}
-            () = stop.at_least(StopLevel::Kill) => return self.kill().await,
-        }
-        match &self.supervisor {
-            Supervisor::Guard(guarded) => guarded.terminate(),
-            Supervisor::ProcessGroup(grouped) => grouped.terminate(),
-        }
-        tokio::select! {
-            _ = self.wait_ended() => {}
-            () = tokio::time::sleep(TERM_GRACE) => {}
+            () = self.end_in_order(grace) => {}
             () = stop.at_least(StopLevel::Kill) => {}
         }
         self.kill().await;
     }
 
-    /// Kills the server with its subtree, and waits until nothing is left. If its guard was lost or stuck, the reaper kills the rest
-    /// of the subtree.
+    /// Returns when the server has ended, or had its time.
+    async fn end_in_order(&mut self, grace: Duration) {
+        if timeout(grace, self.wait_gone()).await.is_ok() {
+            return;
+        }
+        match &self.supervisor {
+            Supervisor::Guard(guarded) => guarded.terminate(),
+            Supervisor::ProcessGroup(grouped) => grouped.terminate(),
+        }
+        let _ = timeout(TERM_GRACE, self.wait_gone()).await;
+    }
+
+    /// Waits for the end of the server, also if its guard was lost. Cancel-safe.
+    async fn wait_gone(&mut self) {
+        let ended = self.wait_ended().await;
+        if let (ProcessEnd::GuardLost, Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
+            guarded.wait_closed().await;
+        }
+    }
+
+    /// Kills the server with its subtree at once, and waits until nothing is left. If its guard was lost or stuck, the reaper kills the
+    /// rest of the subtree.
     pub(super) async fn kill(mut self) {
         match &mut self.supervisor {
             Supervisor::Guard(guarded) => guarded.kill().await,

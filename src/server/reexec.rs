@@ -1,4 +1,5 @@
-//! The processes that this program becomes when it executes itself: the reaper, a guard, and those that prepare the sandbox of a server.
+//! The processes that this program becomes when it executes itself: the reaper, a guard, those that prepare the sandbox of a server, and the
+//! runner of a program that prints a secret.
 
 use std::io;
 use std::process::ExitCode;
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::sandbox::namespaces::SERVER_ARGV0;
 use super::sandbox::{init, probe, stage};
-use super::{guard, reaper};
+use super::{guard, reaper, secret_runner};
 
 /// Set by [`run_if_guard`]: this program can become a guard when it executes itself.
 static CAN_REEXECUTE: AtomicBool = AtomicBool::new(false);
@@ -16,7 +17,7 @@ pub(super) fn can_reexecute() -> bool {
     CAN_REEXECUTE.load(Ordering::Relaxed)
 }
 
-/// Runs this process as a guard, as the reaper of guards, or as a process of a sandbox, if it was started as one. Returns its exit code
+/// Runs this process as a guard, as the reaper of guards, or in another of mcpd's roles, if it was started as one. Returns its exit code
 /// then. Call it first in `main`, before any thread starts.
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
@@ -26,6 +27,8 @@ pub fn run_if_guard() -> Option<ExitCode> {
     Some(match name.to_str()? {
         guard::ARGV0 => code(guard::run()),
         reaper::ARGV0 => code(reaper::run()),
+        secret_runner::STARTER_ARGV0 => code(secret_runner::start()),
+        secret_runner::ARGV0 => code(secret_runner::run()),
         stage::ARGV0 => stage::run(),
         init::ARGV0 => init::run(),
         SERVER_ARGV0 => stage::run_in_namespaces(),

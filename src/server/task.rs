@@ -14,6 +14,7 @@ mod private_cache;
 mod program;
 mod queued_calls;
 mod remote;
+mod secrets;
 mod serve;
 mod shutdown;
 mod start_limit;
@@ -85,8 +86,8 @@ pub(super) struct ServerTask {
     /// The last instance has exited by itself with nothing to do, so the next one starts with the next call.
     has_finished: bool,
     agents: Agents,
-    /// A legacy agent has called.
-    has_legacy_calls: bool,
+    /// A legacy agent has called, or the tools could not be listed in the modern era.
+    tries_legacy: bool,
     /// The instance is reopened for legacy calls as soon as it is not busy.
     is_to_reopen: bool,
     /// The last instance exited at the first request of this era, so the next one is opened in the other.
@@ -135,7 +136,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
         idle_since: None,
         has_finished: false,
         agents: Agents::default(),
-        has_legacy_calls: false,
+        tries_legacy: false,
         is_to_reopen: false,
         died_opening: None,
         last_process: LastProcess::default(),
@@ -151,7 +152,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
 }
 
 pub(super) fn startable(config: &ServerConfig) -> Result<(), ServerError> {
-    config.launch.as_ref().map(|_| ()).map_err(|undefined| ServerError::UnusableValue(undefined.to_string()))
+    config.launch.as_ref().map(|_| ()).map_err(|undefined| undefined.clone().into())
 }
 
 impl ServerTask {
@@ -220,6 +221,20 @@ impl ServerTask {
 
     /// Starts, serves and ends one instance. Returns the event for the lifecycle.
     async fn attempt(&mut self) -> Event {
+        let config = Arc::clone(&self.config);
+        // A program may prompt a person, so this comes before the permit that other servers wait for.
+        let (context, name) = (self.context.clone(), Arc::clone(&config.name));
+        let renewing = async {
+            match &config.launch {
+                Ok(launch) => secrets::renewed(&context, &name, launch).await,
+                Err(undefined) => Err(undefined.clone()),
+            }
+        };
+        let launch = match self.unless_stopped(Box::pin(renewing)).await {
+            Some(Ok(launch)) => launch,
+            Some(Err(unusable)) => return Event::Ended(unusable.into()),
+            None => return self.apply_stop(),
+        };
         let permits = self.context.start_permits.clone();
         let is_called = Arc::clone(&self.publisher.stats.is_called);
         is_called.fetch_or(!self.parked.is_empty(), Ordering::Relaxed);
@@ -228,12 +243,10 @@ impl ServerTask {
         let acquiring = permits.acquire(Arc::clone(&is_called), cache);
         let Some(permit) = self.unless_stopped(acquiring).await else { return self.apply_stop() };
         is_called.store(false, Ordering::Relaxed);
-        let config = Arc::clone(&self.config);
         self.last_process = LastProcess::default();
-        let event = match &config.launch {
-            Ok(Launch::Program(program)) => self.one_process(program, permit).await,
-            Ok(Launch::Remote(remote)) => self.one_connection(remote, permit).await,
-            Err(undefined) => Event::Ended(ServerError::UnusableValue(undefined.to_string())),
+        let event = match &launch {
+            Launch::Program(program) => self.one_process(program, permit).await,
+            Launch::Remote(remote) => self.one_connection(remote, permit).await,
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);

@@ -252,7 +252,7 @@ mod tests {
     use crate::server::StopReceiver;
 
     fn agent() -> AgentInfo {
-        let (to_session, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let (to_session, _) = SessionSender::channel(None, Arc::default(), StopReceiver::channel().1);
         let user = User { profile: "p".into(), uid: 1, is_guest: false };
         AgentInfo::new(1, Arc::new(user), to_session, Arc::default())
     }

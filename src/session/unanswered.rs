@@ -51,6 +51,8 @@ pub(super) enum OnResponse {
     Skill(Box<SkillRequest>),
     /// The call is a subrequest of a fan-out request.
     Subrequest,
+    /// The call subscribes to a resource of a `subscriptions/listen`.
+    Topic(Box<ResourceSubscriptionChange>),
 }
 
 /// What filtering the response to a request about a skill needs.

@@ -225,14 +225,17 @@ impl Relay {
                     initialize.is_ready = true;
                 }
             }
-            Message::Request { method, params, .. } => self.memory.note_request(method, params.as_ref()),
-            Message::Notification { method, params } if method[..] == *b"notifications/cancelled" => {
+            // The daemon lets it take effect with an id, too.
+            Message::Request { method, params, .. } | Message::Notification { method, params }
+                if method[..] == *b"notifications/cancelled" =>
+            {
                 if let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"])) {
                     self.in_flight.cancel(&id);
                     self.parked.cancel(&id);
                     self.listen_requests.cancel(&id);
                 }
             }
+            Message::Request { method, params, .. } => self.memory.note_request(method, params.as_ref()),
             Message::Notification { .. } => {}
             Message::Response { id, .. } => self.memory.daemon_request_ended(id),
         }

@@ -9,7 +9,7 @@ use crate::jsonrpc::{Message, MessageError, parse};
 ///
 /// To parse a line of this size takes 3 to 60 µs, depending on the number of its values. The way to another thread and
 /// back takes about as long.
-pub(super) const INLINE: usize = 32 << 10;
+pub(crate) const INLINE: usize = 32 << 10;
 
 /// What a peer sent.
 #[derive(Debug)]

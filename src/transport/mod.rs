@@ -5,7 +5,7 @@
 //! processes, the identity of peers.
 
 pub mod http;
-mod incoming;
+pub(crate) mod incoming;
 mod line_timeout;
 mod outbox;
 mod reader;

@@ -183,6 +183,11 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
+    /// What was read of a line whose end was not. Empty while a line is parsed.
+    pub fn unended(&self) -> &[u8] {
+        if self.parsing.is_none() { &self.buffer } else { &[] }
+    }
+
     /// Reads nothing for this time. Messages that were read are returned. A longer pause that has begun continues.
     pub fn pause(&mut self, pause: Duration) {
         match &mut self.pause {

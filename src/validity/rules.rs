@@ -17,9 +17,11 @@ pub(super) enum Need {
     Optional,
     /// Without it, the object is unfit.
     Required,
-    /// Raw JSON that it has if it is missing or null.
+    /// Raw JSON that it has if it is missing or unfit.
     Default(&'static str),
-    /// It is the same as this member if it is missing or null.
+    /// Raw JSON that it has if it is missing or null. Without another fit value, the object is unfit.
+    DefaultIfNull(&'static str),
+    /// It is the same as this member if it is missing or unfit.
     SameAs(&'static str),
 }
 
@@ -47,7 +49,12 @@ pub(super) enum Type {
     /// An object whose members all have this type.
     Map(&'static Type),
     List(&'static Type, Elements),
-    InputSchema,
+    /// The `type` of an input schema.
+    InputKind,
+    /// The `type` of an output schema for legacy agents.
+    OutputKind,
+    /// The `properties` of a schema.
+    Properties,
     OutputSchema,
     /// One content block; its `type` decides.
     Content,
@@ -95,12 +102,24 @@ const TOOL: &Shape = &[
     TITLE,
     DESCRIPTION,
     ICONS,
-    required("inputSchema", Type::InputSchema),
+    required("inputSchema", Type::Record(INPUT_SCHEMA)),
     optional("outputSchema", Type::OutputSchema),
     optional("annotations", Type::Record(TOOL_ANNOTATIONS)),
     optional("execution", Type::Record(EXECUTION)),
     META,
 ];
+const INPUT_SCHEMA: &Shape = &[
+    Member { name: "type", kind: Type::InputKind, need: Need::DefaultIfNull("\"object\"") },
+    PROPERTIES,
+    REQUIRED,
+    SCHEMA,
+];
+/// The outermost object of an output schema for legacy agents.
+pub(super) const LEGACY_OUTPUT_SCHEMA: &Shape = &[required("type", Type::OutputKind), PROPERTIES, REQUIRED, SCHEMA];
+pub(super) const OUTPUT_SCHEMA: &Shape = &[PROPERTIES, REQUIRED, SCHEMA];
+const PROPERTIES: Member = optional("properties", Type::Properties);
+const REQUIRED: Member = optional("required", Type::List(&Type::Text, Elements::Optional));
+const SCHEMA: Member = optional("$schema", Type::Text);
 const TOOL_ANNOTATIONS: &Shape = &[
     TITLE,
     optional("readOnlyHint", Type::Flag),
@@ -176,7 +195,7 @@ const RESULT_TYPE: Member = optional("resultType", Type::Text);
 const RESULT_META: Member = optional("_meta", Type::Record(&[optional("progressToken", Type::Token)]));
 
 pub(super) const CALL_RESULT: &Shape = &[
-    Member { name: "content", kind: Type::List(&Type::Content, Elements::Required), need: Need::Default("[]") },
+    Member { name: "content", kind: Type::List(&Type::Content, Elements::Required), need: Need::DefaultIfNull("[]") },
     optional("structuredContent", Type::Structured),
     optional("isError", Type::Flag),
     RESULT_META,

@@ -1,17 +1,24 @@
 //! JSON Schemas of tools. The TypeScript SDK compiles each `outputSchema` with Ajv when it lists tools, and one that does not compile
 //! costs it the list.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
 
+use super::Problem;
 use super::pattern::is_ecmascript;
-use super::rules::{Elements, Type};
-use super::walk::{Fit, Judge, Unfit, decoded, step};
-use super::{Action, Problem};
+use super::rules::{LEGACY_OUTPUT_SCHEMA, OUTPUT_SCHEMA};
+use super::walk::{Fit, Judge, Step, Unfit};
 use crate::era::Era;
-use crate::jsonrpc::entries::{elements, entries};
+use crate::jsonrpc::entries::{Parts, elements};
+use crate::jsonrpc::members::{members, string};
 
 /// The schemas below this depth are not compared with the rules.
 const MAX_DEPTH: usize = 64;
+/// How often the bytes of a schema are read, at most: a schema is read again for each one around it.
+const MAX_READS: usize = 32;
+/// Local references that are followed. Others are taken to lead to a part of the schema.
+const MAX_REFERENCES: usize = 1000;
 /// Steps of one local reference.
 const MAX_STEPS: usize = 64;
 
@@ -74,98 +81,56 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     ("format", Keyword::Text),
     ("$ref", Keyword::Reference),
 ];
+const DIALECTS: [&str; 4] = [
+    "json-schema.org/draft/2020-12/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft-06/schema",
+];
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "object", "array"];
 
 impl Judge {
-    pub(super) fn input_schema(&mut self, schema: &Bytes) -> Fit {
-        let has_type = self.root(schema, |judge, value| match decoded(value).as_deref() {
+    pub(super) fn input_type(&mut self, types: &Bytes) -> Fit {
+        match string(types).as_deref() {
             Some("object") => Ok(()),
             // Arguments are always an object, so this means the same.
-            _ if value[..] == *b"null" || permits_object(value) => {
-                judge.replace(value, &b"\"object\""[..], Problem::Not("\"object\""));
+            _ if permits_object(types) => {
+                self.replace(types, &b"\"object\""[..], Problem::Not("\"object\""));
                 Ok(())
             }
-            _ => judge.unfit(Problem::Not("\"object\"")),
-        })?;
-        if !has_type {
-            let has_others = entries(schema, 0).is_ok_and(|found| !found.is_empty());
-            self.insert(schema, br#""type":"object""#, has_others);
-            let missing = self.at(".type", |judge| judge.unfit(Problem::Missing));
-            self.note(missing.err().map(|unfit| unfit.path).unwrap_or_default(), Problem::Missing, Action::Replaced);
+            _ => self.unfit(Problem::Not("\"object\"")),
         }
-        Ok(())
     }
 
     pub(super) fn output_schema(&mut self, schema: &Bytes) -> Fit {
         let is_legacy = self.era == Era::Legacy;
-        let has_type = self.root(schema, |judge, value| match decoded(value).as_deref() {
-            Some("object") => Ok(()),
-            _ if is_legacy => judge.unfit(Problem::TooNew),
-            _ => Ok(()),
-        })?;
-        if is_legacy && !has_type {
-            return self.unfit(Problem::TooNew);
+        let shape = if is_legacy { LEGACY_OUTPUT_SCHEMA } else { OUTPUT_SCHEMA };
+        // A tool can do without it, whatever is wrong in it.
+        self.record(shape, schema).map_err(|unfit| Unfit { is_final: false, ..unfit })?;
+        let dialect = members(schema, ["$schema"]).ok().and_then(|[dialect]| string(&dialect?));
+        if dialect.is_some_and(|dialect| !is_known_dialect(&dialect)) {
+            return self.unfit(Problem::Keyword("$schema"));
         }
-        let compiler = Compiler { root: schema, is_legacy };
-        match compiler.check(schema, MAX_DEPTH) {
+        match Compiler::compile(schema, is_legacy) {
             Ok(()) => Ok(()),
             Err(keyword) => self.unfit(Problem::Keyword(keyword)),
         }
     }
 
-    /// Judges the members of the outermost schema that validators know. Returns whether it has a `type`, which `judge_type` judges.
-    fn root(&mut self, schema: &Bytes, judge_type: impl Fn(&mut Self, &Bytes) -> Fit) -> Result<bool, Unfit> {
-        let found = self.members(schema)?;
-        let (mut dropped, mut has_type) = (vec![false; found.len()], false);
-        for (index, (key, value)) in found.iter().enumerate() {
-            let is_null = value[..] == *b"null";
-            let fit = match decoded(key).as_deref() {
-                Some("type") if has_type => {
-                    let fit = self.at(".type", |judge| judge.unfit(Problem::Duplicate));
-                    return fit.map(|()| true).map_err(|unfit| Unfit { is_final: true, ..unfit });
-                }
-                Some("type") => {
-                    has_type = true;
-                    self.at(".type", |judge| judge_type(judge, value))?;
-                    continue;
-                }
-                Some("properties") if is_null => self.at(".properties", |judge| judge.unfit(Problem::Null)),
-                Some("required") if is_null => self.at(".required", |judge| judge.unfit(Problem::Null)),
-                Some("properties") => self.at(".properties", |judge| judge.properties(value)),
-                Some("required") => self.at(".required", |judge| judge.list(&Type::Text, Elements::Optional, value)),
-                Some("$schema") if !value.starts_with(b"\"") => {
-                    self.at(".$schema", |judge| judge.unfit(Problem::Not("a text")))
-                }
-                _ => continue,
-            };
-            if let Err(unfit) = fit {
-                if unfit.is_final {
-                    return Err(unfit);
-                }
-                self.note(unfit.path, unfit.problem, Action::Dropped);
-                dropped[index] = true;
-            }
-        }
-        self.remove(schema, &found, &dropped);
-        Ok(has_type)
-    }
-
     /// A property has a schema. Validators for legacy agents accept only objects: `true` permits anything, `false` nothing.
-    fn properties(&mut self, properties: &Bytes) -> Fit {
+    pub(super) fn properties(&mut self, properties: &Bytes) -> Fit {
         for (key, value) in self.members(properties)? {
             let replacement = match &value[..] {
                 [b'{', ..] => continue,
                 b"true" | b"false" if self.era == Era::Modern => continue,
-                b"true" => "{}",
-                b"false" => r#"{"not":{}}"#,
-                b"null" => "{}",
-                _ => "",
+                b"true" | b"null" => Some("{}"),
+                b"false" => Some(r#"{"not":{}}"#),
+                _ => None,
             };
-            self.at(&step(&key), |judge| {
-                let problem = if value[..] == *b"null" { Problem::Null } else { Problem::Not("an object") };
-                if replacement.is_empty() {
-                    return judge.unfit(problem).map_err(|unfit| Unfit { is_final: true, ..unfit });
-                }
+            let name = string(&key).unwrap_or_default();
+            let problem = if value[..] == *b"null" { Problem::Null } else { Problem::Not("an object") };
+            let Some(replacement) = replacement else { return Err(self.fatal(Step::Member(&name), problem)) };
+            self.at(Step::Member(&name), |judge| {
                 judge.replace(&value, replacement, problem);
                 Ok(())
             })?;
@@ -174,70 +139,96 @@ impl Judge {
     }
 }
 
+/// Whether the TypeScript SDK 2.x can validate with schemas of this dialect. It refuses each call of a tool with another one.
+fn is_known_dialect(uri: &str) -> bool {
+    let uri = uri.strip_suffix('#').unwrap_or(uri);
+    let location = uri.strip_prefix("https://").or_else(|| uri.strip_prefix("http://"));
+    location.is_some_and(|location| DIALECTS.contains(&location))
+}
+
 /// Whether a list of types includes objects.
 fn permits_object(types: &Bytes) -> bool {
-    elements(types, TYPES.len()).is_some_and(|all| all.iter().any(|one| decoded(one).as_deref() == Some("object")))
+    elements(types, TYPES.len()).is_some_and(|all| all.iter().any(|one| string(one).as_deref() == Some("object")))
 }
 
 /// Decides whether Ajv can compile a schema. `Err` is the keyword with which it cannot.
-struct Compiler<'a> {
-    root: &'a Bytes,
+struct Compiler {
     is_legacy: bool,
+    /// A reference to an id or anchor is taken to lead to a part of the schema if it has any.
+    has_anchor: bool,
+    /// Bytes that it still reads. The rest of the schema is taken to be compilable.
+    left: usize,
+    /// The steps of local references, at most [`MAX_REFERENCES`].
+    references: HashSet<Vec<String>>,
 }
 
 type Compiled = Result<(), &'static str>;
 
-impl Compiler<'_> {
-    fn check(&self, schema: &Bytes, depth: usize) -> Compiled {
-        let Some(depth) = depth.checked_sub(1) else { return Ok(()) };
-        let Ok(found) = entries(schema, usize::MAX - 1) else { return Ok(()) };
-        let has = |name: &str| found.iter().any(|(key, _)| decoded(key).as_deref() == Some(name));
-        if self.is_legacy && has("nullable") && !has("type") {
-            return Err("nullable");
-        }
-        for (key, value) in &found {
-            let Some(key) = decoded(key) else { continue };
+impl Compiler {
+    fn compile(schema: &Bytes, is_legacy: bool) -> Compiled {
+        let has = |key: &[u8]| memchr::memmem::find(schema, key).is_some();
+        let has_anchor = has(b"\"$id\"") || has(b"\"$anchor\"") || has(b"\"$dynamicAnchor\"");
+        let left = schema.len().saturating_mul(MAX_READS);
+        let mut compiler = Self { is_legacy, has_anchor, left, references: HashSet::new() };
+        compiler.check(schema, MAX_DEPTH)?;
+        let references = std::mem::take(&mut compiler.references);
+        let all_lead = compiler.all_lead(schema, &mut references.iter().map(Vec::as_slice));
+        if all_lead { Ok(()) } else { Err("$ref") }
+    }
+
+    /// Whether these bytes may be read once more.
+    fn reads(&mut self, bytes: &Bytes) -> bool {
+        let left = self.left.checked_sub(bytes.len());
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    fn check(&mut self, schema: &Bytes, depth: usize) -> Compiled {
+        let Some(depth) = depth.checked_sub(1).filter(|_| self.reads(schema)) else { return Ok(()) };
+        let (mut has_type, mut is_nullable) = (false, false);
+        for (key, value) in Parts::of_object(schema).into_iter().flatten() {
+            let Some(key) = string(&key) else { continue };
+            has_type |= key == "type";
+            is_nullable |= key == "nullable";
             if let Some((name, keyword)) = KEYWORDS.iter().find(|(name, _)| *name == key) {
-                self.check_keyword(*keyword, value, depth)
+                self.check_keyword(*keyword, &value, depth)
                     .map_err(|inner| if inner.is_empty() { name } else { inner })?;
             }
         }
-        Ok(())
+        if self.is_legacy && is_nullable && !has_type { Err("nullable") } else { Ok(()) }
     }
 
     /// The error is empty if the value itself is unfit.
-    fn check_keyword(&self, keyword: Keyword, value: &Bytes, depth: usize) -> Compiled {
+    fn check_keyword(&mut self, keyword: Keyword, value: &Bytes, depth: usize) -> Compiled {
         let fits_if = |fits: bool| if fits { Ok(()) } else { Err("") };
         let is_object = value.starts_with(b"{");
-        let all = || elements(value, usize::MAX).ok_or("");
-        let by_name = || entries(value, usize::MAX - 1).map_err(|_| "");
+        let is_type = |one: &Bytes| string(one).is_some_and(|word| TYPES.contains(&&*word));
+        let all = || Parts::of_array(value).ok_or("").map(|parts| parts.map(|(_, one)| one));
+        let by_name = || Parts::of_object(value).ok_or("");
         match keyword {
             Keyword::SchemaOrList | Keyword::SchemaOrNames if value.starts_with(b"[") => {
-                all()?.iter().filter(|one| !one.starts_with(b"\"")).try_for_each(|one| self.schema(one, depth))
+                all()?.filter(|one| !one.starts_with(b"\"")).try_for_each(|one| self.schema(&one, depth))
             }
             Keyword::Schema | Keyword::SchemaOrList => self.schema(value, depth),
-            Keyword::SchemaList => all()?.iter().try_for_each(|one| self.schema(one, depth)),
-            Keyword::Schemas => by_name()?.iter().try_for_each(|(_, one)| self.schema(one, depth)),
-            Keyword::Patterns => by_name()?.iter().try_for_each(|(key, one)| {
-                self.check_keyword(Keyword::Pattern, key, depth)?;
-                self.schema(one, depth)
+            Keyword::SchemaList => all()?.try_for_each(|one| self.schema(&one, depth)),
+            Keyword::Schemas => by_name()?.try_for_each(|(_, one)| self.schema(&one, depth)),
+            Keyword::Patterns => by_name()?.try_for_each(|(key, one)| {
+                self.check_keyword(Keyword::Pattern, &key, depth)?;
+                self.schema(&one, depth)
             }),
             Keyword::SchemaOrNames => fits_if(is_object),
             Keyword::Number => fits_if(value.first().is_some_and(|byte| *byte == b'-' || byte.is_ascii_digit())),
             Keyword::Flag => fits_if(matches!(&value[..], b"true" | b"false")),
             Keyword::Array => fits_if(value.starts_with(b"[")),
-            Keyword::Values => fits_if(!all()?.is_empty()),
+            Keyword::Values => fits_if(all()?.next().is_some()),
             Keyword::Text => fits_if(value.starts_with(b"\"") || is_object),
-            Keyword::Pattern => fits_if(!self.is_legacy || decoded(value).is_some_and(|text| is_ecmascript(&text))),
-            Keyword::Types => {
-                let is_type = |one: &Bytes| decoded(one).is_some_and(|word| TYPES.contains(&&*word));
-                fits_if(is_type(value) || elements(value, usize::MAX).is_some_and(|all| all.iter().all(is_type)))
-            }
-            Keyword::Reference => fits_if(decoded(value).is_some_and(|to| !self.is_legacy || self.resolves(&to))),
+            Keyword::Pattern => fits_if(!self.is_legacy || string(value).is_some_and(|text| is_ecmascript(&text))),
+            Keyword::Types => fits_if(is_type(value) || all().is_ok_and(|mut all| all.all(|one| is_type(&one)))),
+            Keyword::Reference => fits_if(string(value).is_some_and(|to| self.refer(&to))),
         }
     }
 
-    fn schema(&self, value: &Bytes, depth: usize) -> Compiled {
+    fn schema(&mut self, value: &Bytes, depth: usize) -> Compiled {
         match value.first() {
             Some(b'{') => self.check(value, depth),
             Some(b't' | b'f') => Ok(()),
@@ -245,30 +236,41 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether a reference leads to a part of this schema. One to an id or anchor is taken to do so if the schema has any.
-    fn resolves(&self, reference: &str) -> bool {
-        let has = |key: &[u8]| memchr::memmem::find(self.root, key).is_some();
-        if has(b"\"$id\"") || has(b"\"$anchor\"") || has(b"\"$dynamicAnchor\"") {
+    /// Keeps a reference for [`Self::all_lead`]. Returns whether it is local.
+    fn refer(&mut self, reference: &str) -> bool {
+        if !self.is_legacy || self.has_anchor || reference == "#" {
             return true;
         }
-        let Some(pointer) = reference.strip_prefix('#') else { return false };
-        let mut found = self.root.clone();
-        if pointer.is_empty() {
-            return true;
-        }
-        let Some(pointer) = pointer.strip_prefix('/') else { return false };
-        for (count, part) in pointer.split('/').enumerate() {
-            let part = percent_decoded(part).replace("~1", "/").replace("~0", "~");
-            let next = if found.starts_with(b"[") {
-                elements(&found, usize::MAX).and_then(|all| all.get(part.parse::<usize>().ok()?).cloned())
-            } else {
-                let is_it = |(key, _): &(Bytes, Bytes)| decoded(key).as_deref() == Some(&*part);
-                entries(&found, usize::MAX - 1).ok().and_then(|all| all.into_iter().find(is_it)).map(|(_, value)| value)
-            };
-            let Some(next) = next.filter(|_| count < MAX_STEPS) else { return false };
-            found = next;
+        let Some(pointer) = reference.strip_prefix("#/") else { return false };
+        if self.references.len() < MAX_REFERENCES {
+            let decoded = |step: &str| percent_decoded(step).replace("~1", "/").replace("~0", "~");
+            let steps: Vec<_> = pointer.split('/').take(MAX_STEPS + 1).map(decoded).collect();
+            if steps.len() > MAX_STEPS {
+                return false;
+            }
+            self.references.insert(steps);
         }
         true
+    }
+
+    /// Whether all these steps lead to parts of `container`. Reads it once for all of them.
+    fn all_lead(&mut self, container: &Bytes, references: &mut dyn Iterator<Item = &[String]>) -> bool {
+        let mut by_step: HashMap<&str, Vec<&[String]>> = HashMap::new();
+        for (first, rest) in references.filter_map(<[String]>::split_first) {
+            by_step.entry(first).or_default().push(rest);
+        }
+        if by_step.is_empty() || !self.reads(container) {
+            return true;
+        }
+        let parts = Parts::of_object(container).or_else(|| Parts::of_array(container));
+        for (index, (key, value)) in parts.into_iter().flatten().enumerate() {
+            let step = if key.is_empty() { Some(index.to_string()) } else { string(&key) };
+            let rests = step.and_then(|step| by_step.remove(&*step));
+            if rests.is_some_and(|rests| !self.all_lead(&value, &mut rests.into_iter())) {
+                return false;
+            }
+        }
+        by_step.is_empty()
     }
 }
 

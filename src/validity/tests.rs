@@ -1,5 +1,7 @@
 //! What is mended, what is left out, and that valid items pass unchanged.
 
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -31,11 +33,18 @@ fn a_tool_is_mended_or_left_out() {
             Some(format!(r#"{name}{OBJECT},"icons":[{{"src":"a"}},{{"src":"b"}}]}}"#)),
         ),
         (format!(r#"{name}"inputSchema":{{}}}}"#), Some(format!("{name}{OBJECT}}}"))),
+        (format!(r#"{name}"inputSchema":{{"required":null, "properties":null}}}}"#), Some(format!("{name}{OBJECT}}}"))),
         (
             format!(r#"{name}"inputSchema":{{"anyOf":[]}}}}"#),
             Some(format!(r#"{name}"inputSchema":{{"type":"object","anyOf":[]}}}}"#)),
         ),
         (format!(r#"{name}"inputSchema":{{"type":["object","null"]}}}}"#), Some(format!("{name}{OBJECT}}}"))),
+        (format!(r#"{name}"inputSchema":{{"type":null}}}}"#), Some(format!("{name}{OBJECT}}}"))),
+        (format!(r#"{name}"inputSchema":{{"type":"object","properties":{{}},"properties":{{}}}}}}"#), None),
+        (
+            format!(r#"{name}{OBJECT},"outputSchema":{{"type":"object","type":"object"}}}}"#),
+            Some(format!("{name}{OBJECT}}}")),
+        ),
         (format!(r#"{name}"inputSchema":{{"type":"string"}}}}"#), None),
         (format!(r#"{name}"inputSchema":null}}"#), None),
         (r#"{"name":"t"}"#.to_owned(), None),
@@ -85,7 +94,8 @@ fn other_kinds_are_mended_or_left_out() {
             Some(r#"{"name":"p","arguments":[{"name":"a"}]}"#),
         ),
         (ListKind::Prompts, r#"{"name":"p","arguments":[{"description":"a"}]}"#, None),
-        (ListKind::Resources, r#"{"uri":"x://a","name":null,"size":1.5}"#, Some(r#"{"name":"x://a","uri":"x://a"}"#)),
+        (ListKind::Resources, r#"{"uri":"x://a","name":null,"size":1.5}"#, Some(r#"{"uri":"x://a","name":"x://a"}"#)),
+        (ListKind::Resources, r#"{"name":5,"uri":"x://a"}"#, Some(r#"{"name":"x://a","uri":"x://a"}"#)),
         (ListKind::Resources, r#"{"uri":"a/b","name":"a"}"#, None),
         (
             ListKind::Resources,
@@ -157,12 +167,38 @@ fn results_are_mended_for_their_era() {
             true,
         ),
     ] {
-        let line = |result: &str| Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n"));
-        let mended = |era| mended_response(kind, &line(&result), era);
-        let expected = legacy.as_deref().map(line);
-        assert_eq!(mended(Era::Legacy), expected, "{result}");
-        assert_eq!(mended(Era::Modern), expected.filter(|_| modern), "{result}");
+        check_result(kind, &result, legacy.as_deref(), modern);
     }
+}
+
+#[test]
+fn members_of_other_types_are_mended_in_results() {
+    for (kind, result, expected) in [
+        (
+            ResultKind::Call,
+            r#"{"content":[{"type":"text","text":"a","annotations":[]}],"isError":"false","_meta": []}"#,
+            Some(r#"{"content":[{"type":"text","text":"a"}]}"#),
+        ),
+        (
+            ResultKind::Call,
+            r#"{"content":[{"type":"resource_link","uri":"x:a","name":5}]}"#,
+            Some(r#"{"content":[{"type":"resource_link","uri":"x:a","name":"x:a"}]}"#),
+        ),
+        (ResultKind::Call, r#"{"content":[null]}"#, Some(r#"{"content":[]}"#)),
+        (ResultKind::Call, r#"{"content":[{"type":"text","text":null}]}"#, None),
+    ] {
+        check_result(kind, result, expected, true);
+    }
+}
+
+/// `expected` is what legacy agents see, and modern ones if `is_for_both` is set. Others see the result as it is.
+fn check_result(kind: ResultKind, result: &str, expected: Option<&str>, is_for_both: bool) {
+    let line = |result: &str| Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n"));
+    let mended = |era| mended_response(kind, &line(result), era);
+    let expected = expected.map(line);
+    assert_eq!(mended(Era::Legacy), expected, "{result}");
+    assert_eq!(mended(Era::Modern), expected.clone().filter(|_| is_for_both), "{result}");
+    assert!(expected.is_none() || may_be_malformed(kind, &line(result)), "{result}");
 }
 
 /// Values that servers send in place of others.
@@ -217,8 +253,117 @@ proptest! {
         for era in [Era::Legacy, Era::Modern] {
             let Some(mended) = seen(kind, &item, era) else { continue };
             prop_assert!(serde_json::from_slice::<Value>(&mended).is_ok(), "{:?}", mended);
-            let (changes, reasons) = judge(rules::of_kind(kind), &mended, era).expect("it fits");
+            let (changes, reasons) = judge(rules::of_kind(kind), &mended, era, MAX_CHANGES).expect("it fits");
             prop_assert!(changes.is_empty() && reasons.is_empty(), "{:?} {:?}", mended, reasons);
         }
+    }
+}
+
+/// A limit for what must be linear. What grows with the square of the size takes hours.
+const LIMIT: Duration = Duration::from_mins(1);
+
+#[test]
+fn the_time_for_an_item_is_linear_in_its_size() {
+    let tool = |rest: &str| bytes(&format!(r#"{{"name":"t","inputSchema":{{"type":"object"}},{rest}}}"#));
+    let input = |rest: &str| bytes(&format!(r#"{{"name":"t","inputSchema":{{"type":"object",{rest}}}}}"#));
+    let references: Vec<String> =
+        (0..50_000).map(|number| format!(r##"{{"$ref":"#/$defs/a/properties/b{number}"}}"##)).collect();
+    let nested = (0..60).fold(format!(r#"{{"enum":[{}1]}}"#, "1,".repeat(200_000)), |inner, _| {
+        format!(r#"{{"properties":{{"a":{inner}}}}}"#)
+    });
+    let begin = Instant::now();
+    for (item, is_left_out) in [
+        (input(&format!(r#""required":[{}"a"]"#, "1,".repeat(500_000))), false),
+        (input(&format!(r#""required":[{}"a"]"#, r#"1,"a","#.repeat(100_000))), true),
+        (input(&format!(r#""properties":{{{}}}"#, r#""a":true,"#.repeat(100_000).trim_end_matches(','))), true),
+        (tool(&format!(r#""outputSchema":{{"type":"object","anyOf":[{}]}}"#, references.join(","))), false),
+        (tool(&format!(r#""outputSchema":{{"type":"object","not":{nested}}}"#)), false),
+    ] {
+        let validity = Validity::of_item(ListKind::Tools, &item);
+        assert_eq!(validity.is_left_out(), is_left_out, "{:?}", validity.reasons().first());
+        assert!(validity.reasons().len() <= MAX_REASONS && validity.changes(Era::Legacy).len() <= MAX_CHANGES);
+        if is_left_out {
+            assert_eq!((&*validity.reasons()[0].path, validity.reasons()[0].problem), ("", Problem::TooLong));
+        }
+    }
+    assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn the_time_for_a_result_is_linear_in_its_size() {
+    let blocks = vec![r#"{"type":"text","text":"[1,"}"#; 1000].join(",");
+    let result = format!(r#"{{"content":[{blocks}],"structuredContent":[{}1]}}"#, "1,".repeat(1 << 20));
+    let line = Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n"));
+    let begin = Instant::now();
+    let mended = mended_response(ResultKind::Call, &line, Era::Legacy).expect("it is mended");
+    assert!(mended.len() > line.len() && begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn references_lead_to_parts_of_the_schema() {
+    for (reference, leads) in [
+        ("#", true),
+        ("#/$defs/a", true),
+        ("#/$defs/a~1b/items/1", true),
+        ("#/%24defs/a", true),
+        ("#/$defs/b", false),
+        ("#/$defs/a~1b/items/2", false),
+        ("a", false),
+        ("#a", false),
+    ] {
+        let defs = r#""$defs":{"a":{},"a/b":{"items":[{},{}]}}"#;
+        let schema = format!(r#"{{"type":"object",{defs},"not":{{"$ref":"{reference}"}}}}"#);
+        let tool = bytes(&format!(r#"{{"name":"t","inputSchema":{{"type":"object"}},"outputSchema":{schema}}}"#));
+        assert_eq!(Validity::of_item(ListKind::Tools, &tool).reasons().is_empty(), leads, "{reference}");
+    }
+}
+
+#[test]
+fn long_names_are_shortened_in_reasons_and_longer_definitions_are_counted() {
+    let name = "n".repeat(1 << 20);
+    let tool = bytes(&format!(
+        r#"{{"name":"t","inputSchema":{{"type":"object","properties":{{"{name}":false}}}},"title":null}}"#
+    ));
+    let validity = Validity::of_item(ListKind::Tools, &tool);
+    assert!(validity.reasons().iter().all(|reason| reason.path.len() < 300));
+    assert_eq!(validity.growth(), 0, "`false` grows by 5 bytes, but a longer member is dropped");
+    let resource = bytes(r#"{"uri":"x://long/uri","name":5}"#);
+    assert_eq!(Validity::of_item(ListKind::Resources, &resource).growth(), r#""x://long/uri""#.len() - 1);
+}
+
+#[test]
+fn server_info_without_a_fit_version_keeps_its_name() {
+    for (info, expected) in [
+        (r#"{"name":"s","version":1}"#, Some(r#"{"name":"s","version":"unknown"}"#)),
+        (r#"{"version":null,"name":"s"}"#, Some(r#"{"version":"unknown","name":"s"}"#)),
+        (r#"{"name":"s"}"#, Some(r#"{"version":"unknown","name":"s"}"#)),
+        (r#"{"version":"1"}"#, None),
+    ] {
+        assert_eq!(mended_info(&bytes(info)).as_deref(), expected.map(str::as_bytes), "{info}");
+    }
+}
+
+#[test]
+fn only_results_that_may_be_malformed_are_looked_at() {
+    let text = r#"{"type":"text","text":"a null or [] or \"_meta\": 5 in prose"}"#.replace("null", "nil");
+    for (kind, result, is_suspicious) in [
+        (ResultKind::Call, format!(r#"{{"content":[{text}],"isError":false}}"#), false),
+        (ResultKind::Call, format!(r#"{{"content" : [{text}] , "isError" : true , "_meta" : {{}}}}"#), false),
+        (ResultKind::Call, r#"{"content":[],"structuredContent":{"a":[]}}"#.to_owned(), false),
+        (ResultKind::Call, r#"{"content":[{"type":"image","data":"","mimeType":"a/b"}]}"#.to_owned(), false),
+        (ResultKind::Prompt, format!(r#"{{"messages":[{{"role":"user","content":{text}}}]}}"#), false),
+        (ResultKind::Read, r#"{"contents":[{"uri":"x:a","mimeType":"a/b","text":"a"}]}"#.to_owned(), false),
+        (ResultKind::Completion, r#"{"completion":{"values":["a"],"hasMore":false}}"#.to_owned(), false),
+        (ResultKind::Call, r#"{"isError":false}"#.to_owned(), false),
+        (ResultKind::Call, r#"{"content":[],"isError":"false"}"#.to_owned(), true),
+        (ResultKind::Call, r#"{"content":[],"_meta": []}"#.to_owned(), true),
+        (ResultKind::Call, r#"{"content":[{"type":"text","text":"","annotations":[]}]}"#.to_owned(), true),
+        (ResultKind::Call, r#"{"content":[],"structuredContent":"a"}"#.to_owned(), true),
+        (ResultKind::Call, r#"{"content":[null]}"#.to_owned(), true),
+        (ResultKind::Call, r#"{"content":[{"type":"resource_link","uri":"x:a"}]}"#.to_owned(), true),
+        (ResultKind::Completion, r#"{"completion":{"values":["a"],"total":1.5}}"#.to_owned(), true),
+    ] {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
+        assert_eq!(may_be_malformed(kind, line.as_bytes()), is_suspicious, "{result}");
     }
 }

@@ -73,7 +73,7 @@ build_rmcp_peers() {
     cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
     mkdir -p "$scratch/agents"
     cp "$target/rmcp/debug/agent" "$scratch/agents/agent-rs"
-    cp "$target"/rmcp/debug/{rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
+    cp "$target"/rmcp/debug/{definition-validator,rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
 }
 
 # Those of the agents in examples/agents that have to be built, into one directory. `build_rmcp_peers` builds the one in Rust.

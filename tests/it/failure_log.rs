@@ -91,7 +91,7 @@ fn restart_of_a_server_that_hangs_is_a_warning_with_the_reason() {
     let daemon = json_log(server.line("health_timeout = \"50ms\"")).start();
     signal(daemon.server_pid("a"), Signal::STOP);
     let fields = &wait_warnings(&daemon, 1)[0];
-    assert_eq!(fields["reason"], "did not answer 3 pings in a row");
+    assert_eq!(fields["reason"], "did not answer 3 pings in a row; it does not read its stdin any more");
     assert!(fields["code"].is_null(), "it was ended by mcpd: {fields}");
 }
 

@@ -82,9 +82,14 @@ fn check_warns_of_what_a_known_command_lacks() {
         ("command = 'npx'\nargs = ['-y', '@playwright/mcp']\nsharing = 'shared'", &[], None),
         ("command = 'uvx'\nargs = ['mcp-server-git']", &[], Some("which works in the directory of its agent")),
         ("command = 'node'\nargs = ['.']\ncwd = '/srv'", &[], None),
-        ("command = 'docker'\nargs = ['run', 'x']", &[("DOCKER_HOST", "unix:///x")], Some("may need `DOCKER_HOST`")),
         (
-            "command = 'docker'\nargs = ['run', 'x']\npass_env = ['DOCKER_HOST', 'XDG_RUNTIME_DIR']",
+            "command = 'docker'\nargs = ['run', '-i', 'x']",
+            &[("DOCKER_HOST", "unix:///x")],
+            Some("may need `DOCKER_HOST`"),
+        ),
+        ("command = 'docker'\nargs = ['run', '--rm', 'x']", &[], Some("a container gets no stdin without `-i`")),
+        (
+            "command = 'docker'\nargs = ['run', '-i', 'x']\npass_env = ['DOCKER_HOST', 'XDG_RUNTIME_DIR']",
             &[("DOCKER_HOST", "unix:///x")],
             None,
         ),

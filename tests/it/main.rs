@@ -2,6 +2,7 @@
 
 mod support;
 
+mod abrupt_ends;
 mod add_command;
 mod agent_isolation;
 mod ambiguous_messages;
@@ -78,6 +79,7 @@ mod man_pages;
 mod message_limits;
 mod model_checking;
 mod modern_tasks;
+mod named_resources;
 mod nearly_valid_messages;
 mod negotiation;
 mod operator_commands;
@@ -106,6 +108,7 @@ mod routing;
 mod runtime_directories;
 mod sandbox;
 mod sandbox_namespaces;
+mod secret_programs;
 mod secrets;
 mod server_logs;
 mod server_peers;

@@ -116,6 +116,28 @@ fn list_change_without_a_difference_is_not_announced() {
 }
 
 #[test]
+fn list_that_changes_back_is_announced_to_agents_that_have_read_it_meanwhile() {
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let daemon = Setup::with(bare("s", &["mutate_tools"])).start();
+    let (mut legacy, mut modern, mut changer) =
+        (Agent::ready(&daemon), Agent::modern(&daemon, &json!({})), Agent::ready(&daemon));
+    legacy.tools();
+    let (subscription, _) = modern.listen(&json!({"toolsListChanged": true}));
+    for (change, is_listed) in [("add", true), ("remove", false), ("add", true)] {
+        arguments(&changer.call("s__mutate_tools", &json!({ change: ["x"] })));
+        legacy.expect_notification(CHANGED);
+        modern.subscription_notification(&subscription, CHANGED);
+        for agent in [&mut legacy, &mut modern] {
+            assert_eq!(agent.tools().contains(&"s__x".to_owned()), is_listed, "{change}");
+        }
+    }
+    for agent in [&mut legacy, &mut modern, &mut changer] {
+        agent.expect_quiet();
+    }
+    modern.disconnect();
+}
+
+#[test]
 fn tools_are_requested_from_a_server_that_declares_them_and_once_from_one_that_declares_nothing() {
     let place = Place::new();
     let library = place.write("library.json", r#"{"prompts":[{"name":"greet"}]}"#);

@@ -1,11 +1,12 @@
-//! Causes that the stderr of a server reveals: denials of its sandbox, a download that was cut off, a question, missing variables.
+//! Causes that the stderr of a server reveals: denials of its sandbox, a download that was cut off, a question, missing variables. Also what
+//! an end may leave behind: a container.
 
 use super::finding::Finding;
 use super::probe::DaemonProbe;
 use super::remedy::again;
 use crate::admin::report::ServerReport;
 use crate::config::SandboxLevel;
-use crate::config::known_commands::{half_written_cache, variables};
+use crate::config::known_commands::{half_written_cache, runner, variables};
 use crate::config_lints::{ANSWER, ASKS};
 use crate::known_clients::shell_word;
 
@@ -20,9 +21,12 @@ const QUESTION: &str = "Ok to proceed?";
 /// What clients of Docker and Podman write if the socket is elsewhere.
 const NO_CONTAINERS: [&str; 2] = ["Cannot connect to the Docker daemon", "unable to connect to Podman"];
 
+/// Codes of ends without the time to clean up, or possibly so.
+const KILLED: [&str; 6] = ["guard_lost", "signaled", "out_of_memory", "task_limit", "unanswered", "stream_closed"];
+
 /// The causes that the stderr of a server reveals.
 pub(super) fn findings(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
-    let causes = [denial, privileges, incomplete_download, question, no_containers];
+    let causes = [denial, privileges, incomplete_download, question, no_containers, left_container];
     causes.iter().filter_map(|cause| cause(probe, report)).collect()
 }
 
@@ -65,6 +69,17 @@ fn no_containers(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> 
         probe.mcpd("reload")
     );
     has_line(report, &NO_CONTAINERS).then(|| Finding::warning(&*report.name, "reaches no containers", advice))
+}
+
+/// A container ends with its client only if the client has time to end it.
+pub(super) fn left_container(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
+    let program = probe.program(&report.name)?;
+    let client = runner(&program.command, &program.args)?.container_client()?;
+    let is_recent = report.state.is_down() || report.restarts_last_hour > 0;
+    let was_killed = report.code.as_deref().is_some_and(|code| KILLED.contains(&code));
+    let found = format!("`{client}` was killed or did not answer, so its container may still run");
+    let advice = format!("`{client} ps` lists containers; `{client} rm --force CONTAINER` ends one");
+    (is_recent && was_killed).then(|| Finding::warning(&*report.name, found, advice))
 }
 
 /// The path that the sandbox of a server has refused most recently, as far as its stderr tells.

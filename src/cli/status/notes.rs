@@ -60,6 +60,8 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
     all.extend(enablement(server));
+    let question = server.question();
+    all.extend(question.map(|line| format!("{name}: is starting, and its last line on stderr has no end: `{line}`")));
     all.extend(unanswered(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));

@@ -99,6 +99,13 @@ const RUNNERS: &[Runner] = &[
     images("podman"),
 ];
 
+impl Runner {
+    /// The program, if it is the client of a container.
+    pub(crate) fn container_client(&self) -> Option<&'static str> {
+        (self.options == OF_IMAGES).then_some(self.program)
+    }
+}
+
 /// The runner that this command is, if it is one.
 pub(crate) fn runner(command: &str, args: &[String]) -> Option<&'static Runner> {
     Invocation::of(command, args).runner
@@ -160,6 +167,13 @@ impl<'a> Invocation<'a> {
         self.runner.and_then(|_| self.names.get(1)).copied()
     }
 
+    pub(super) fn lacks_stdin(&self) -> bool {
+        let letters =
+            |option: &str| option.strip_prefix('-').is_some_and(|rest| !rest.starts_with('-') && rest.contains('i'));
+        let has_stdin = |option: &String| option.starts_with("--interactive") || letters(option);
+        self.is_container() && !self.options.iter().any(has_stdin)
+    }
+
     pub(super) fn asks_before_install(&self) -> bool {
         self.runner.is_some_and(|runner| runner.cache == "npm")
             && self.package().is_some()
@@ -212,6 +226,22 @@ fn cache_directory(line: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn container_has_stdin_only_with_its_option() {
+        for (args, lacks) in [
+            ("docker run -i --rm image", false),
+            ("podman run --rm -it image", false),
+            ("docker run --interactive=true image -x", false),
+            ("docker run --init --rm image -i", true),
+            ("docker run -e TITLE=-i image", true),
+            ("docker exec name server", false),
+            ("npx -y image", false),
+        ] {
+            let words: Vec<_> = args.split(' ').map(str::to_owned).collect();
+            assert_eq!(Invocation::of(&words[0], &words[1..]).lacks_stdin(), lacks, "{args}");
+        }
+    }
 
     #[test]
     fn half_written_cache_is_named_by_what_stderr_reports() {

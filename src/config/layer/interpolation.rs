@@ -48,7 +48,12 @@ impl<'a> Interpolation<'a> {
         }
         let values = values.iter().filter(|(name, _)| rotating.contains_key(*name));
         let values = values.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(RotatingHeaders::new(rotating, values))
+        Ok(RotatingHeaders::new(rotating, values, self.secrets.clone()))
+    }
+
+    /// `text` without the placeholders for what is not known yet.
+    pub(super) fn without_placeholders(&self, text: &str) -> String {
+        self.secrets.without_placeholders(text).replace(AGENT_CWD, "")
     }
 
     pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UnusableValue> {

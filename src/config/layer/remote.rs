@@ -41,11 +41,11 @@ impl RemoteTemplate {
         let unfit = |key: &'static str, complaint: &'static str| UnusableValue::Invalid { key, complaint };
         let url = interpolation.text(&self.url)?;
         // The agent's directory is encoded when the placeholder is replaced.
-        if let Some(complaint) = url_complaint(&url.replace(AGENT_CWD, "")) {
+        if let Some(complaint) = url_complaint(&interpolation.without_placeholders(&url)) {
             return Err(unfit("url", complaint));
         }
         let headers = interpolation.named(&self.headers)?;
-        if !headers.values().all(|value| is_header_value(value)) {
+        if !headers.values().all(|value| is_header_value(&interpolation.without_placeholders(value))) {
             return Err(unfit("headers", "has one with a control character"));
         }
         let rotating = interpolation.rotating(&self.headers, &headers)?;

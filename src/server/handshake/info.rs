@@ -8,17 +8,13 @@ use super::shortened;
 use crate::client_info;
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
-use crate::jsonrpc::entries::entries;
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::normalise::is_empty_array;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 use crate::server::identity::ServerIdentity;
 use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
 
-/// Maximum capabilities that are read.
-const MAX_CAPABILITIES: usize = 1000;
 /// Maximum characters of a server's text to show.
 const MAX_EXCERPT_LEN: usize = 200;
 
@@ -29,8 +25,6 @@ pub(in crate::server) struct ServerInfo {
     pub(in crate::server) software: Option<String>,
     /// The kinds of lists that it has. mcpd requests no others.
     pub(in crate::server) offers: PerKind<bool>,
-    /// It declares nothing, so it may have tools all the same. If it does not list them, it has none.
-    pub(in crate::server) tries_tools: bool,
     /// Whether it supports `logging/setLevel`.
     pub(in crate::server) logs: bool,
     /// Its support of tasks.
@@ -70,12 +64,11 @@ impl ServerInfo {
     }
 
     fn read(protocol: &'static str, result: &Bytes, capabilities: &Bytes, info: Option<&Bytes>) -> Option<Self> {
-        let (capabilities, tries_tools) = read_capabilities(capabilities)?;
-        let [tools, prompts, resources, logging] =
-            members(&capabilities, ["tools", "prompts", "resources", "logging"]).ok()?;
         // Invalid instructions are ignored.
         let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| raw);
-        let identity = ServerIdentity::read(protocol, info, &capabilities, instructions.as_ref())?;
+        let identity = ServerIdentity::read(protocol, info, capabilities, instructions.as_ref())?;
+        let [tools, prompts, resources, logging] =
+            members(&identity.capabilities, ["tools", "prompts", "resources", "logging"]).ok()?;
         let tasks = identity.tasks();
         let of_kind = |kind| match kind {
             ListKind::Tools => &tools,
@@ -99,35 +92,12 @@ impl ServerInfo {
                 ListKind::Skills => identity.extensions().iter().any(|one| *one.id == *SKILLS),
                 _ => of_kind(kind).is_some(),
             }),
-            tries_tools,
             logs: !is_modern && logging.is_some(),
             tasks,
             notifications,
             identity: Arc::new(identity),
         })
     }
-}
-
-/// Reads raw capabilities: without null members, and with `{}` for `[]`, which is PHP's empty map. Adds tools to capabilities that declare
-/// nothing, and returns whether it did. `None` if they are malformed.
-fn read_capabilities(raw: &Bytes) -> Option<(Bytes, bool)> {
-    let raw = if is_absent(raw) || is_empty_array(raw) { &Bytes::from_static(b"{}") } else { raw };
-    let all = entries(raw, MAX_CAPABILITIES).ok()?;
-    let tries_tools = all.iter().all(|(name, value)| is_absent(value) || name[..] == b"\"experimental\""[..]);
-    if !tries_tools && !all.iter().any(|(_, value)| is_absent(value) || is_empty_array(value)) {
-        return Some((raw.clone(), false));
-    }
-    let declared = all.iter().filter(|(_, value)| !is_absent(value)).map(|(name, value)| {
-        let value = if is_empty_array(value) { b"{}" } else { &value[..] };
-        [name, &b":"[..], value].concat()
-    });
-    let added = tries_tools.then(|| br#""tools":{}"#.to_vec());
-    let members = declared.chain(added).collect::<Vec<_>>().join(&b","[..]);
-    Some(([&b"{"[..], &members, b"}"].concat().into(), tries_tools))
-}
-
-fn is_absent(value: &[u8]) -> bool {
-    value == b"null"
 }
 
 #[cfg(test)]
@@ -153,6 +123,7 @@ mod tests {
     fn initialize_result_is_read() {
         let full = r#"{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a\u001b","version":"1"},"x":1}"#;
         check(full, Ok(("2024-11-05", Some("a\u{1b} 1"), true)));
+        check(r#"{"protocolVersion":"2025-11-25"}"#, Ok(("2025-11-25", None, true)));
         check(r#"{"protocolVersion":"2025-11-25","capabilities":{"logging":{}}}"#, Ok(("2025-11-25", None, false)));
     }
 
@@ -162,25 +133,8 @@ mod tests {
         check(r#"{"protocolVersion":"2026-07-28","capabilities":{}}"#, Err("2026-07-28"));
         check(r#"{"capabilities":{}}"#, Err("malformed"));
         check("[]", Err("malformed"));
+        check(r#"{"protocolVersion":"2025-11-25","capabilities":[1]}"#, Err("malformed"));
         check(r#"{"protocolVersion":7,"capabilities":{}}"#, Err("malformed"));
-    }
-
-    #[test]
-    fn empty_capabilities_are_read_in_every_spelling_and_declare_tools() {
-        for (capabilities, expected, tries_tools) in [
-            ("{}", r#"{"tools":{}}"#, true),
-            ("null", r#"{"tools":{}}"#, true),
-            ("[]", r#"{"tools":{}}"#, true),
-            (r#"{"tools":null, "experimental":{"a":1}}"#, r#"{"experimental":{"a":1},"tools":{}}"#, true),
-            (r#"{"tools":[],"logging":null}"#, r#"{"tools":{}}"#, false),
-            (r#"{"prompts":{ },"logging":[ ]}"#, r#"{"prompts":{ },"logging":{}}"#, false),
-            (r#"{ "tools":{"listChanged":true} }"#, r#"{ "tools":{"listChanged":true} }"#, false),
-        ] {
-            let found = read_capabilities(&Bytes::from_static(capabilities.as_bytes()));
-            assert_eq!(found, Some((Bytes::from_static(expected.as_bytes()), tries_tools)), "{capabilities}");
-        }
-        assert_eq!(read_capabilities(&Bytes::from_static(b"[1]")), None);
-        check(r#"{"protocolVersion":"2025-11-25"}"#, Ok(("2025-11-25", None, true)));
     }
 
     #[test]

@@ -45,8 +45,8 @@ pub(super) struct Negotiation<'a> {
     discover: RequestState,
     /// `server/discover` was sent a second time.
     has_retried: bool,
-    /// `initialize` was sent a second time, with an older version.
-    has_proposed_older: bool,
+    /// `initialize` was sent a second time, with a version by the words of the refusal.
+    has_proposed_again: bool,
     /// The end of the time that the server has to answer.
     answer_deadline: Option<Instant>,
     /// Why `initialize` has no result.
@@ -70,7 +70,7 @@ impl<'a> Negotiation<'a> {
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
             has_retried: false,
-            has_proposed_older: false,
+            has_proposed_again: false,
             answer_deadline: looks.then(|| Instant::now() + FALLBACK_DELAY),
             refusal: None,
             modern: None,
@@ -157,10 +157,11 @@ impl<'a> Negotiation<'a> {
     }
 
     fn initialized(&mut self, outcome: HandshakeResponse, instance: &mut Instance) -> Progress {
-        if !self.has_proposed_older
-            && let Some(version) = older_version(&outcome)
+        if !self.has_proposed_again
+            && let Some(version) = version_after_refusal(&outcome)
         {
-            self.has_proposed_older = true;
+            self.has_proposed_again = true;
+            instance.wire.state_protocol(version);
             initialize(instance, version);
             return Ok(None);
         }
@@ -284,12 +285,12 @@ impl<'a> Negotiation<'a> {
     }
 }
 
-/// The older version that an error names, in its text, its data or the body of an HTTP response.
-fn older_version(outcome: &HandshakeResponse) -> Option<&'static str> {
+/// The version for a second `initialize`, by the text or data of an error, or by the body of an HTTP response.
+fn version_after_refusal(outcome: &HandshakeResponse) -> Option<&'static str> {
     match outcome {
         Ok(Ok(_)) | Err(HandshakeError::Refused(_)) => None,
-        Ok(Err(error)) => era::older_version_in(&String::from_utf8_lossy(error)),
-        Err(HandshakeError::Closed(closed)) => closed.older_version(),
+        Ok(Err(error)) => era::version_after_refusal(&String::from_utf8_lossy(error)),
+        Err(HandshakeError::Closed(closed)) => closed.version_after_refusal(),
     }
 }
 

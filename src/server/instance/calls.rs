@@ -21,7 +21,7 @@ impl CallCounter {
         Self { count: 0, stats }
     }
 
-    pub(super) fn stats(&self) -> &Stats {
+    pub(super) fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
 

@@ -53,7 +53,10 @@ impl HealthChecks {
         self.callers.0.retain(|caller| !caller.is_closed());
         self.callers.0.push(caller);
         if !std::mem::replace(&mut self.is_checking, true) {
-            wire.own_request(wire.era().greeting(), json!({}), PendingRequest::Check);
+            // The ping of an earlier check, which only the list has answered, counts for this one, too.
+            if !wire.has_pending(|entry| matches!(entry, PendingRequest::Check)) {
+                wire.own_request(wire.era().greeting(), json!({}), PendingRequest::Check);
+            }
             if !self.answers_pings(wire) {
                 wire.own_request(list.method(), json!({}), PendingRequest::Check);
             }

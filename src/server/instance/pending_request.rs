@@ -99,7 +99,7 @@ impl PendingRequest {
 
     /// Whether an error in its response may be about a resource.
     pub(super) fn is_about_resource(&self) -> bool {
-        self.call().is_some_and(|call| call.is_about_resource)
+        self.call().is_some_and(|call| call.resource.is_some())
     }
 
     /// Whether it belongs to the handshake.

@@ -16,7 +16,7 @@ pub(super) fn failure(error: RequestError, limit: &MessageLimit) -> (Failure, bo
         RequestError::Interrupted { .. } => (Failure::Died { reason }, true),
         RequestError::TooLarge => (Failure::ResponseTooLarge { size: None, limit: limit.clone() }, true),
         RequestError::UnknownCoding { .. } => (Failure::Status { reason, retry_after: None }, true),
-        RequestError::NoResponse => (Failure::MalformedResponse, true),
+        RequestError::NoResponse { .. } => (Failure::MalformedResponse, true),
         RequestError::Status { status, retry_after, .. } => match unprocessed(status) {
             Some(statement) => {
                 tracing::debug!(%status, "a request was not processed: {statement}");

@@ -12,11 +12,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::bridged_call::PendingBridgedCall;
+use super::last_line::LastLine;
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
-use crate::jsonrpc::pending::{Match, Pending};
+use crate::jsonrpc::pending::{Match, Pending, parse_own_id};
 use crate::jsonrpc::{Message, reply};
 use crate::message_limit::MessageLimit;
 use crate::server::evidence::Evidence;
@@ -48,6 +49,7 @@ pub(in crate::server) struct Wire {
     paused_until: Option<Instant>,
     /// The response to a request of the handshake had no `jsonrpc`, so those to later requests need none either.
     is_unversioned: bool,
+    last_line: LastLine,
     evidence: Evidence,
 }
 
@@ -63,6 +65,7 @@ impl Wire {
             limit,
             paused_until: None,
             is_unversioned: false,
+            last_line: LastLine::default(),
             evidence: Evidence::default(),
         }
     }
@@ -156,14 +159,26 @@ impl Wire {
         };
     }
 
-    /// What the server wrote and mcpd did not understand.
-    pub(in crate::server) fn evidence(&self) -> &Evidence {
-        &self.evidence
+    /// What the server has left that may explain its failure.
+    pub(in crate::server) fn evidence(&self) -> Evidence {
+        let mut evidence = self.evidence.clone();
+        if self.protocol.is_some() {
+            evidence.note_served();
+        }
+        self.link.note_pipes(self.outbox.written(), &mut evidence);
+        let is_unanswered = |id| self.pending.with_ids().any(|(pending, _)| pending == id);
+        if !self.has_unwritten() && self.last_line.request.is_none_or(is_unanswered) {
+            self.last_line.method().into_iter().for_each(|method| evidence.note_last_message(method));
+        }
+        evidence
     }
 
-    /// The server has sent a response with an id that no request has.
-    pub(in crate::server) fn note_unused_id(&mut self, id: &[u8]) {
-        self.evidence.note_unused_id(id);
+    /// The server has sent a response with an id that no pending request has.
+    pub(in crate::server) fn note_stray_response(&mut self, id: &[u8], outcome: Result<&Bytes, &Bytes>) {
+        let is_late = parse_own_id(id).is_some_and(|id| id < self.next_id());
+        if !is_late {
+            self.evidence.note_unused_id(id, outcome.err().map(|error| &error[..]));
+        }
     }
 
     /// Whether this message may lack its version.
@@ -186,6 +201,11 @@ impl Wire {
     /// Whether it is a session with a server at a URL.
     pub(super) fn is_remote_session(&self) -> bool {
         self.protocol.is_some() && self.era() == Era::Legacy && !self.is_stdio()
+    }
+
+    /// States this version in the headers of all requests until another one is negotiated.
+    pub(in crate::server) fn state_protocol(&mut self, protocol: &'static str) {
+        self.link.state_protocol(protocol);
     }
 
     /// The server has forgotten the session: the connection is over.
@@ -213,6 +233,7 @@ impl Wire {
 impl Wire {
     /// Queues a notification or a response. Returns its number in the outbox.
     pub(in crate::server) fn queue_line(&mut self, line: Bytes) -> u64 {
+        self.last_line.note(&line, None);
         self.outbox.push(line)
     }
 
@@ -254,9 +275,11 @@ impl Wire {
         if let Some(deadline) = entry.next_check_at() {
             self.expire_by(deadline);
         }
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            link.register_request(outbox.push(reply::request(id, method, params)), id);
+            let line = reply::request(id, method, params);
+            last_line.note(&line, Some(id));
+            link.register_request(outbox.push(line), id);
             entry
         })
     }
@@ -271,8 +294,9 @@ impl Wire {
         if !self.limit.permits(&line) {
             return Err(Box::new((call, line.len() - 1)));
         }
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
+            last_line.note(&line, Some(id));
             call.line = outbox.push(line);
             link.register_request(call.line, id);
             PendingRequest::Call(call)
@@ -290,8 +314,9 @@ impl Wire {
         if !self.limit.permits(&line) {
             return Err((bridged, line.len() - 1));
         }
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
+            last_line.note(&line, Some(id));
             bridged.call.line = outbox.push(line);
             link.register_request(bridged.call.line, id);
             PendingRequest::Bridged(bridged)

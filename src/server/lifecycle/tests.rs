@@ -222,6 +222,15 @@ fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
 }
 
 #[test]
+fn attempt_that_may_have_prompted_a_person_is_repeated_late_or_for_a_call() {
+    let prompted = || Event::Ended(ServerError::UnusableValue("`op` exited with code 1".to_owned()));
+    let lifecycle = after([prompted()]);
+    let State::Backoff { until, callable_at, .. } = lifecycle.state() else { panic!("{lifecycle:?}") };
+    assert_eq!(*until - *callable_at, PROMPT_DELAY - CALL_PAUSE);
+    assert!(lifecycle.state().starts_for_call(*callable_at) && !lifecycle.state().is_permanent());
+}
+
+#[test]
 fn stopped_server_needs_no_login() {
     assert_eq!(*after([Event::Started, Event::Stop, login_needed()]).state(), State::Stopped);
 }

@@ -199,7 +199,7 @@ impl ServerHandle {
         let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal }).await;
     }
 
-    /// Renews a subscription that an agent had at the task before this one.
+    /// Begins or ends a subscription of an agent without waiting for capacity in the queue.
     pub(crate) fn subscribe_soon(&self, agent: Agent, subscription: ResourceSubscriptionChange) {
         self.send_soon(Command::Subscribe {
             agent: Box::new(agent),

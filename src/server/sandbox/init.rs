@@ -22,9 +22,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
-use rustix::process::{
-    Pid, Signal, WaitOptions, chdir, kill_process_group, pivot_root, set_parent_process_death_signal, wait,
-};
+use rustix::process::{Pid, Signal, WaitOptions, chdir, pivot_root, set_parent_process_death_signal, wait};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
 };
@@ -43,8 +41,8 @@ const SETTINGS: &[&str] = &["proc/bus", "proc/fs", "proc/irq", "proc/sys", "proc
 
 /// From the guard: it is the parent now.
 pub(super) const ADOPTED: u8 = b'A';
-/// From the guard: send SIGTERM to the server's process group.
-pub(super) const TERMINATE: u8 = b'T';
+/// From the guard: the server gets SIGTERM, and all other processes, too. They may end after the server.
+pub(super) const SPARE_OTHERS: u8 = b'S';
 
 /// The program `mcpd-init`, which has nothing to do for a person.
 #[must_use]
@@ -141,7 +139,7 @@ fn spawn(report: &UnixStream, program: &OwnedFd, spec: &OwnedFd, streams: &[Owne
 
 /// Reaps until the server has ended, and reports its wait status. After SIGTERM, all other processes may end, too.
 fn serve(mut control: &UnixStream, signals: &SignalFd, server: Pid) -> io::Result<()> {
-    let (mut has_ended, mut is_terminated) = (false, false);
+    let (mut has_ended, mut spares_others) = (false, false);
     loop {
         let mut fds = [control.as_fd(), signals.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, None) {
@@ -162,20 +160,14 @@ fn serve(mut control: &UnixStream, signals: &SignalFd, server: Pid) -> io::Resul
                     Err(error) => break error == Errno::CHILD,
                 }
             };
-            if has_ended && (is_alone || !is_terminated) {
+            if has_ended && (is_alone || !spares_others) {
                 return Ok(());
             }
         }
         if ready[0] {
             let mut command = [0];
             match control.read(&mut command) {
-                Ok(1) if command == [TERMINATE] => {
-                    is_terminated = true;
-                    if !has_ended {
-                        // It leads the group and is not reaped yet, so the process id cannot have been reused.
-                        let _ = kill_process_group(server, Signal::TERM);
-                    }
-                }
+                Ok(1) if command == [SPARE_OTHERS] => spares_others = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => return Ok(()),
             }

@@ -26,7 +26,7 @@ use nix::sys::signal::SigSet;
 use nix::unistd::execve;
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::net::sockopt::set_socket_passcred;
-use rustix::process::{Pid, Signal, WaitOptions, geteuid, kill_process, kill_process_group, setsid, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, geteuid, kill_process, setsid, waitpid};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGPIPE;
 
@@ -51,24 +51,18 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 pub(in crate::server) struct StartedServer {
     /// The child of this process: `init`, or else the server itself.
     pub(in crate::server) child: Pid,
-    /// The server, which leads its process group.
+    /// The server.
     pub(in crate::server) server: Pid,
     /// The socket to `init`.
     pub(in crate::server) init: Option<UnixStream>,
 }
 
 impl StartedServer {
-    /// Sends SIGTERM to the server's process group.
-    pub(in crate::server) fn terminate(&self) {
-        match &self.init {
-            // `init` knows whether the id is still that of the server.
-            Some(socket) => {
-                let _ = (&mut &*socket).write_all(&[init::TERMINATE]);
-            }
-            None => {
-                // The server is not reaped yet, so the process id cannot have been reused.
-                let _ = kill_process_group(self.server, Signal::TERM);
-            }
+    /// Lets other processes in its namespaces outlive the server. Call it before SIGTERM is sent to all of them: `init` itself has no
+    /// use for that signal.
+    pub(in crate::server) fn spare_others(&self) {
+        if let Some(mut socket) = self.init.as_ref() {
+            let _ = socket.write_all(&[init::SPARE_OTHERS]);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::era::Era;
 use crate::printable::{excerpt, one_line};
 use crate::server::error::ServerError;
 use crate::server::exit::Exit;
+use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
 /// Maximum characters of a line of stderr.
@@ -72,11 +73,19 @@ impl ServerTask {
         );
     }
 
+    /// The error with what the instance has left that may explain it.
+    pub(super) fn explained(&self, error: ServerError, instance: &Instance) -> ServerError {
+        let mut evidence = instance.wire.evidence();
+        let question = self.last_process.pid.and_then(|pid| self.stderr.log().unended_of(pid));
+        question.into_iter().for_each(|line| evidence.note_question(line));
+        error.explained(evidence.masked(|text| self.masked(text)))
+    }
+
     /// The text with the server's secrets masked.
     pub(super) fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),
-            Ok(Launch::Remote(remote)) => remote.masked(text),
+            Ok(Launch::Remote(remote)) => remote.secrets.masked(text),
             Err(_) => text.to_owned(),
         }
     }

@@ -41,21 +41,21 @@ impl ServerTask {
             CheckResult::Missed(silence) => {
                 self.publisher.publish_check(silence);
                 if health.is_unresponsive() {
-                    return self.ill(silence);
+                    return self.ill(silence, instance);
                 }
             }
         }
         None
     }
 
-    fn ill(&mut self, silence: UnansweredCounts) -> Option<StopReason> {
+    fn ill(&mut self, silence: UnansweredCounts, instance: &Instance) -> Option<StopReason> {
         let reason = ServerError::Unanswered(silence);
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
             return Some(StopReason::Broken(reason));
         }
         // The first reason stays. The report has the present numbers.
         if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {
-            self.on(Event::Unhealthy(reason));
+            self.on(Event::Unhealthy(self.explained(reason, instance)));
         }
         None
     }

@@ -55,11 +55,11 @@ impl ServerTask {
             }
             Some(Ok(HandshakeResult { info, learned })) => {
                 self.publish_start(&info, learned.identities, instance.wire.remote());
-                self.is_to_reopen = self.needs_legacy_opening(&instance);
+                self.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
-                instance.lists.try_tools(info.tries_tools);
+                instance.lists.try_tools(info.identity.declares_nothing);
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,
@@ -76,9 +76,7 @@ impl ServerTask {
     /// A server at a URL is sent `initialize` only once a legacy agent calls it.
     fn preference(&self) -> EraPreference {
         match self.control.desired().era {
-            EraPreference::Shared if is_remote(&self.config) && !self.has_legacy_calls => {
-                EraPreference::Of(Era::Modern)
-            }
+            EraPreference::Shared if is_remote(&self.config) && !self.tries_legacy => EraPreference::Of(Era::Modern),
             preference => preference,
         }
     }
@@ -86,11 +84,23 @@ impl ServerTask {
     /// Records the first legacy call. Returns whether `call` has to wait because the instance is now reopened in the legacy era. A busy
     /// instance is not reopened, and its legacy calls are bridged.
     pub(super) fn note_call_and_check_reopen(&mut self, call: &Call, instance: &Instance) -> bool {
-        if !self.has_legacy_calls && call.origin.era() == Era::Legacy {
-            self.has_legacy_calls = true;
-            self.is_to_reopen = self.needs_legacy_opening(instance);
+        if !self.tries_legacy && call.origin.era() == Era::Legacy {
+            self.tries_legacy = true;
+            self.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
         }
         self.reopens_now(instance)
+    }
+
+    /// The tools could not be listed. Returns whether the instance is reopened now, as a server of both eras may be able to list them in the
+    /// legacy one.
+    pub(super) fn reopens_to_list(&mut self) -> bool {
+        if self.tries_legacy || self.publisher.knows_lists() {
+            return false;
+        }
+        self.tries_legacy = true;
+        let protocol = self.publisher.snapshot().protocol;
+        self.is_to_reopen = protocol.is_some_and(|version| self.needs_legacy_opening(era::of(version)));
+        self.is_to_reopen
     }
 
     /// Whether the instance ends now to be reopened for legacy calls.
@@ -98,11 +108,11 @@ impl ServerTask {
         self.is_to_reopen && !instance.is_busy()
     }
 
-    /// Whether the next instance has to try the legacy era, as this one was opened in the modern era before a legacy agent
-    /// called.
-    fn needs_legacy_opening(&self, instance: &Instance) -> bool {
-        self.has_legacy_calls
-            && instance.wire.era() == Era::Modern
+    /// Whether the next instance has to try the legacy era, as this one was opened in the modern `era` before a legacy agent
+    /// called, or before its tools could not be listed.
+    fn needs_legacy_opening(&self, era: Era) -> bool {
+        self.tries_legacy
+            && era == Era::Modern
             && self.control.desired().era == EraPreference::Shared
             && may_split_by_era(&self.config)
             && self.publisher.eras.of(&self.config).legacy == Support::Unknown
@@ -186,8 +196,7 @@ async fn open(
         result = handshake(instance, opening, &first_message) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
         timeout = too_slow(limit, activity, opening, &first_message) => {
-            let evidence = instance.wire.evidence().clone();
-            return Err(StopReason::Broken(ServerError::StartTimedOut(StartTimeout { evidence, ..timeout })));
+            return Err(StopReason::Broken(ServerError::StartTimedOut(timeout)));
         }
     };
     match result {

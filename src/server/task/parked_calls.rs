@@ -124,7 +124,7 @@ impl ServerTask {
             | Command::Notify { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.kind) => call.refuse_unknown_task(),
             Command::Call(call) => {
-                self.has_legacy_calls |= call.origin.era() == Era::Legacy;
+                self.tries_legacy |= call.origin.era() == Era::Legacy;
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
                     State::Stopping | State::Stopped if !self.control.should_run() => {
@@ -175,8 +175,11 @@ impl ServerTask {
         if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
             return Readiness::Wait;
         }
-        match access.exposure(&self.config.name, &self.publisher.snapshot().lists) {
+        let published = self.publisher.snapshot();
+        let has_failed = |kind| access.depends_on(kind) && published.list_errors[kind].is_some();
+        match access.exposure(&self.config.name, &published.lists) {
             Exposure::Exposed => Readiness::Send,
+            Exposure::NotListed if ListKind::ALL.into_iter().any(has_failed) => Readiness::Wait,
             Exposure::NotListed => Readiness::WaitForRegistration,
             Exposure::Hidden => Readiness::Refuse,
         }

@@ -62,7 +62,7 @@ impl ServerTask {
                     self.runner().is_some(),
                 );
                 let (process, pipes) = spawned.into_process();
-                let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes);
+                let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes, secrets.clone());
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
                 let link = Link::pipes(pipes.stdin, pipes.stdout, self.message_limit().bytes());
                 let event = self.with_link(link, Some((process, activity)), permit).await;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::task::spawn_blocking;
-
-use super::ServerTask;
+use super::{ServerTask, secrets};
 use crate::config::Remote;
 use crate::oauth::Login;
 use crate::server::lifecycle::Event;
@@ -17,22 +15,16 @@ impl ServerTask {
     pub(super) async fn one_connection(&mut self, remote: &Remote, permit: StartPermit) -> Event {
         let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());
         let (name, logins) = (Arc::clone(&self.config.name), self.context.logins.clone());
-        let rotating = remote.rotating.clone();
+        let read_again = secrets::reread(&self.context, &remote.rotating);
         let connecting = async {
-            // A file may be on a disk that has gone away. The next attempt reads it again.
-            if !rotating.is_empty()
-                && let Ok(Err(unusable)) = spawn_blocking(move || rotating.read_again()).await
-            {
-                tracing::warn!(server = %name, "its headers stay as they were: {unusable}");
-            }
             let client = clients.get(remote).await?;
             let login = logins.and_then(|logins| Login::of(&name, remote, client.clone(), &logins));
-            HttpConnection::new(remote, client, login, max).await
+            HttpConnection::new(remote, client, login, read_again, max).await
         };
         // Boxed, as the future of the login is large and short-lived.
         match self.unless_stopped(Box::pin(connecting)).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, permit).await,
-            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.masked(text)).into()),
+            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
             None => self.apply_stop(),
         }
     }

@@ -42,7 +42,7 @@ impl ServerTask {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         self.wait_for_next_instance();
-        let is_broken = matches!(end, StopReason::Broken(_));
+        let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::GuardLost));
         let error = match end {
             StopReason::Stop => {
                 let grace = self.stdin_grace();
@@ -66,6 +66,7 @@ impl ServerTask {
         };
         self.has_finished =
             matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
+        let error = self.explained(error, &instance);
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
@@ -76,7 +77,7 @@ impl ServerTask {
             instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
-        if is_broken {
+        if may_run {
             // It may have to clean up: a client of Docker removes its container.
             self.end_politely(instance, process, EOF_GRACE).await;
         } else if let Some(process) = process {
@@ -129,7 +130,7 @@ impl ServerTask {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
                 let effect = instance.arrive(arrival);
-                self.effect(effect);
+                self.effect(effect, instance);
             }
         })
         .await;

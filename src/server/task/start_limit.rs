@@ -7,7 +7,6 @@
 use std::time::{Duration, Instant};
 
 use crate::server::error::{StartActivity, StartTimeout};
-use crate::server::evidence::Evidence;
 
 /// Maximum time of a start with signs of life, unless the configured limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
@@ -58,7 +57,7 @@ impl StartLimit {
             (false, true) => (took, StartActivity::UntilEnd),
             (false, false) => (took, StartActivity::Stopped),
         };
-        StartTimeout { method, took, activity, evidence: Evidence::default() }
+        StartTimeout { method, took, activity }
     }
 }
 

@@ -12,8 +12,9 @@ use url::Url;
 
 use super::body::Content;
 use super::cookies::Cookies;
-use super::rotation::Rotation;
+use super::rotation::{ReadAgain, Rotation};
 use crate::config::{Remote, Secrets};
+use crate::era::VERSION_HEADER;
 use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
@@ -21,7 +22,7 @@ use crate::oauth::{Challenge, Login, NoToken, Token};
 /// The HTTP session id (MCP 2025-03-26, `basic/transports`, "Session Management").
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The negotiated version, on every request after the handshake (MCP 2025-06-18, `basic/transports`).
-const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 /// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Redirects of one request that are followed.
@@ -76,7 +77,12 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// The endpoint of a configured server.
-    pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, NetError> {
+    pub(super) fn new(
+        remote: &Remote,
+        client: Client,
+        login: Option<Login>,
+        read_again: ReadAgain,
+    ) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
         let configured = headers::configured(&remote.latest_headers())?;
         let mut get = configured.clone();
@@ -88,7 +94,7 @@ impl Endpoint {
         // A configured `Authorization` replaces a login.
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
         let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
-        let rotation = Rotation::of(&remote.rotating);
+        let rotation = Rotation::new(&remote.rotating, read_again);
         Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets, rotation })
     }
 
@@ -102,16 +108,16 @@ impl Endpoint {
 
     /// A server's text without secrets, which some servers repeat.
     pub(super) fn masked(&self, text: &str) -> String {
-        self.rotation.masked(&self.secrets.masked(text))
+        self.secrets.masked(text)
     }
 
     pub(super) fn set_url(&mut self, url: Url) {
         self.url = url;
     }
 
-    /// Whether configured headers are read again.
-    pub(super) fn has_rotating_headers(&self) -> bool {
-        !self.rotation.is_empty()
+    /// Whether the next start reads secrets again.
+    pub(super) fn has_renewed_secrets(&self) -> bool {
+        !self.rotation.is_empty() || self.secrets.runs_programs()
     }
 
     /// Replaces configured headers.

@@ -55,7 +55,10 @@ pub(crate) enum RequestError {
         coding: String,
     },
     /// The body is not a JSON-RPC response.
-    NoResponse,
+    NoResponse {
+        /// Its media type, if that is neither JSON nor an event stream.
+        media_type: Option<String>,
+    },
 }
 
 /// Why the connection is over.
@@ -86,6 +89,11 @@ pub(crate) enum Disconnect {
     },
     /// The server refuses the configured headers with HTTP 401.
     Unauthorized,
+    /// The server answers with a content coding that mcpd cannot decode.
+    UnknownCoding {
+        /// Its name.
+        coding: String,
+    },
     /// The server violates the protocol.
     ProtocolViolation {
         /// For a person, on one line.
@@ -109,6 +117,7 @@ impl Disconnect {
             Self::Closed => "event_stream_closed",
             Self::LoginNeeded { .. } => "login_needed",
             Self::Unauthorized => "http_unauthorized",
+            Self::UnknownCoding { .. } => "unknown_coding",
             Self::ProtocolViolation { .. } => "protocol_violation",
         }
     }
@@ -132,6 +141,7 @@ impl fmt::Display for Disconnect {
             Self::Closed => f.write_str("has closed its event stream"),
             Self::LoginNeeded { why } => f.write_str(why),
             Self::Unauthorized => f.write_str("refuses the configured headers (HTTP 401)"),
+            Self::UnknownCoding { coding } => write!(f, "answers with {}", unknown_coding(coding)),
             Self::ProtocolViolation { what } => f.write_str(what),
         }
     }
@@ -146,17 +156,17 @@ impl RequestError {
             | Self::Unprocessed { .. }
             | Self::TooLarge
             | Self::UnknownCoding { .. }
-            | Self::NoResponse => true,
+            | Self::NoResponse { .. } => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
         }
     }
 
-    /// Whether servers also respond so to requests in a session that they have forgotten.
-    pub(crate) fn may_end_session(&self) -> bool {
+    /// Whether servers also respond so to requests in a session that they have forgotten. 401 is about the secret if `secrets_rotate`.
+    pub(crate) fn may_end_session(&self, secrets_rotate: bool) -> bool {
         match self {
             Self::NotFoundInSession { .. } => true,
             Self::Status { status, .. } => {
-                self.is_unauthorized()
+                (self.is_unauthorized() && !secrets_rotate)
                     || matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
             }
             _ => false,
@@ -184,17 +194,17 @@ impl RequestError {
             | Self::Unprocessed { .. }
             | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
-            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse => true,
+            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse { .. } => true,
         }
     }
 
-    /// Whether the server refused the request itself and names an older version of the protocol.
-    pub(crate) fn names_older_version(&self) -> bool {
+    /// Whether the server refused the request itself, and `initialize` is worth a second attempt by its words.
+    pub(crate) fn permits_second_initialize(&self) -> bool {
         let text = match self {
             Self::Status { message, .. } => message.as_deref(),
             _ => None,
         };
-        self.is_refusal() && text.is_some_and(|text| era::older_version_in(text).is_some())
+        self.is_refusal() && text.is_some_and(|text| era::version_after_refusal(text).is_some())
     }
 
     /// Whether the server refused the request itself.
@@ -220,11 +230,12 @@ impl RequestError {
             Self::TooLarge => Disconnect::ProtocolViolation {
                 what: "answers the first message with more than the message cap".to_owned(),
             },
-            Self::UnknownCoding { coding } => {
-                Disconnect::ProtocolViolation { what: format!("answers with {}", unknown_coding(coding)) }
-            }
-            Self::NoResponse => {
-                Disconnect::ProtocolViolation { what: "answers the first message with something else".to_owned() }
+            Self::UnknownCoding { coding } => Disconnect::UnknownCoding { coding: coding.clone() },
+            Self::NoResponse { media_type } => {
+                let instead = media_type.as_ref().map(|name| format!(" (`Content-Type: {name}`)")).unwrap_or_default();
+                Disconnect::ProtocolViolation {
+                    what: format!("answers the first message with something else{instead}"),
+                }
             }
         }
     }

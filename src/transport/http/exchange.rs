@@ -101,10 +101,10 @@ impl Exchange {
             Err(EndpointError::InsufficientScope(why)) => return Err(RequestError::LoginNeeded { why }),
         };
         self.sender.send_update(update).await;
-        if let Some(session) = response.headers().get(SESSION) {
+        let status = response.status();
+        if let Some(session) = response.headers().get(SESSION).filter(|_| status.is_success()) {
             self.sender.send(TransportEvent::Session(session.clone())).await;
         }
-        let status = response.status();
         if !status.is_success() {
             return self.handle_error_status(response, endpoint.has_session()).await;
         }
@@ -130,10 +130,16 @@ impl Exchange {
                             }
                         },
                     )?;
-                let incoming = body::message(text).await.ok_or(RequestError::NoResponse)?;
-                if self.pass(incoming, Ownership::OfRequest).await { Ok(()) } else { Err(RequestError::NoResponse) }
+                let incoming = body::message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
+                if self.pass(incoming, Ownership::OfRequest).await {
+                    Ok(())
+                } else {
+                    Err(RequestError::NoResponse { media_type: None })
+                }
             }
-            (Content::Other, Some(_)) => Err(RequestError::NoResponse),
+            (Content::Other, Some(_)) => {
+                Err(RequestError::NoResponse { media_type: Some(body::media_type(response.headers())) })
+            }
         }
     }
 

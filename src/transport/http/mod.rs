@@ -40,4 +40,5 @@ mod token;
 pub(crate) use self::connection::HttpConnection;
 pub(crate) use self::errors::{Disconnect, RequestError, unknown_coding};
 pub(crate) use self::modern::HeaderParams;
+pub(crate) use self::rotation::ReadAgain;
 pub(crate) use self::status::{is_busy, unprocessed};

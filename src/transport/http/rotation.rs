@@ -2,44 +2,44 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use http::header::HeaderMap;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
 use crate::config::RotatingHeaders;
+use crate::config::interpolate::UnusableValue;
 use crate::net::headers;
+
+/// Reads the headers' values again. If that fails, they stay as they were.
+pub(crate) type ReadAgain = Arc<dyn Fn() -> BoxFuture<'static, Result<(), UnusableValue>> + Send + Sync>;
 
 /// The headers of one connection that are read again. Clones share the reading.
 #[derive(Clone)]
 pub(super) struct Rotation {
     headers: RotatingHeaders,
-    /// Its one permit is held while the files are read, so that many refused requests read them once.
+    read_again: ReadAgain,
+    /// Its one permit is held while the values are read, so that many refused requests read them once.
     reading: Arc<Semaphore>,
 }
 
 impl Rotation {
-    pub(super) fn of(headers: &RotatingHeaders) -> Self {
-        Self { headers: headers.clone(), reading: Arc::new(Semaphore::new(1)) }
+    pub(super) fn new(headers: &RotatingHeaders, read_again: ReadAgain) -> Self {
+        Self { headers: headers.clone(), read_again, reading: Arc::new(Semaphore::new(1)) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
-    pub(super) fn masked(&self, text: &str) -> String {
-        self.headers.masked(text)
-    }
-
-    /// The headers whose values differ from the `refused` ones, if any. Reads the files, unless another request has read
-    /// other values by now.
+    /// The headers whose values differ from the `refused` ones, if any. Reads them, unless another request has read other
+    /// values by now.
     pub(super) async fn changed(&self, refused: &HeaderMap) -> Option<HeaderMap> {
         let _reading = self.reading.acquire().await;
         let other = || self.other_than(refused);
         if let Some(other) = other() {
             return Some(other);
         }
-        let headers = self.headers.clone();
-        if let Ok(Err(unusable)) = spawn_blocking(move || headers.read_again()).await {
+        if let Err(unusable) = (self.read_again)().await {
             tracing::warn!("headers that the server refuses stay as they were: {unusable}");
         }
         other()

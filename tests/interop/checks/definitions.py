@@ -123,10 +123,14 @@ def main():
 
     script = str(HERE / "definition_validator.py")
     validators = [
-        ("TypeScript 1.x", ["node", str(HERE / "definition_validator.mjs"), str(args.installed)], False),
+        ("TypeScript 1.x", ["node", str(HERE / "definition_validator.mjs"), str(args.installed), "1"], False),
+        ("TypeScript 2.x", ["node", str(HERE / "definition_validator.mjs"), str(args.installed), "2"], False),
+        ("TypeScript 2.x, modern", ["node", str(HERE / "definition_validator.mjs"), str(args.installed), "2"], True),
         ("Python 1.x", [python("mcp-1"), script, ""], False),
         ("Python 2.x", [python("mcp-2"), script, "2025-11-25"], False),
         ("Python 2.x, modern", [python("mcp-2"), script, "2026-07-28"], True),
+        ("rmcp", [str(args.installed / "definition-validator")], False),
+        ("rmcp, modern", [str(args.installed / "definition-validator")], True),
     ]
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "lists.json"

@@ -247,7 +247,7 @@ fn call_that_is_forbidden_fails_alone() {
 }
 
 #[test]
-fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
+fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_is_retried() {
     let (front, daemon) = start_with(Behavior::json(), "", |server| server.line("oauth = false"));
     let mut agent = Agent::ready(&daemon);
     front.answer_tool("echo", |_| Response::status(401));
@@ -257,8 +257,8 @@ fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
     }
     front.intercept(|_| Some(Response::status(401)));
     expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
-    let row = daemon.wait_row("a", "has failed", |row| row["state"] == "failed");
-    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains("401")), "{row}");
+    let row = daemon.wait_row("a", "has been refused", |row| row["code"] == "http_unauthorized");
+    assert_eq!(row["state"], "backoff", "{row}");
 }
 
 /// Case I9.

@@ -1,5 +1,7 @@
 //! HTTP sessions: replaced when the server forgets them, ended when mcpd stops.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -99,6 +101,32 @@ fn session_that_a_server_has_forgotten_is_replaced_however_the_server_says_so() 
         daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
         expect_well(&mut agent);
     }
+}
+
+/// Case I23.
+#[test]
+fn session_id_in_a_later_response_replaces_the_first_one() {
+    let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
+    let mut agent = Agent::ready(&daemon);
+    let is_echo = |request: &Request| request.rpc() == "tools/call" && request.json()["params"]["name"] == "echo";
+    let ids = ["refused", "", "second", "", "third"];
+    let answered = AtomicUsize::new(0);
+    front.intercept(move |request| {
+        is_echo(request).then(|| {
+            let id = ids[answered.fetch_add(1, Ordering::SeqCst)];
+            let answer = json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": {"content": []}});
+            match id {
+                "" => Response::json(&answer),
+                "refused" => Response::status(503).header("mcp-session-id", id),
+                id => Response::json(&answer).header("mcp-session-id", id),
+            }
+        })
+    });
+    ids.iter().for_each(|_| drop(agent.call("a__echo", &json!({}))));
+    let sent: Vec<_> = front.http().requests().into_iter().filter(|request| is_echo(request)).collect();
+    let sent: Vec<_> = sent.iter().map(|request| request.header("mcp-session-id").expect("a session")).collect();
+    assert_eq!((sent[0], &sent[1..]), (sent[1], &[sent[0], sent[0], "second", "second"][..]));
+    assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 1);
 }
 
 /// Case I23.

@@ -28,7 +28,9 @@ impl HttpConnection {
                 return Some(Ok(Arrival::Incoming { incoming, source_request }));
             }
             TransportEvent::Session(session) => {
-                if self.state.is_opened_by(source) {
+                // A server that was restarted may answer in a new session, and name it.
+                let is_renamed = self.queue.endpoint().has_session() && !self.state.is_modern();
+                if self.state.is_opened_by(source) || is_renamed {
                     self.queue.change(|endpoint| endpoint.set_session(&session));
                 }
             }
@@ -59,7 +61,8 @@ impl HttpConnection {
                 // The body may not have been a response, for example a batch. If it was one, this
                 // only reports free capacity.
                 let answered = done.request.filter(|_| !self.is_http_sse());
-                let failed = |request| Arrival::RequestFailed { request, error: RequestError::NoResponse };
+                let failed =
+                    |request| Arrival::RequestFailed { request, error: RequestError::NoResponse { media_type: None } };
                 return Some(Ok(answered.map_or(Arrival::MayWrite, failed)));
             }
             TransportEvent::RequestFailed(error) => return self.failed(source, error),
@@ -103,7 +106,7 @@ impl HttpConnection {
         match error {
             // The next attempt reads the secrets again.
             RequestError::Status { status: status @ StatusCode::UNAUTHORIZED, retry_after, message }
-                if self.queue.endpoint().has_rotating_headers() =>
+                if self.queue.endpoint().has_renewed_secrets() =>
             {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
             }
@@ -121,7 +124,7 @@ impl HttpConnection {
                 self.state = State::Probing;
             }
             // The next request has that version.
-            State::Opening { source: opening, .. } if *opening == source && error.names_older_version() => {
+            State::Opening { source: opening, .. } if *opening == source && error.permits_second_initialize() => {
                 self.state = State::New;
             }
             State::Opening { source: opening, line } if *opening == source => {

@@ -7,6 +7,7 @@
 
 mod build;
 mod cache_hint;
+mod cut;
 mod list;
 mod names;
 mod offer;
@@ -56,6 +57,8 @@ pub struct Route {
     pub limit: CallLimit,
     /// Only legacy agents can call it ([`List::legacy_only`]).
     pub is_legacy_only: bool,
+    /// Its results have structured content, by its output schema.
+    pub has_output_schema: bool,
 }
 
 impl Route {
@@ -110,20 +113,22 @@ pub struct Catalog {
     versions: PerKind<u64>,
     cache_hints: PerKind<CacheHint>,
     exposure: Vec<PerKind<Exposure>>,
+    /// Items that did not fit into their list, each with the index of its server.
+    cut: PerKind<Vec<(usize, Arc<str>)>>,
 }
 
 /// Nothing is exposed.
 impl Default for Catalog {
     fn default() -> Self {
-        Self::build(&mut Names::default(), Naming::default(), &[])
+        Self::build(&mut Names::default(), Naming::default(), &[], usize::MAX)
     }
 }
 
 impl Catalog {
-    /// Builds the catalog of `sources`, which are in file order. Every list has the same order.
+    /// Builds the catalog of `sources`, which are in file order. Every list has the same order, and at most `max_list` bytes.
     #[must_use]
-    pub fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -> Self {
-        build::build(names, naming, sources)
+    pub fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], max_list: usize) -> Self {
+        build::build(names, naming, sources, max_list)
     }
 
     /// The route of an exposed tool or prompt. `None` if the name is unknown or denied. Agents of one era may not use it
@@ -193,6 +198,12 @@ impl Catalog {
     #[must_use]
     pub fn count(&self, kind: ListKind) -> usize {
         self.exposure.iter().map(|one| one[kind].exposed).sum()
+    }
+
+    /// The items of a kind that are not listed because the list would be too large, each with the index of its server.
+    #[must_use]
+    pub fn cut(&self, kind: ListKind) -> &[(usize, Arc<str>)] {
+        &self.cut[kind]
     }
 
     /// The counts of each server, in file order.

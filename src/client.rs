@@ -167,7 +167,7 @@ impl Client {
         let host = ServerContext { restart_on_exit: false, ..ServerContext::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
         let reaper = host.reaper.clone();
-        let record = SharedState::new(Arc::clone(&server.name));
+        let record = SharedState::new(Arc::clone(&server.name), host.output.clone());
         let running = server::start(Arc::new(server), true, host, Arc::default(), record);
         Self { running, reaper, policy, settings, initialized: AtomicBool::new(false) }
     }
@@ -209,7 +209,7 @@ impl Client {
         let hidden = tools.hidden(ListKind::Tools, &self.policy);
         let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key));
         let read = |tool: &Item| {
-            Tool::read(tool.json.clone()).map_err(|malformed| ClientError::MalformedTool {
+            Tool::read(tool.for_era(Era::Legacy)).map_err(|malformed| ClientError::MalformedTool {
                 server: Arc::clone(self.handle().name()),
                 tool: tool.key.to_string(),
                 reason: malformed.reason.to_string(),

@@ -114,9 +114,10 @@ impl ClientCapabilities {
     }
 }
 
-/// The raw object `declared` without what `protocol` does not have, and without `tasks`: mcpd forwards no tasks of agents to servers.
+/// The raw object `declared` without null members and what `protocol` does not have, and without `tasks`: mcpd forwards no tasks of agents to servers.
 fn known_to(protocol: &str, declared: &Bytes) -> Option<Bytes> {
     let mut all: BTreeMap<String, &RawValue> = serde_json::from_slice(declared).ok()?;
+    all.retain(|_, value| value.get() != "null");
     all.retain(|name, _| name == "tasks" || !era::has(protocol, name));
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
     // A copy, so that it does not keep the whole message in memory.

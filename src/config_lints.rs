@@ -5,11 +5,11 @@
 
 mod arguments;
 mod commands;
+mod known_commands;
 mod names;
 mod patterns;
 mod permissions;
 mod remotes;
-mod sandbox;
 mod stdio_bridges;
 #[cfg(test)]
 mod tests;
@@ -18,8 +18,8 @@ mod undefined;
 use std::collections::{BTreeSet, HashMap};
 
 pub(crate) use self::commands::{shown, unfound};
+pub(crate) use self::known_commands::{ANSWER, ASKS, PASS_STDIN, needed_privileges};
 pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
-pub(crate) use self::sandbox::needed_privileges;
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Process, Sources, Template};
@@ -37,7 +37,7 @@ const LINTS: [Lint; 8] = [
     stdio_bridges::warnings,
     arguments::warnings,
     permissions::warnings,
-    sandbox::warnings,
+    known_commands::warnings,
     patterns::warnings,
     names::warnings,
 ];

@@ -45,7 +45,7 @@ use self::limits::{Holder, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
-pub(crate) use self::process::{cache_directory, logins};
+pub(crate) use self::process::{cache_directory, logins, server_output_path};
 use self::quotas::{ALL_GUESTS_DIVISOR, QuotaTable};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
@@ -57,10 +57,11 @@ use crate::config::{DaemonConfig, LoadedConfig, size};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
-use crate::logging;
+use crate::logging::{self, ServerOutput};
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
+use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
@@ -152,6 +153,7 @@ fn server_context(
         max_message: config.max_message_bytes,
         cgroups,
         cache: cache_directory(),
+        output: ServerOutput::open(server_output_path()),
         logins,
         serves_agents: true,
         reaper: ReaperHandle::of_subreaper(),
@@ -190,14 +192,16 @@ pub async fn run(
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
+    let secret_programs = host.secret_programs.clone();
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
-    let state = ConfigState::new(loaded.stamps.clone());
+    let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
     let watcher = config.daemon.watch.then(|| files::run(state.clone(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
+        secret_programs,
         files,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
@@ -253,7 +257,8 @@ impl Daemon {
     fn new(parts: Parts) -> (Self, OperatorRequests) {
         let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
             parts;
-        let budget = Budget::new(limits.max_message_bytes);
+        let buffer_unit = buffer_unit(limits.max_message_bytes);
+        let budget = Budget::new(buffer_unit);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let operator = admin::Access {
@@ -266,7 +271,7 @@ impl Daemon {
         };
         let daemon = Self {
             started: Instant::now(),
-            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), limits.max_message_bytes),
+            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), buffer_unit),
             limits,
             view: manager.view(),
             profiles: manager.profiles(),
@@ -385,21 +390,18 @@ impl Daemon {
 
     /// Serves a new agent. Returns whether it was admitted.
     fn accept_agent(&mut self, listener: usize, stream: UnixStream) -> bool {
-        let Some(ServedProfile { profile, view }) =
-            self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
-        else {
-            return false;
-        };
+        let Some(listener) = self.agents.as_ref().map(|sockets| sockets.get(listener)) else { return false };
+        let (ServedProfile { profile, view }, named_uris) = (listener.served.clone(), Arc::clone(&listener.named_uris));
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return false };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
         // Quotas come first: their check costs least.
         let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
         let admitted = admitted.and_then(|quota| {
-            let refused = self.descendants.refused_agent(&stream, pid, user.is_guest);
-            refused.map_or(Ok(quota), |message| Err(ErrorObject::connection_refused(message)))
+            let admitted = self.descendants.admit_agent(&stream, pid, user.is_guest);
+            admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
         });
-        let quota = match admitted {
+        let (quota, own_server) = match admitted {
             Ok(quota) => quota,
             Err(error) => {
                 self.refuse_agent(&stream, pid, &user, &error);
@@ -416,8 +418,14 @@ impl Daemon {
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
+            named_uris,
+            own_server,
             agent_views: self.manager.agent_views(&profile.name),
-            max_message: self.limits.max_message_bytes,
+            message_limit: MessageLimit::new(
+                format_args!("profiles.{}", profile.name),
+                profile.quotas.max_message,
+                self.limits.max_message_bytes,
+            ),
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.receiver.clone(),
             closing: self.closing.subscribe(),
@@ -578,13 +586,14 @@ impl Daemon {
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 
-    fn profile(&self, ProfileListener { served, listener }: &ProfileListener) -> ProfileReport {
+    fn profile(&self, ProfileListener { served, listener, .. }: &ProfileListener) -> ProfileReport {
         let (profile, view) = (&served.profile, served.view.borrow());
         ProfileReport {
             name: profile.name.to_string(),
             socket: listener.path().display().to_string(),
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
             tools: view.catalog.count(ListKind::Tools),
+            cut: manager::report::cut(&view),
             agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
             quotas: self.quotas.report(&profile.name),
         }

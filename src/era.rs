@@ -246,6 +246,17 @@ pub fn negotiate(proposed: &str) -> &'static str {
     known(proposed).unwrap_or(NEWEST_LEGACY)
 }
 
+/// The header with the version of a message over HTTP, which belongs to every request after `initialize`.
+pub const VERSION_HEADER: &str = "mcp-protocol-version";
+
+/// The version for a second `initialize` after a refusal with this text: the newest legacy version except [`NEWEST_LEGACY`] that it names,
+/// or [`NEWEST_LEGACY`] if it requires [`VERSION_HEADER`], which the second request has.
+#[must_use]
+pub fn version_after_refusal(text: &str) -> Option<&'static str> {
+    let older = LEGACY.into_iter().rev().filter(|version| *version != NEWEST_LEGACY).find(|known| text.contains(known));
+    older.or_else(|| text.to_ascii_lowercase().contains(VERSION_HEADER).then_some(NEWEST_LEGACY))
+}
+
 /// The version that a server has chosen, if mcpd supports it.
 #[must_use]
 pub fn known(version: &str) -> Option<&'static str> {

@@ -35,6 +35,7 @@ pub mod guard {
     pub use crate::server::run_if_guard;
 }
 pub mod manager;
+mod message_limit;
 mod naming;
 mod net;
 mod oauth;
@@ -54,6 +55,7 @@ mod test_variable;
 mod token_estimate;
 mod tool;
 mod transport;
+mod validity;
 
 pub use client::{Client, ClientError, ClientState, ToolResult};
 pub use config::ServerConfig;

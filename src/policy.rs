@@ -205,9 +205,12 @@ impl Policy {
 
     /// Whether the unlisted UI resource at this URI is exposed.
     pub(crate) fn permits_interface(&self, uri: &str) -> bool {
-        extensions::of_uri(uri) == Some(extensions::UI)
-            && self.permits_extension(extensions::UI)
-            && self.permits_uri(&Uri::new(uri))
+        extensions::of_uri(uri) == Some(extensions::UI) && self.permits_unlisted(uri)
+    }
+
+    /// Whether a resource that no list has is exposed. One with the scheme of an extension needs the extension.
+    pub(crate) fn permits_unlisted(&self, uri: &str) -> bool {
+        extensions::of_uri(uri).is_none_or(|id| self.permits_extension(id)) && self.permits_uri(&Uri::new(uri))
     }
 
     /// Whether some skills are hidden.

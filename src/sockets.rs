@@ -75,11 +75,24 @@ enum DirectorySource {
 impl RuntimeDir {
     /// `given`, else the first of [`RuntimeDir::defaults`]. A daemon and its clients find each other by it.
     ///
+    /// A Snap or a Flatpak has a session directory of its own. If no daemon serves there, a daemon in another default directory is used.
+    ///
     /// # Errors
     /// [`SocketError::NoDirectory`] if there is none.
     pub fn resolve(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
         let given = given.map(|path| Self { path, source: DirectorySource::Option });
-        given.or_else(|| Self::defaults(var).into_iter().next()).ok_or(SocketError::NoDirectory)
+        given.or_else(|| Self::of_defaults(var, login_session())).ok_or(SocketError::NoDirectory)
+    }
+
+    fn of_defaults(var: impl Fn(&str) -> Option<OsString>, login: Option<PathBuf>) -> Option<Self> {
+        let is_flatpak = var("FLATPAK_ID").is_some();
+        let mut defaults = Self::defaults_with(var, login.clone()).into_iter();
+        let first = defaults.next()?;
+        let is_snap =
+            first.session().zip(login).is_some_and(|(session, login)| session != login && session.starts_with(login));
+        let is_confined = first.session().is_some() && (is_flatpak || is_snap);
+        let served = (is_confined && !first.is_served()).then(|| defaults.find(Self::is_served)).flatten();
+        Some(served.unwrap_or(first))
     }
 
     /// `$XDG_RUNTIME_DIR/mcpd`, `/run/user/UID/mcpd` if `/run/user/UID` is the user's, and `$HOME/.local/state/mcpd/run`; never a
@@ -300,6 +313,38 @@ mod tests {
         check(&[], None, &[]);
         let given = RuntimeDir::resolve(Some("d".into()), |_| Some("/x".into())).expect("it is given");
         assert_eq!(given.path(), Path::new("d"));
+    }
+
+    #[test]
+    fn snap_and_flatpak_use_the_daemon_of_the_login_session() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| place.path().join(name);
+        let found = |session: &str, flatpak: bool| {
+            let var = |name: &str| match name {
+                "XDG_RUNTIME_DIR" => Some(path(session).into_os_string()),
+                "FLATPAK_ID" => flatpak.then(|| "org.example.Code".into()),
+                _ => None,
+            };
+            RuntimeDir::of_defaults(var, Some(path("user"))).expect("a session").path().to_owned()
+        };
+        let own = |session: &str| path(session).join("mcpd");
+        assert_eq!(found("user/snap.code", false), own("user/snap.code"), "no daemon runs");
+        std::fs::create_dir_all(own("user")).expect("a directory");
+        let _daemon = std::os::unix::net::UnixListener::bind(own("user").join(AGENT_SOCKET)).expect("a socket");
+        for (session, flatpak, expected) in [
+            ("user/snap.code", false, "user"),
+            ("user/app/org.example.Code", true, "user"),
+            ("flatpak", true, "user"),
+            // Another session of the same user is no snap.
+            ("other", false, "other"),
+            ("user", false, "user"),
+        ] {
+            assert_eq!(found(session, flatpak), own(expected), "{session}");
+        }
+        std::fs::create_dir_all(own("user/snap.code")).expect("a directory");
+        let _nearer =
+            std::os::unix::net::UnixListener::bind(own("user/snap.code").join(AGENT_SOCKET)).expect("a socket");
+        assert_eq!(found("user/snap.code", false), own("user/snap.code"));
     }
 
     #[test]

@@ -16,12 +16,14 @@ mod mcpd {
     pub mod jsonrpc;
     pub mod list_kind;
     pub mod log_level;
+    pub mod message_limit;
     pub mod naming;
     pub mod policy;
     pub mod printable;
     pub mod progress_token;
     pub mod task_state;
     pub mod token_estimate;
+    pub mod validity;
 
     /// The outcome of a call, as a response reports it.
     pub mod calls {
@@ -66,7 +68,7 @@ mod mcpd {
             }
         }
 
-        pub use settings::Settings;
+        pub use settings::{Malformed, Settings};
         pub use timeouts::CallLimit;
     }
 
@@ -202,6 +204,7 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, client_info, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, naming, net,
-    policy, printable, progress_token, server, session, task_state, token_estimate, transport,
+    calls, catalog, client_info, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level,
+    message_limit, naming, net, policy, printable, progress_token, server, session, task_state, token_estimate,
+    transport, validity,
 };

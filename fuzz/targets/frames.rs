@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use pure_modules::jsonrpc::codec::{Line, LineEnds, NdJson};
 use pure_modules::jsonrpc::members::members;
+use pure_modules::jsonrpc::normalise::{Normalised, Sender, is_suspicious, normalise};
 use pure_modules::jsonrpc::{Message, is_id, oversize, parse};
 use tokio_util::codec::Decoder;
 
@@ -25,8 +26,13 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(lines, plainly(stream, cap), "the decoder misreads the stream");
     for line in &lines {
         match line {
-            Line::Whole(line) => check_message(line),
-            Line::Oversized(LineEnds { head, tail }) => drop((oversize::id(head, tail), oversize::is_response(head))),
+            Line::Whole(line) => {
+                check_message(line);
+                check_normalised(line);
+            }
+            Line::Oversized(LineEnds { head, tail, .. }) => {
+                drop((oversize::id(head, tail), oversize::is_response(head)))
+            }
         }
     }
     for line in stream.split(|byte| *byte == b'\n').filter(|line| line.len() > cap) {
@@ -65,7 +71,7 @@ fn plainly(stream: &[u8], cap: usize) -> Vec<Line> {
         if line.len() > cap {
             let (head, tail) = (&line[..line.len().min(KEEP)], &line[line.len().saturating_sub(KEEP)..]);
             let (head, tail) = (Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail));
-            return Some(Line::Oversized(LineEnds { head, tail }));
+            return Some(Line::Oversized(LineEnds { head, tail, size: line.len() }));
         }
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -98,6 +104,25 @@ fn check_message(line: &Bytes) {
         }
         Message::Response { response: Ok(result), .. } => assert_eq!(value.one("result"), result),
         Message::Response { response: Err(error), .. } => assert_eq!(value.one("error"), error),
+    }
+}
+
+/// What a nearly valid line is read as is a message, which is not changed again. A valid message of an agent is not changed.
+fn check_normalised(line: &Bytes) {
+    for sender in [Sender::Agent, Sender::Server] {
+        let messages = match normalise(line, sender) {
+            None => continue,
+            Some(Normalised::Messages(messages)) => messages,
+            Some(Normalised::Unversioned(message)) => vec![message],
+        };
+        assert!(!messages.is_empty() && !line.contains(&b'\r'), "a careless reader sees two lines");
+        if let Ok(message) = parse(line) {
+            assert!(sender == Sender::Server && is_suspicious(&message), "a valid message was changed");
+        }
+        for message in &messages {
+            check_message(message);
+            assert!(parse(message).is_ok() && normalise(message, sender).is_none());
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use pure_modules::catalog::{Catalog, Item, Lists, Names, Route, Source};
 use pure_modules::clock::Moment;
-use pure_modules::config::Settings;
+use pure_modules::config::{Malformed, Settings};
 use pure_modules::jsonrpc::members::{members, text};
 use pure_modules::jsonrpc::pending::{Match, Pending};
 use pure_modules::jsonrpc::request_line::{Rename, RequestLine};
@@ -49,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn lists(result: &Bytes) -> Lists {
-    PerKind::from_fn(|kind| match Listing::of(kind).page(result) {
+    PerKind::from_fn(|kind| match Listing::of(kind, Malformed::Pass).page(result) {
         Ok(Next::Done(list)) => Arc::new(list),
         Ok(Next::Page(..)) | Err(_) => Arc::default(),
     })
@@ -70,7 +70,7 @@ impl World {
         let names = [Arc::from("one"), Arc::from("two")];
         let settings = Settings::default();
         let source = |n: usize| Source { name: &names[n], policy: &policies[n], settings: &settings, lists: &lists[n] };
-        let catalog = Catalog::build(&mut Names::default(), naming, &[source(0), source(1)]);
+        let catalog = Catalog::build(&mut Names::default(), naming, &[source(0), source(1)], usize::MAX);
         Self { names, policies, lists, catalog }
     }
 
@@ -138,7 +138,7 @@ impl Router {
         };
         let Some(RouteTarget::Route(route)) = request.target(&self.world.catalog) else { return false };
         let route = route.clone();
-        let (to, mut answers) = SessionSender::channel(Arc::default(), StopReceiver);
+        let (to, mut answers) = SessionSender::channel(None, Arc::default(), StopReceiver);
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
             response_handle: ResponseHandle::new(key, &id, &self.world.names[route.server], &to),
@@ -149,6 +149,7 @@ impl Router {
                 progress_token: request.progress_token.clone(),
             },
             kind: RequestKind::Plain,
+            result_kind: None,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
             access: None,

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-pub use crate::manager::report::{InstanceReport, RemoteReport, ServerReport};
+use crate::manager::malformed::Defect;
+pub use crate::manager::report::{CutReport, InstanceReport, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
@@ -95,6 +96,9 @@ pub struct ProfileReport {
     pub servers: Vec<String>,
     /// Number of tools visible to its agents.
     pub tools: usize,
+    /// Items that its agents do not see because the list would be larger than `max_message`.
+    #[serde(default, skip_serializing_if = "CutReport::is_empty")]
+    pub cut: CutReport,
     /// Number of connected agents.
     #[serde(default)]
     pub agents: usize,
@@ -158,6 +162,9 @@ pub struct ToolReport {
     /// speaks an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_from_modern: Option<String>,
+    /// What is wrong with the definition, and what mcpd does about it. The first defects, if there are many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defects: Vec<Defect>,
     /// The server's unchanged definition, as JSON text. Present if the request named the tool.
     pub definition: Option<String>,
 }
@@ -174,7 +181,9 @@ pub struct HiddenReport {
     /// - `disabled`: its server is disabled
     /// - `profile`: its server is not in the profile
     /// - `unfit`: its name contains characters that cannot be shown
+    /// - `malformed`: agents would reject its definition, and nothing can mend it
     /// - `again`: its server already listed a tool with this name
+    /// - `cut`: the list would be larger than `max_message`
     /// - `nameless`: no exposed name is available
     pub why: String,
     /// The pattern that decides.

@@ -14,6 +14,7 @@ use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
+use crate::manager::malformed::defects;
 use crate::manager::{OfferedTool, ServedProfile, Unseen, View, tool_groups};
 use crate::naming::Naming;
 use crate::token_estimate;
@@ -124,6 +125,7 @@ fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -
         tokens: token_estimate::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
         hidden: offered.exposed_as.err().map(hidden),
         hidden_from_modern: offered.is_legacy_only.then(|| "task_only".to_owned()),
+        defects: defects(offered.reasons),
         definition,
     }
 }
@@ -139,6 +141,7 @@ fn hidden(why: Unseen<'_>) -> HiddenReport {
         Unseen::Disabled => reason("disabled"),
         Unseen::OutOfProfile => reason("profile"),
         Unseen::Again => reason("again"),
+        Unseen::Cut => reason("cut"),
         Unseen::Nameless => reason("nameless"),
         Unseen::Hidden(hidden) => HiddenReport {
             pattern: hidden.pattern().map(str::to_owned),

@@ -18,7 +18,7 @@ use crate::printable::one_line;
 
 /// Maximum number of times that one call may require input.
 const MAX_INPUT_ROUNDS: usize = 64;
-/// Memory limit of an instance in units of `max_message`: once for all its calls that wait for input responses, and once for all its
+/// Memory limit of an instance in buffer units: once for all its calls that wait for input responses, and once for all its
 /// suspended calls. One call may use one unit.
 pub(crate) const MAX_RETAINED_MEMORY: usize = 4;
 

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::cut::Parts;
 use super::template::Template;
 use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, skills};
-use crate::jsonrpc::splice::{Edit, splice_into};
+use crate::era::Era;
+use crate::jsonrpc::splice::{Change, Edit, splice_into};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
-use crate::policy::{Policy, is_fit_name};
+use crate::policy::{Hidden, Policy, is_fit_name};
 use crate::token_estimate;
 
-pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -> Catalog {
+pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], max_list: usize) -> Catalog {
     let mut catalog = Catalog {
         routes: PerKind::default(),
         resources: HashMap::new(),
@@ -29,12 +31,16 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -
             CacheHint::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))
         }),
         exposure: vec![PerKind::default(); sources.len()],
+        cut: PerKind::default(),
     };
     for kind in ListKind::ALL {
         let legacy_only: Vec<HashSet<&str>> = sources.iter().map(|source| source.lists[kind].legacy_only()).collect();
-        let mut list = Text::begin(kind, legacy_only.iter().any(|keys| !keys.is_empty()));
-        for (server, (source, legacy_only)) in sources.iter().zip(&legacy_only).enumerate() {
-            let hidden = source.lists[kind].hidden(kind, source.policy);
+        let differs = |source: &Source<'_>| source.lists[kind].items.iter().any(|item| item.validity.differs_by_era());
+        let has_modern = sources.iter().any(differs) || legacy_only.iter().any(|keys| !keys.is_empty());
+        let mut list = Text::begin(kind, has_modern);
+        let hidden: Vec<_> = sources.iter().map(|source| source.lists[kind].hidden(kind, source.policy)).collect();
+        let mut parts = Parts::of(kind, sources, &hidden, max_list);
+        for (server, ((source, hidden), legacy_only)) in sources.iter().zip(&hidden).zip(&legacy_only).enumerate() {
             for item in &source.lists[kind].items {
                 if is_named(kind) && !is_fit_name(&item.key) {
                     catalog.exposure[server][kind].unfit += 1;
@@ -42,8 +48,10 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>]) -
                 }
                 // Assign names before policy, so that names do not depend on policy.
                 let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
-                if hidden.contains_key(&*item.key) {
-                    catalog.exposure[server][kind].denied += 1;
+                if let Some(why) = hidden.get(&*item.key) {
+                    catalog.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
+                } else if !parts.take(server, item) {
+                    catalog.cut[kind].push((server, Arc::clone(&item.key)));
                 } else if is_named(kind) {
                     let is_legacy_only = legacy_only.contains(&*item.key);
                     catalog.add_named(kind, (server, source), (name, item, is_legacy_only), &mut list);
@@ -102,7 +110,8 @@ impl Catalog {
         }
         list.add_renamed(item, vacant.key(), is_legacy_only);
         let (raw_name, name) = (item.raw_key.clone(), Arc::clone(&item.key));
-        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only });
+        let has_output_schema = kind == ListKind::Tools && item.has_output_schema();
+        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only, has_output_schema });
         self.exposure[server][kind].exposed += 1;
     }
 
@@ -127,7 +136,7 @@ impl Catalog {
         let exposure = &mut self.exposure[server][kind];
         match owner {
             None => {
-                list.add(&item.json);
+                list.add(&item.json, item);
                 exposure.exposed += 1;
             }
             Some(owner) => exposure.shadowed += usize::from(owner != server),
@@ -147,7 +156,7 @@ impl Catalog {
         match skills::visible_entry(&item.json, policy) {
             Some(entry) => {
                 vacant.insert(server);
-                list.add(&entry);
+                list.add(&entry, item);
                 exposure.exposed += 1;
             }
             None => exposure.denied += 1,
@@ -167,11 +176,12 @@ impl Text {
         Self { all: begin(), modern: any_is_legacy_only.then(begin) }
     }
 
-    fn add(&mut self, definition: &[u8]) {
-        for text in std::iter::once(&mut self.all).chain(&mut self.modern) {
-            separate(text);
-            text.put_slice(definition);
-        }
+    /// Adds `definition`: that of `item`, or a part of it, which then is not mended.
+    fn add(&mut self, definition: &Bytes, item: &Item) {
+        let is_whole = definition == &item.json;
+        self.put(item, true, |text, changes| {
+            splice_into(text, definition, if is_whole { changes } else { &mut [] });
+        });
     }
 
     /// The characters of an exposed name need no escape in JSON. The server's own name keeps the server's spelling.
@@ -179,10 +189,18 @@ impl Text {
         let quoted = [b"\"", &name[..], b"\""].concat();
         let is_own = name[..] == *item.key.as_bytes();
         let rename = Edit { part: &item.raw_key, replacement: if is_own { &item.raw_key } else { &quoted } };
-        let modern = self.modern.as_mut().filter(|_| !is_legacy_only);
-        for text in std::iter::once(&mut self.all).chain(modern) {
+        self.put(item, !is_legacy_only, |text, changes| {
+            changes.push(rename);
+            splice_into(text, &item.json, changes);
+        });
+    }
+
+    /// Writes a definition to the text of each era, with the edits that mend it there.
+    fn put<'a>(&mut self, item: &'a Item, is_modern: bool, write: impl Fn(&mut BytesMut, &mut Vec<Edit<'a>>)) {
+        let modern = self.modern.as_mut().filter(|_| is_modern);
+        for (text, era) in std::iter::once((&mut self.all, Era::Legacy)).chain(modern.map(|text| (text, Era::Modern))) {
             separate(text);
-            splice_into(text, &item.json, &mut [rename]);
+            write(text, &mut item.validity.changes(era).iter().map(Change::edit).collect());
         }
     }
 

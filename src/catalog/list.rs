@@ -6,9 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::CacheHint;
+use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::splice::applied;
 use crate::list_kind::{ListKind, PerKind};
 use crate::policy::{Hidden, Policy};
+use crate::validity::{Unlisted, Validity};
 
 /// One listed item, as its server defined it.
 #[derive(Debug, Clone)]
@@ -21,9 +24,19 @@ pub struct Item {
     pub json: Bytes,
     /// Bytes of a tool that clients pass to a model beside its name ([`crate::token_estimate`]); 0 for other kinds.
     pub model_bytes: usize,
+    /// How it differs from what agents accept.
+    pub validity: Validity,
 }
 
 impl Item {
+    /// The definition as agents of this era see it, but for its name.
+    pub(crate) fn for_era(&self, era: Era) -> Bytes {
+        match self.validity.changes(era) {
+            [] => self.json.clone(),
+            changes => applied(&self.json, changes).into(),
+        }
+    }
+
     /// Whether a tool states that it can only be called as a task.
     fn requires_task(&self) -> bool {
         let support = || {
@@ -33,6 +46,13 @@ impl Item {
         };
         // Few tools have this member.
         memchr::memmem::find(&self.json, b"taskSupport").is_some() && support().is_some_and(|it| it[..] == *b"required")
+    }
+
+    /// Whether a tool states the form of its structured results.
+    pub(super) fn has_output_schema(&self) -> bool {
+        let schema = || members(&self.json, ["outputSchema"]).ok().and_then(|[schema]| schema);
+        // Few tools have one, and a search is cheaper than parsing.
+        memchr::memmem::find(&self.json, b"outputSchema").is_some() && schema().is_some_and(|it| it.starts_with(b"{"))
     }
 
     /// The URI of the user interface that a tool names.
@@ -54,10 +74,10 @@ pub fn interface_in(meta: &Bytes) -> Option<Box<str>> {
     Some(std::str::from_utf8(&text(&named.or(older)?)?).ok()?.into())
 }
 
-/// Compares items of the same kind, where all other fields follow from the definition.
+/// Compares items of the same kind, where all other fields follow from the definition, and from whether it was judged.
 impl PartialEq for Item {
     fn eq(&self, other: &Self) -> bool {
-        self.json == other.json
+        self.json == other.json && self.validity.reasons().len() == other.validity.reasons().len()
     }
 }
 
@@ -74,15 +94,18 @@ pub struct List {
     pub cache_hint: Option<CacheHint>,
     /// For tools: the server is legacy and creates tasks for tool calls. Otherwise `taskSupport` of its tools has no meaning.
     pub makes_tasks: bool,
+    /// What cannot be in the list, the first ones if there are many.
+    pub unlisted: Vec<Unlisted>,
 }
 
 impl List {
-    /// The keys that policy hides, with reasons. A key that is listed several times is hidden if any of its definitions is hidden,
+    /// The keys that policy hides or whose definitions are left out as malformed, with reasons. A key that is listed several times is hidden if any of its definitions is hidden,
     /// because only the server knows which definition a call reaches.
     pub(crate) fn hidden<'a>(&'a self, kind: ListKind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
         let mut hidden = HashMap::new();
         for item in &self.items {
-            if let Err(why) = policy.verdict(kind, &item.key, Some(&item.json)) {
+            let malformed = if item.validity.is_left_out() { Err(Hidden::Malformed) } else { Ok(()) };
+            if let Err(why) = policy.verdict(kind, &item.key, Some(&item.json)).and(malformed) {
                 hidden.entry(&*item.key).or_insert(why);
             }
         }
@@ -98,13 +121,13 @@ impl List {
         tools.map(|tool| &*tool.key).collect()
     }
 
-    /// Whether policy permits every definition of `key`. An unlisted item is checked by its key alone.
+    /// Whether policy permits every definition of `key`, and none is left out. An unlisted item is checked by its key alone.
     pub(crate) fn permits(&self, kind: ListKind, policy: &Policy, key: &str) -> bool {
-        let mut definitions = self.items.iter().filter(|item| *item.key == *key).map(|item| &item.json).peekable();
+        let mut definitions = self.items.iter().filter(|item| *item.key == *key).peekable();
         if definitions.peek().is_none() {
             return policy.permits(kind, key, None);
         }
-        definitions.all(|definition| policy.permits(kind, key, Some(definition)))
+        definitions.all(|item| !item.validity.is_left_out() && policy.permits(kind, key, Some(&item.json)))
     }
 
     /// How long a list that contains this one may be cached. `None` if this list is empty.
@@ -156,7 +179,13 @@ mod tests {
             (r#"{"name":"a"}"#, false),
         ] {
             let json = Bytes::from_static(tool.as_bytes());
-            let item = Item { key: "a".into(), raw_key: json.slice(8..11), json, model_bytes: 0 };
+            let item = Item {
+                key: "a".into(),
+                raw_key: json.slice(8..11),
+                json,
+                model_bytes: 0,
+                validity: Validity::default(),
+            };
             for makes_tasks in [true, false] {
                 let list = List { items: vec![item.clone()], makes_tasks, ..List::default() };
                 assert_eq!(list.legacy_only().contains("a"), expected && makes_tasks, "{tool}");

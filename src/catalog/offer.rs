@@ -36,7 +36,8 @@ impl Offer {
     /// The offer of a listed resource, of a URI that belongs to a skill or matches a template, or of a template.
     #[must_use]
     pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
-        let templates = &lists[ListKind::Templates].items;
+        let templates: Vec<_> =
+            lists[ListKind::Templates].items.iter().filter(|item| !item.validity.is_left_out()).collect();
         let permits = |template: &str| policy.permits(ListKind::Templates, template, None);
         // A completion can name a template itself.
         if templates.iter().any(|item| *item.key == *uri) {
@@ -45,7 +46,8 @@ impl Offer {
         if !policy.permits(ListKind::Resources, uri, None) {
             return Self::Denied;
         }
-        let is_resource = lists[ListKind::Resources].items.iter().any(|item| *item.key == *uri);
+        let is_resource =
+            lists[ListKind::Resources].items.iter().any(|item| *item.key == *uri && !item.validity.is_left_out());
         let has_template = |key: &str| Template::parse(key).matches(uri) && permits(key);
         let names_it = |tool: &&Item| tool.interface().is_some_and(|named| *named == *uri);
         let tools = &lists[ListKind::Tools];
@@ -56,7 +58,8 @@ impl Offer {
         };
         let permits_skill = |uri: &str| policy.permits(ListKind::Skills, uri, None);
         let has_file = |skill: &str| skills::directories(uri).any(|directory| directory == skills::directory(skill));
-        let mut listed = lists[ListKind::Skills].items.iter().map(|item| &*item.key);
+        let skills = lists[ListKind::Skills].items.iter().filter(|item| !item.validity.is_left_out());
+        let mut listed = skills.map(|item| &*item.key);
         let in_skill = permits_skill(uri) && listed.any(|skill| has_file(skill) && permits_skill(skill));
         let is_listed =
             is_resource || in_skill || templates.iter().any(|item| has_template(&item.key)) || is_interface();
@@ -72,6 +75,7 @@ mod tests {
 
     use super::*;
     use crate::policy::pattern;
+    use crate::validity::Validity;
 
     fn list(items: &[(&str, &'static str)]) -> List {
         let item = |(key, definition): &(&str, &'static str)| Item {
@@ -79,6 +83,7 @@ mod tests {
             raw_key: Bytes::new(),
             json: Bytes::from_static(definition.as_bytes()),
             model_bytes: 0,
+            validity: Validity::default(),
         };
         List { items: items.iter().map(item).collect(), ..List::default() }
     }

@@ -6,12 +6,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::policy::pattern;
+use crate::validity::Validity;
 
 fn tool(name: &str) -> Item {
     let raw = serde_json::to_string(name).expect("a string");
     let json = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
     let raw_name = json.slice(17..17 + raw.len());
-    Item { key: name.into(), raw_key: raw_name, json, model_bytes: 0 }
+    Item { key: name.into(), raw_key: raw_name, json, model_bytes: 0, validity: Validity::default() }
 }
 
 struct Server {
@@ -33,7 +34,7 @@ fn build(names: &mut Names, naming: Naming, servers: &[Server]) -> Catalog {
     let settings = &Settings::default();
     let sources: Vec<_> =
         servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, lists: &s.lists }).collect();
-    Catalog::build(names, naming, &sources)
+    Catalog::build(names, naming, &sources, usize::MAX)
 }
 
 fn listed(catalog: &Catalog) -> Vec<String> {
@@ -48,7 +49,10 @@ fn tool_that_requires_a_task_is_not_listed_for_modern_agents() {
         let mut lists = server.lists.clone();
         let mut list = List { makes_tasks, ..List::clone(&lists[ListKind::Tools]) };
         let json = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"required"}}"#);
-        list.items.insert(0, Item { key: "own".into(), raw_key: json.slice(8..13), json, model_bytes: 0 });
+        list.items.insert(
+            0,
+            Item { key: "own".into(), raw_key: json.slice(8..13), json, model_bytes: 0, validity: Validity::default() },
+        );
         lists[ListKind::Tools] = Arc::new(list);
         Server { lists, ..server }
     };
@@ -139,7 +143,7 @@ fn of_one_name_listed_twice_the_first_stands() {
 fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
     let item = |reads_only: bool| {
         let json = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
-        Item { key: "t".into(), raw_key: json.slice(8..11), json, model_bytes: 0 }
+        Item { key: "t".into(), raw_key: json.slice(8..11), json, model_bytes: 0, validity: Validity::default() }
     };
     let policy = Policy::default().read_only(true);
     for (definitions, exposed, denied) in [
@@ -171,7 +175,7 @@ fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
     let item = |key: &str, uri: &&str| {
         let json = Bytes::from(format!(r#"{{"{key}":"{uri}","name":"x"}}"#));
         let raw_key = json.slice(key.len() + 4..key.len() + 6 + uri.len());
-        Item { key: (*uri).into(), raw_key, json, model_bytes: 0 }
+        Item { key: (*uri).into(), raw_key, json, model_bytes: 0, validity: Validity::default() }
     };
     let list = |key: &str, uris: &[&str]| {
         Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false, ..List::default() })

@@ -20,8 +20,9 @@ use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Setting};
-use crate::config::import::{Plan, known_sandbox};
+use crate::config::import::{self, Plan, known_keys, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
+use crate::config::known_commands::{self, AGENT_DIRECTORY};
 use crate::config::{Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
@@ -107,19 +108,7 @@ pub(super) struct JsonReport<'a> {
 fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
     let Add { name, options, .. } = add;
     let usage = |error: String| fail(USAGE, error);
-    if !is_server_name(name) {
-        let fitted = fitted_name(name, "server");
-        return Err(usage(format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug())));
-    }
-    if let Some(at) = line.iter().position(|word| word == name)
-        && PROGRAMS_WITH_YES.contains(&&**name)
-        && line.get(at + 1).is_some_and(|next| next == "-y")
-    {
-        let command = without_secrets(&line[at..]).join(" ");
-        return Err(usage(format!(
-            "the server's name is missing before the command, for example: mcpd add NAME {command}"
-        )));
-    }
+    check_name(name, line).map_err(usage)?;
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
     let secrets = secrets_directory(&path).map_err(usage)?;
@@ -128,6 +117,11 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     if edit::names(file.text()).is_ok_and(|names| names.contains(name)) {
         let error = options.edit_failure(&path, &EditError::Exists(name.clone()));
         return Err(usage(format!("not added: {error}: `mcpd remove {name}` first, or `mcpd edit`")));
+    }
+    let mut known = command_notes(name, &settings, add.sandbox);
+    for advice in known_keys(&settings) {
+        known.push(format!("note: `{}` is written, because {name} {}", advice.key, advice.why));
+        settings.push((advice.key.to_owned(), advice.setting()));
     }
     let proposal = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
     plan.put(name, settings).map_err(|error| usage(format!("not added: {}", options.edit_failure(&path, &error))))?;
@@ -154,7 +148,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         misplaced_options_note(add, line),
         relative_path_note(add),
     ];
-    notes.into_iter().flatten().for_each(|note| print_note!("{note}"));
+    notes.into_iter().flatten().chain(known).for_each(|note| print_note!("{note}"));
     printed.map(|()| {
         let code = options.apply(directory, &[&path], Scope::Servers(&[name]));
         if code != ExitCode::SUCCESS {
@@ -163,6 +157,22 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         }
         code
     })
+}
+
+/// Refuses what cannot be a name, and the command in the place of the name.
+fn check_name(name: &str, line: &[String]) -> Result<(), String> {
+    if !is_server_name(name) {
+        let fitted = fitted_name(name, "server");
+        return Err(format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug()));
+    }
+    if let Some(at) = line.iter().position(|word| word == name)
+        && PROGRAMS_WITH_YES.contains(&name)
+        && line.get(at + 1).is_some_and(|next| next == "-y")
+    {
+        let command = without_secrets(&line[at..]).join(" ");
+        return Err(format!("the server's name is missing before the command, for example: mcpd add NAME {command}"));
+    }
+    Ok(())
 }
 
 /// A command that cannot be run.
@@ -204,6 +214,21 @@ fn similar_program(command: &str) -> Option<String> {
     let entries = std::env::split_paths(&path).filter_map(|directory| directory.read_dir().ok()).flatten().flatten();
     let names: BTreeSet<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     misspelt(command, names.iter().map(String::as_str)).map(str::to_owned)
+}
+
+/// What the user has to know of the command of the server `name`.
+fn command_notes(name: &str, settings: &[(String, Setting)], sandbox: Option<SandboxLevel>) -> Vec<String> {
+    let Some((command, args)) = import::command_line(settings) else { return Vec::new() };
+    let is_asking = known_commands::asks_before_install(command, args);
+    let question = is_asking.then(|| format!("warning: {}\n  help: {}", config_lints::ASKS, config_lints::ANSWER));
+    let is_browser = known_commands::is_browser(command, args) && sandbox != Some(SandboxLevel::None);
+    let browser = is_browser.then(|| {
+        format!(
+            "note: the sandbox of a browser may gain privileges, which no sandbox of mcpd permits. If the browser does not start, \
+             write `sandbox = \"none\"` in [servers.{name}]"
+        )
+    });
+    question.into_iter().chain(browser).collect()
 }
 
 fn sandbox_level(word: &str) -> Result<SandboxLevel, String> {
@@ -360,11 +385,16 @@ fn command_settings(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Se
     let env = pairs("--env", &add.env, '=', "NAME=VALUE")?;
     let settings = [
         Some(("command", Setting::Text(command))),
-        (!args.is_empty()).then(|| ("args", Setting::List(args.to_vec()))),
+        (!args.is_empty()).then(|| ("args", Setting::List(args.iter().map(|arg| with_agent_directory(arg)).collect()))),
         (!env.is_empty()).then_some(("env", Setting::Table(env))),
         add.cwd.as_deref().map(|cwd| ("cwd", Setting::Text(absolute_path(cwd)))),
     ];
     Ok(settings.into_iter().flatten().collect())
+}
+
+/// An argument with the variable of other clients for the agent's directory as mcpd writes it.
+fn with_agent_directory(arg: &str) -> String {
+    arg.replace("${workspaceFolder}", AGENT_DIRECTORY)
 }
 
 fn url_settings(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {

@@ -15,6 +15,7 @@ use crate::admin;
 use crate::duration;
 use crate::era;
 use crate::jsonrpc::mcpd_error::refused_connection;
+use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::{Message, MessageError, reply};
 use crate::sockets::{self, ExpectedListener, RuntimeDir};
 use crate::transport::{Incoming, MessageReader, Outbox};
@@ -50,7 +51,7 @@ impl Agent {
 
     async fn initialize(socket: &Path, daemon: ExpectedListener, name: &str) -> io::Result<Self> {
         let (read, write) = sockets::connect(socket, daemon).await?.into_split();
-        let mut agent = Self { reader: MessageReader::new(read, MAX_MESSAGE), write, next_id: 1 };
+        let mut agent = Self { reader: MessageReader::new(read, Sender::Daemon, MAX_MESSAGE), write, next_id: 1 };
         let params = json!({
             "protocolVersion": era::NEWEST_LEGACY,
             "capabilities": {},
@@ -88,7 +89,7 @@ impl Agent {
                     return response
                         .map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
                 }
-                Incoming::Malformed(MessageError::ErrorWithoutId { error }) => {
+                Incoming::Malformed(MessageError::StrayResponse { error: Some(error) }) => {
                     if let Some(reason) = refused_connection(&error) {
                         return Err(io::Error::other(reason));
                     }

@@ -18,9 +18,10 @@ use crate::admin;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
-use crate::config::{self, ConfigError, LoadedConfig, ServerConfig};
+use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
+use crate::manager::malformed::{MalformedItem, malformed};
 use crate::server::last_known;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -103,6 +104,10 @@ struct Findings<'a> {
     unknown: Vec<&'a str>,
     /// Those of them that can start and that patterns apply to.
     unchecked: Vec<&'a str>,
+    /// Items of the last known lists that agents would reject.
+    malformed: Vec<MalformedOf<'a>>,
+    /// Servers with a program that prints a secret of theirs, as it is written without its arguments.
+    programs: Vec<(&'a str, String)>,
     hint: Option<&'a str>,
     diagnostics: Vec<Diagnostic>,
     /// Why the configuration does not load.
@@ -130,6 +135,18 @@ struct JsonFinding<'a> {
     help: Option<String>,
 }
 
+/// The malformed items of a server.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MalformedOf<'a> {
+    /// Name of the server.
+    server: &'a str,
+    /// Their number.
+    count: usize,
+    /// The first ones, with reasons.
+    items: Vec<MalformedItem>,
+}
+
 /// Errors and warnings of the configuration.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -144,6 +161,9 @@ pub(super) struct JsonReport<'a> {
     warnings: usize,
     /// Names of servers that have not listed what they offer yet.
     unknown: &'a [&'a str],
+    /// Servers with items that mcpd mends or leaves out, as they listed them last.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    malformed: &'a [MalformedOf<'a>],
     /// In the order of files and lines.
     diagnostics: Vec<JsonFinding<'a>>,
 }
@@ -160,11 +180,33 @@ impl<'a> Findings<'a> {
         let names = |indices: Vec<&usize>| indices.into_iter().map(|index| &*servers[*index].name).collect::<Vec<_>>();
         let unchecked = names(unlisted.iter().filter(is_unchecked).collect());
         let unknown = names(unlisted.iter().collect());
+        let malformed = servers.iter().zip(&known).filter_map(|(server, lists)| {
+            let (items, count) = malformed(lists.as_ref()?);
+            (count > 0).then_some(MalformedOf { server: &server.name, count, items })
+        });
+        let malformed = malformed.collect();
+        let programs = servers.iter().flat_map(|server| {
+            let commands = server.launch.as_ref().map_or(&[][..], Launch::commands);
+            commands.iter().map(|command| (&*server.name, command.reference()))
+        });
+        let programs = programs.collect();
         let mut diagnostics = loaded.warnings.clone();
         diagnostics.extend(config_lints::advise(loaded, &Process, known));
         let (servers, warnings) = (servers.len(), diagnostics.len());
         let hint = loaded.hint.as_deref();
-        Self { servers, unstartable, errors: 0, warnings, unknown, unchecked, hint, diagnostics, refusal: None }
+        Self {
+            servers,
+            unstartable,
+            errors: 0,
+            warnings,
+            unknown,
+            unchecked,
+            malformed,
+            programs,
+            hint,
+            diagnostics,
+            refusal: None,
+        }
     }
 
     fn refused(error: &'a ConfigError) -> Self {
@@ -177,6 +219,8 @@ impl<'a> Findings<'a> {
             warnings: 0,
             unknown: Vec::new(),
             unchecked: Vec::new(),
+            malformed: Vec::new(),
+            programs: Vec::new(),
             hint: None,
             diagnostics,
             refusal: Some(error),
@@ -203,6 +247,13 @@ impl<'a> Findings<'a> {
         }
         if let Some(hint) = self.hint {
             print_note!("{hint}");
+        }
+        for MalformedOf { server, count, items } in &self.malformed {
+            let more = if *count > 1 { format!("; {} more: `mcpd doctor {server}`", count - 1) } else { String::new() };
+            print_note!("note: {server}: {}{more}\n", items.first().map(super::malformed::item).unwrap_or_default());
+        }
+        for (server, program) in &self.programs {
+            print_note!("note: each start of {server} runs `{program}`\n");
         }
         if !self.unchecked.is_empty() {
             let names = join_limited(&self.unchecked, MAX_NAMES);
@@ -238,6 +289,7 @@ impl<'a> Findings<'a> {
             errors: self.errors,
             warnings: self.warnings,
             unknown: &self.unknown,
+            malformed: &self.malformed,
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
         json::try_print_page(&report)

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -11,6 +13,8 @@ use clap_complete::ArgValueCandidates;
 use futures_util::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
+use signal_hook::consts::SIGINT;
+use signal_hook::flag::register_conditional_default;
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
@@ -78,7 +82,13 @@ pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> ExitCo
     };
     let explain = Box::new(|| autostart::failure_of_unit(directory).boxed_local());
     let info = ShimInfo { cwd, version: VERSION, server: arguments.server.clone() };
-    match shim::run(first(directory, profile, socket), sockets, info, print, explain).await {
+    let may_interrupt = Arc::new(AtomicBool::new(io::stdin().is_terminal()));
+    // Ctrl-C in a script's terminal also reaches the processes that the script has started. While it may still send something, it decides
+    // itself when to end.
+    if let Err(error) = register_conditional_default(SIGINT, Arc::clone(&may_interrupt)) {
+        return fail(FAILED, error);
+    }
+    match shim::run(first(directory, profile, socket), sockets, info, may_interrupt, print, explain).await {
         Outcome::AgentLeft => ExitCode::SUCCESS,
         Outcome::NoDaemon(code) => code,
         Outcome::Incompatible(why) => fail(FAILED, why),

@@ -4,9 +4,9 @@
 //! `page` prints the findings.
 
 mod agents;
+mod causes;
 mod configuration;
 mod daemon;
-mod denials;
 mod finding;
 pub(super) mod page;
 pub(super) mod probe;

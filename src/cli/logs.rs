@@ -7,11 +7,14 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::local_time::{self, TimeFormat};
+use super::outcome::not_running_with;
 use super::text::one_line;
 use super::{NOT_RUNNING, admin_failure, completions, fail, json, try_print};
 use crate::admin::report::LineReport;
-use crate::admin::{self, AdminEvent, FeedItem, LogsRequest};
+use crate::admin::{self, AdminError, AdminEvent, FeedItem, LogsRequest};
+use crate::autostart::Units;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::{daemon, logging};
 
 #[derive(Debug, Args)]
 pub(super) struct Logs {
@@ -31,18 +34,23 @@ pub(super) struct Logs {
 
 pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> ExitCode {
     let request = LogsRequest { last, servers, follow };
-    show(&directory.socket(ADMIN_SOCKET), request, json).await.err().unwrap_or(ExitCode::SUCCESS)
+    show(directory, request, json).await.err().unwrap_or(ExitCode::SUCCESS)
 }
 
-async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
-    let (follow, servers) = (request.follow, request.servers.clone());
+async fn show(directory: &RuntimeDir, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
+    let socket = &directory.socket(ADMIN_SOCKET);
+    let (follow, last, servers) = (request.follow, request.last, request.servers.clone());
     let mut is_empty = true;
-    let mut lines = admin::logs(socket, request).await.map_err(|error| admin_failure(&error))?;
+    let mut lines = match admin::logs(socket, request).await {
+        Ok(lines) => lines,
+        Err(AdminError::NotRunning(socket)) => return show_kept(directory, &socket, &servers, last, as_json).await,
+        Err(error) => return Err(admin_failure(&error)),
+    };
     loop {
         match lines.next().await.map_err(|error| admin_failure(&error))? {
             Some(FeedItem::Event(AdminEvent::Line(line))) => {
                 is_empty = false;
-                if as_json { json::print_line(&line)? } else { try_print(format(&line))? }
+                print(&line, as_json)?;
             }
             Some(FeedItem::Event(AdminEvent::LinesMissed { server, count })) => {
                 print_note!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
@@ -59,6 +67,36 @@ async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), 
             None => return Err(fail(NOT_RUNNING, "the daemon has stopped")),
         }
     }
+}
+
+/// Prints the lines that a former daemon has kept, and that none runs.
+async fn show_kept(
+    directory: &RuntimeDir,
+    socket: &Path,
+    servers: &[String],
+    last: usize,
+    as_json: bool,
+) -> Result<(), ExitCode> {
+    let path = daemon::server_output_path();
+    let kept = path.as_deref().map(logging::kept_lines).unwrap_or_default();
+    let lines = kept.iter().filter_map(|line| serde_json::from_str::<LineReport>(line).ok());
+    let lines: Vec<_> = lines.filter(|line| servers.is_empty() || servers.contains(&line.server)).collect();
+    let shown = &lines[lines.len().saturating_sub(last)..];
+    shown.iter().try_for_each(|line| print(line, as_json))?;
+    let mut details = match &path {
+        Some(path) if !shown.is_empty() => {
+            format!("  the lines above are from {}\n", one_line(&path.to_string_lossy()))
+        }
+        _ => String::new(),
+    };
+    if Units::find(directory).await.is_some() {
+        details += "  `journalctl --user --unit mcpd` has what servers wrote to stderr under systemd\n";
+    }
+    Err(not_running_with(socket, &details))
+}
+
+fn print(line: &LineReport, as_json: bool) -> Result<(), ExitCode> {
+    if as_json { json::print_line(line) } else { try_print(format(line)) }
 }
 
 async fn explain_empty(socket: &Path, servers: &[String]) -> String {

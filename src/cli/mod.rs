@@ -29,6 +29,7 @@ mod local_time;
 mod login;
 mod logout;
 mod logs;
+mod malformed;
 mod poll;
 #[cfg(test)]
 mod printed;

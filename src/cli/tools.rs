@@ -28,7 +28,7 @@ use super::spinner::with_spinner;
 use super::style::OutputStyle;
 use super::text::one_line;
 use super::tool_names::{self, qualified};
-use super::{FAILED, USAGE, completions, fail, print};
+use super::{FAILED, USAGE, completions, fail, malformed, print};
 use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -36,6 +36,8 @@ use crate::token_estimate;
 
 /// Why agents of the modern era do not see a tool.
 const TASK_ONLY: &str = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
+/// Malformed tools that are named.
+const MAX_MALFORMED: usize = 10;
 /// For the servers of the tools. The list is printed without them if the operator socket is slower.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -117,6 +119,8 @@ pub(super) struct Origins {
     pub(super) by_name: HashMap<String, Origin>,
     /// All configured servers.
     pub(super) servers: Vec<ToolServer>,
+    /// Texts about tools that are mended or left out.
+    malformed: Vec<String>,
 }
 
 impl Origins {
@@ -171,10 +175,16 @@ async fn show(
 }
 
 /// Names the tools that some agents do not see, and the servers that have not listed their tools yet.
-fn note_left_out(Origins { by_name, servers }: &Origins) {
+fn note_left_out(Origins { by_name, servers, malformed }: &Origins) {
     let legacy_only = by_name.iter().filter(|(_, origin)| origin.is_legacy_only).map(|(name, _)| one_line(name));
     for name in legacy_only.collect::<BTreeSet<_>>() {
         print_note!("mcpd: {name} is {TASK_ONLY}");
+    }
+    for text in malformed.iter().take(MAX_MALFORMED) {
+        print_note!("mcpd: {text}");
+    }
+    if let Some(left @ 1..) = malformed.len().checked_sub(MAX_MALFORMED) {
+        print_note!("mcpd: {left} more definitions are malformed: `mcpd tools --all` shows them");
     }
     let missing = servers.iter().filter(|server| server.missing);
     let missing: Vec<_> = missing.map(|server| format!("{} ({})", server.name, server.state)).collect();
@@ -224,12 +234,22 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
     let Ok(Ok((tools, ToolsSummary { servers, .. }))) = timeout(OPERATOR_TIMEOUT, reply).await else {
         return Origins::default();
     };
+    let is_malformed = |tool: &&ToolReport| !tool.defects.is_empty() && (tool.name.is_some() || is_left_out(tool));
+    let text = |tool: &ToolReport| {
+        format!("{}: {}", one_line(&qualified(&tool.server, &tool.tool)), malformed::of_defects(&tool.defects))
+    };
+    let malformed = tools.iter().filter(is_malformed).map(text).collect();
     let origin = |tool: ToolReport| {
         let qualified = qualified(&tool.server, &tool.tool);
         let is_legacy_only = tool.hidden_from_modern.is_some();
         Some((tool.name?, Origin { server: tool.server, is_legacy_only, qualified }))
     };
-    Origins { by_name: tools.into_iter().filter_map(origin).collect(), servers }
+    Origins { by_name: tools.into_iter().filter_map(origin).collect(), servers, malformed }
+}
+
+/// Agents would see the tool if its definition were not malformed.
+fn is_left_out(tool: &ToolReport) -> bool {
+    tool.hidden.as_ref().is_some_and(|hidden| hidden.why == "malformed")
 }
 
 /// Tools and servers from the operator socket.

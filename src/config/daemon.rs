@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, PATH, choice, size};
+use super::settings::MAX_MESSAGE;
+use crate::message_limit;
 use crate::naming::Naming;
 
 /// The `[daemon]` table.
@@ -25,7 +27,7 @@ impl Default for DaemonConfig {
     fn default() -> Self {
         Self {
             naming: Naming::default(),
-            max_message_bytes: 16 << 20,
+            max_message_bytes: message_limit::DEFAULT,
             first_list_wait: Duration::from_secs(5),
             call_log: None,
             watch: false,
@@ -38,8 +40,9 @@ impl DaemonConfig {
     pub(super) const KEYS: &[Key<Self>] = &[
         Key {
             name: "max_message",
-            doc: "Maximum size of one message from or to an agent or a server.",
-            rule: size(64 << 10..=1 << 30),
+            doc: "Maximum size of one message from or to an agent or a server. The default is the largest size that all SDKs read: those for \
+                  TypeScript close the connection when a line and the rest of what they have read exceed 10 MiB.",
+            rule: size(MAX_MESSAGE),
             field: |daemon| &mut daemon.max_message_bytes,
         },
         Key {

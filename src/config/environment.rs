@@ -6,7 +6,21 @@ use super::Secrets;
 use super::secret::url_passwords;
 
 /// Directories of the user, and the locale.
-const BASIC: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+const BASIC: [&str; 13] = [
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+];
 /// Proxies, in both cases: curl reads only `http_proxy`, most others read both. The names after the first eight are settings of npm and pip.
 const PROXIES: [&str; 16] = [
     "HTTP_PROXY",

@@ -18,8 +18,9 @@ pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
 use super::interpolate::{Sources, UnusableValue};
+use super::known_commands::{self, Advice};
 use super::launch::Launch;
-use super::{Sandbox, ServerConfig, read, sandbox_advice, toml};
+use super::{Sandbox, ServerConfig, read, toml};
 
 /// The keys of one server, in the order of output.
 type Settings = Vec<(String, Setting)>;
@@ -53,17 +54,34 @@ pub(crate) enum Outcome {
 
 /// The sandbox in which a server with these settings is known to work, if it is stricter than the default.
 pub(crate) fn known_sandbox(settings: &[(String, Setting)], sources: &dyn Sources) -> Option<Sandbox> {
-    let setting = |of: &str| settings.iter().find(|(key, _)| key == of).map(|(_, setting)| setting);
-    let Setting::Text(command) = setting("command")? else { return None };
-    let args = match setting("args") {
-        Some(Setting::List(args)) => args.as_slice(),
-        _ => &[],
-    };
-    let env = match setting("env") {
+    let (command, args) = command_line(settings)?;
+    let env = match value(settings, "env") {
         Some(Setting::Table(env)) => env.as_slice(),
         _ => &[],
     };
-    sandbox_advice::known_to_work(command, args, env, sources)
+    known_commands::known_to_work(command, args, env, sources)
+}
+
+/// The keys that a server with these settings needs, as far as its command is known and they are not set.
+pub(crate) fn known_keys(settings: &[(String, Setting)]) -> Vec<Advice> {
+    let Some((command, args)) = command_line(settings) else { return Vec::new() };
+    let mut advice = known_commands::advice(command, args, value(settings, "cwd").is_some());
+    advice.retain(|advice| value(settings, advice.key).is_none());
+    advice
+}
+
+/// The command and the arguments of a server with these settings.
+pub(crate) fn command_line(settings: &[(String, Setting)]) -> Option<(&str, &[String])> {
+    let Setting::Text(command) = value(settings, "command")? else { return None };
+    let args = match value(settings, "args") {
+        Some(Setting::List(args)) => args.as_slice(),
+        _ => &[],
+    };
+    Some((command, args))
+}
+
+fn value<'a>(settings: &'a [(String, Setting)], key: &str) -> Option<&'a Setting> {
+    settings.iter().find(|(known, _)| known == key).map(|(_, setting)| setting)
 }
 
 impl<'a> Plan<'a> {
@@ -93,8 +111,9 @@ impl<'a> Plan<'a> {
         }
         let (settings, files) = self.mover.moved(&name, server);
         let sandbox = known_sandbox(&settings, self.sources).map(|sandbox| ("sandbox", Setting::Sandbox(sandbox)));
+        let known = known_keys(&settings).into_iter().map(|advice| (advice.key, advice.setting()));
         let settings = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone()));
-        let settings: Vec<_> = settings.chain(sandbox).collect();
+        let settings: Vec<_> = settings.chain(known).chain(sandbox).collect();
         match edit::add(&self.text, &name, &settings) {
             Ok(text) => {
                 self.text = text;

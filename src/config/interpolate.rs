@@ -3,8 +3,9 @@
 //! ```text
 //! ${NAME}  ${env:NAME}      an environment variable of the daemon
 //! ${NAME:-default}          with a default (possibly empty) if the variable is unset or empty
-//! ${file:PATH}              the text of a file, without its last newline; PATH begins with / or ~/
+//! ${file:PATH}              the text of a file, without its last line break; PATH begins with / or ~/
 //! ${cred:NAME}              a systemd credential: the file NAME in $CREDENTIALS_DIRECTORY
+//! ${cmd:PROGRAM ARGS}       what the program prints, without its last line break; it runs at each start of the server
 //! ${agent:cwd}              the working directory of the instance's agents
 //! $${                       a literal ${
 //! ```
@@ -27,6 +28,7 @@ pub(crate) use self::environment::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::unusable::UnusableValue;
 use super::secret::is_secret_name;
+use super::secret_command::SecretCommand;
 use super::{AGENT_CWD, Secrets};
 
 /// Maximum size of the file of a `${file:…}` or `${cred:…}`: more than an argument or a variable can hold.
@@ -53,6 +55,7 @@ enum Piece {
     Variable { name: String, default: Option<String> },
     File(String),
     Credential(String),
+    Command(SecretCommand),
     AgentCwd,
     Home,
 }
@@ -70,7 +73,7 @@ impl Template {
                 literal.push_str("${");
                 rest = after;
             } else if let Some(after) = rest.strip_prefix("${") {
-                let (body, after) = after.split_once('}').ok_or_else(unclosed)?;
+                let (body, after) = split_reference(after).ok_or_else(unclosed)?;
                 pieces.push(Piece::Literal(std::mem::take(&mut literal)));
                 pieces.push(reference(body)?);
                 rest = after;
@@ -124,22 +127,53 @@ impl Template {
         self.pieces.iter().map(Piece::reference).collect()
     }
 
-    /// Expands every reference. Adds the values of `${file:…}` and `${cred:…}` to `secrets`.
+    /// Expands every reference. Adds the values of `${file:…}` and `${cred:…}` to `secrets`, and the programs of `${cmd:…}`, which have
+    /// placeholders.
     pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UnusableValue> {
         let mut filled = String::new();
         for piece in &self.pieces {
             let value = piece.interpolate(sources)?;
-            if matches!(piece, Piece::File(_) | Piece::Credential(_)) {
-                secrets.add(&value);
+            match piece {
+                Piece::File(_) | Piece::Credential(_) => secrets.add(&value),
+                Piece::Command(command) => secrets.add_command(command),
+                _ => {}
             }
             filled.push_str(&value);
         }
         Ok(filled)
     }
 
-    /// The first reference without a value.
+    /// This template with only its `${file:…}` and `${cmd:…}` left to be read; `None` if it has none.
+    pub(super) fn rotating(&self, sources: &dyn Sources) -> Result<Option<Self>, UnusableValue> {
+        if !self.pieces.iter().any(|piece| matches!(piece, Piece::File(_) | Piece::Command(_))) {
+            return Ok(None);
+        }
+        let resolved = |piece: &Piece| match piece {
+            Piece::Command(_) => Ok(piece.clone()),
+            Piece::File(path) => whole(path, sources).map(|path| Piece::File(path.to_string_lossy().into_owned())),
+            other => other.interpolate(sources).map(Piece::Literal),
+        };
+        let pieces = self.pieces.iter().map(resolved).collect::<Result<_, _>>()?;
+        Ok(Some(Self { text: self.text.clone(), pieces }))
+    }
+
+    /// The first reference without a value. Runs no program, but looks for it.
     pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<UnusableValue> {
-        self.interpolate(sources, &mut Secrets::default()).err()
+        let filled = self.interpolate(sources, &mut Secrets::default());
+        filled.err().or_else(|| self.commands().find_map(|command| missing(command, sources)))
+    }
+
+    /// Whether it has a `${cmd:…}`.
+    pub(super) fn runs_programs(&self) -> bool {
+        self.commands().next().is_some()
+    }
+
+    /// The programs of its `${cmd:…}` references.
+    pub(super) fn commands(&self) -> impl Iterator<Item = &SecretCommand> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Command(command) => Some(command),
+            _ => None,
+        })
     }
 
     /// The files of its `${file:…}` references.
@@ -154,7 +188,7 @@ impl Template {
     /// Whether a reference is secret by its source or its name.
     pub(crate) fn names_secret(&self) -> bool {
         self.pieces.iter().any(|piece| match piece {
-            Piece::File(_) | Piece::Credential(_) => true,
+            Piece::File(_) | Piece::Credential(_) | Piece::Command(_) => true,
             Piece::Variable { name, .. } => is_secret_name(name),
             Piece::Literal(_) | Piece::AgentCwd | Piece::Home => false,
         })
@@ -177,6 +211,7 @@ impl Piece {
             Self::Variable { name, default: Some(_) } => format!("${{{name}:-…}}"),
             Self::File(path) => format!("${{file:{path}}}"),
             Self::Credential(name) => format!("${{cred:{name}}}"),
+            Self::Command(command) => command.reference(),
             Self::AgentCwd => "${agent:cwd}".to_owned(),
             Self::Home => "~/".to_owned(),
         }
@@ -196,6 +231,7 @@ impl Piece {
                 Some(directory) if !directory.is_empty() => self.contents(&Path::new(&directory).join(name), sources),
                 _ => Err(UnusableValue::Credential(name.clone())),
             },
+            Self::Command(command) => Ok(command.placeholder()),
             Self::AgentCwd => Ok(AGENT_CWD.to_owned()),
             Self::Home => Ok(home(sources)? + "/"),
         }
@@ -208,8 +244,8 @@ impl Piece {
         if text.contains('\0') {
             return Err(failed("it contains a NUL character, which arguments and variables cannot contain".to_owned()));
         }
-        if text.ends_with('\n') {
-            text.pop();
+        if let Some(line) = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')) {
+            text.truncate(line.len());
         }
         if text.is_empty() {
             return Err(failed("it is empty".to_owned()));
@@ -223,8 +259,27 @@ fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, UnusableValue> {
     path.strip_prefix("~/").map_or_else(|| Ok(path.into()), |rest| Ok(Path::new(&home(sources)?).join(rest)))
 }
 
+/// Why the program cannot be run, if it is not there.
+fn missing(command: &SecretCommand, sources: &dyn Sources) -> Option<UnusableValue> {
+    let program = command.program();
+    let is_there = if program.contains('/') {
+        whole(program, sources).is_ok_and(|path| sources.is_program(&path))
+    } else {
+        sources.on_path(program, &sources.var("PATH").unwrap_or_default()).is_some()
+    };
+    let reason = format!("`{program}` is not found");
+    (!is_there).then(|| UnusableValue::Command { reference: command.reference(), reason })
+}
+
 fn home(sources: &dyn Sources) -> Result<String, UnusableValue> {
     sources.home().and_then(|home| home.into_os_string().into_string().ok()).ok_or(UnusableValue::Home)
+}
+
+/// Splits the text after `${` at the `}` that closes the reference.
+fn split_reference(text: &str) -> Option<(&str, &str)> {
+    let Some(line) = text.strip_prefix("cmd:") else { return text.split_once('}') };
+    let end = text.len() - line.len() + SecretCommand::end_in(line).or_else(|| line.find('}'))?;
+    Some((&text[..end], &text[end + 1..]))
 }
 
 fn reference(body: &str) -> Result<Piece, TemplateError> {
@@ -250,10 +305,11 @@ fn reference(body: &str) -> Result<Piece, TemplateError> {
             format!("`${{cred:{name}}}` needs the name of a credential"),
             "write a name without `/`, such as `${cred:token}`",
         )),
+        Some(("cmd", line)) => SecretCommand::parse(line).map(Piece::Command),
         Some(("agent", "cwd")) => Ok(Piece::AgentCwd),
         _ => Err(malformed(
             format!("`${{{body}}}` is not a valid reference"),
-            "write `${NAME}`, `${NAME:-default}`, `${file:PATH}`, `${cred:NAME}` or `${agent:cwd}`; a literal `${` is `$${`",
+            "write `${NAME}`, `${NAME:-default}`, `${file:PATH}`, `${cred:NAME}`, `${cmd:PROGRAM}` or `${agent:cwd}`; a literal `${` is `$${`",
         )),
     }
 }
@@ -262,7 +318,7 @@ fn unclosed() -> TemplateError {
     malformed("`${` is never closed", "close it with `}`; a literal `${` is written `$${`")
 }
 
-fn malformed(message: impl Into<String>, help: impl Into<String>) -> TemplateError {
+pub(super) fn malformed(message: impl Into<String>, help: impl Into<String>) -> TemplateError {
     TemplateError { message: message.into(), help: help.into() }
 }
 

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
+use std::sync::{Mutex, MutexGuard};
 
 use url::Url;
 
-use super::interpolate::Sources;
+use super::interpolate::{Sources, UnusableValue};
+use super::layer::url_complaint;
 use super::oauth::OAuth;
 use super::percent_encode::percent_encode;
+use super::rotation::RotatingHeaders;
+use super::secret_command::{CommandOutputs, SecretCommand};
 
 /// How a server is launched.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,12 +48,14 @@ pub struct Program {
 }
 
 /// An HTTP server. `Debug` prints no value that could be a secret.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Remote {
     /// Begins with `http://` or `https://`.
     pub url: String,
-    /// Additional headers of each request.
+    /// Additional headers of each request. [`Self::latest_headers`] are those that are sent.
     pub headers: BTreeMap<String, String>,
+    /// Those of `headers` that are read again.
+    pub rotating: RotatingHeaders,
     /// As [`Program::roots`].
     pub roots: Vec<String>,
     /// The absolute path of PEM certificates that are trusted in addition to the system's.
@@ -58,12 +66,18 @@ pub struct Remote {
     pub secrets: Secrets,
 }
 
-/// The values of `${file:…}` and `${cred:…}`. `Debug` prints their number.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secrets(Vec<String>);
+/// The values of `${file:…}` and `${cred:…}`, and the programs of `${cmd:…}`. `Debug` prints the number of values.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    values: Vec<String>,
+    commands: Vec<SecretCommand>,
+    /// The values that were read since. Copies share them.
+    #[expect(clippy::disallowed_types, reason = "see the import")]
+    later: Arc<Mutex<Vec<String>>>,
+}
 
 /// The placeholder for an agent's working directory in texts of [`Launch`]. No other text can contain a NUL.
-pub(crate) const AGENT_CWD: &str = "\0";
+pub(crate) const AGENT_CWD: &str = "\0{cwd}";
 
 impl Launch {
     /// The program, unless it is an HTTP server.
@@ -124,12 +138,42 @@ impl Launch {
             Self::Remote(remote) => Self::Remote(Remote {
                 url: remote.url.replace(AGENT_CWD, &percent_encode(agent_cwd)),
                 headers: fill_each(&remote.headers),
+                rotating: remote.rotating.at(agent_cwd),
                 roots: fill_all(&remote.roots),
                 ca_file: remote.ca_file.as_deref().map(fill_path),
                 oauth: remote.oauth.clone(),
                 secrets: remote.secrets.clone(),
             }),
         }
+    }
+
+    /// The programs of its `${cmd:…}`.
+    pub(crate) fn commands(&self) -> &[SecretCommand] {
+        match self {
+            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => &secrets.commands,
+        }
+    }
+
+    /// This launch with the outputs of its programs. Those of headers are in [`Remote::rotating`].
+    ///
+    /// # Errors
+    /// If the URL is not valid.
+    pub(crate) fn with_outputs(&self, outputs: &CommandOutputs) -> Result<Self, UnusableValue> {
+        let mut launch = self.clone();
+        match &mut launch {
+            Self::Program(Program { args, env, secrets, .. }) => {
+                args.iter_mut().chain(env.values_mut()).for_each(|text| *text = outputs.fill(text));
+                outputs.values().for_each(|value| secrets.add_later(value));
+            }
+            Self::Remote(Remote { url, secrets, .. }) => {
+                *url = outputs.fill(url);
+                outputs.values().for_each(|value| secrets.add_later(value));
+                if let Some(complaint) = url_complaint(url) {
+                    return Err(UnusableValue::Invalid { key: "url", complaint });
+                }
+            }
+        }
+        Ok(launch)
     }
 
     pub(super) fn roots(&self) -> &[String] {
@@ -147,6 +191,21 @@ impl Program {
 }
 
 impl Remote {
+    /// The headers, with the values of files as they were read last.
+    #[must_use]
+    pub fn latest_headers(&self) -> BTreeMap<String, String> {
+        let mut headers = self.headers.clone();
+        headers.extend(self.rotating.latest());
+        headers
+    }
+
+    /// The headers that are compared by their values: all but those with the output of a program.
+    fn comparable_headers(&self) -> BTreeMap<String, String> {
+        let mut headers = self.latest_headers();
+        headers.retain(|name, _| !self.rotating.runs_programs(name));
+        headers
+    }
+
     /// Scheme, host and port of the URL, for messages. The rest may be secret.
     #[must_use]
     pub fn shown_origin(&self) -> String {
@@ -155,20 +214,98 @@ impl Remote {
     }
 }
 
+/// Headers are compared as they were read last. Secrets are among the other values, except for those that were rotated away.
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { url, headers: _, rotating, roots, ca_file, oauth, secrets } = self;
+        (url, rotating, roots, ca_file, oauth)
+            == (&other.url, &other.rotating, &other.roots, &other.ca_file, &other.oauth)
+            && self.comparable_headers() == other.comparable_headers()
+            && (!rotating.is_empty() || *secrets == other.secrets)
+    }
+}
+
+impl Eq for Remote {}
+
 impl Secrets {
     /// Adds a secret.
     pub(super) fn add(&mut self, secret: &str) {
-        if !secret.is_empty() && !self.0.iter().any(|known| known == secret) {
-            self.0.push(secret.to_owned());
-            // Mask long secrets first: a short one may be a part of a long one.
-            self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        add_new(&mut self.values, secret);
+    }
+
+    /// Adds the program of a `${cmd:…}`.
+    pub(super) fn add_command(&mut self, command: &SecretCommand) {
+        if !self.commands.contains(command) {
+            self.commands.push(command.clone());
         }
+    }
+
+    /// Adds a secret to this and all its copies.
+    pub(super) fn add_later(&self, secret: &str) {
+        add_new(&mut self.later(), secret);
+    }
+
+    /// The values that were known when the configuration was loaded.
+    pub(super) fn values(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(String::as_str)
+    }
+
+    /// `text` without the placeholders of programs.
+    pub(super) fn without_placeholders(&self, text: &str) -> String {
+        self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), ""))
+    }
+
+    /// Whether there are programs of `${cmd:…}`.
+    pub(crate) fn runs_programs(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// Whether it has neither values nor programs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.commands.is_empty()
     }
 
     /// `text` with all secrets masked.
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
+        let mut all = self.later().clone();
+        if all.is_empty() {
+            return self.masked_as_loaded(text);
+        }
+        self.values.iter().for_each(|secret| add_new(&mut all, secret));
+        self.mask(&all, text)
+    }
+
+    /// `text` with the secrets masked that were known when the configuration was loaded.
+    pub(crate) fn masked_as_loaded(&self, text: &str) -> String {
+        self.mask(&self.values, text)
+    }
+
+    fn mask(&self, values: &[String], text: &str) -> String {
+        let text =
+            self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), "…"));
+        values.iter().fold(text, |text, secret| text.replace(secret, "…"))
+    }
+
+    fn later(&self) -> MutexGuard<'_, Vec<String>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Compares what was known when the configuration was loaded.
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.values, &self.commands) == (&other.values, &other.commands)
+    }
+}
+
+impl Eq for Secrets {}
+
+fn add_new(secrets: &mut Vec<String>, secret: &str) {
+    if !secret.is_empty() && !secrets.iter().any(|known| known == secret) {
+        secrets.push(secret.to_owned());
+        // Mask long secrets first: a short one may be a part of a long one.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 }
 
@@ -204,7 +341,7 @@ impl fmt::Debug for Remote {
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Secrets").field(&self.0.len()).finish()
+        f.debug_tuple("Secrets").field(&(self.values.len() + self.later().len())).finish()
     }
 }
 

@@ -11,6 +11,7 @@ mod tests;
 mod trust;
 mod variables;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::definition::Definition;
@@ -22,6 +23,7 @@ pub use self::stamp::{Stamp, changed};
 use super::Config;
 use super::diagnostic::Diagnostic;
 use super::interpolate::Sources;
+use super::notes::What;
 
 /// Maximum size of a configuration file.
 pub(super) const MAX_FILE: u64 = 4 << 20;
@@ -39,6 +41,8 @@ pub struct LoadedConfig {
     pub files: Vec<PathBuf>,
     /// Digests of the files, including optional files that do not exist.
     pub stamps: Vec<Stamp>,
+    /// Digests of the files of `${file:…}`.
+    pub secret_files: Vec<Stamp>,
     /// The first steps, if no file exists.
     pub hint: Option<String>,
 }
@@ -72,7 +76,19 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<LoadedConfig, Co
         return Err(ConfigError { stamps, ..failed });
     }
     let hint = read.is_empty().then(|| hint(default_path(sources).as_deref()));
-    Ok(LoadedConfig { config: layers.resolve(sources), layers, warnings, files: read, stamps, hint })
+    let config = layers.resolve(sources);
+    let mut loaded = LoadedConfig { config, layers, warnings, files: read, stamps, secret_files: Vec::new(), hint };
+    loaded.secret_files = secret_files(&loaded, sources);
+    Ok(loaded)
+}
+
+fn secret_files(loaded: &LoadedConfig, sources: &dyn Sources) -> Vec<Stamp> {
+    let files = loaded.notes().into_iter().flat_map(|note| match note.what {
+        What::Text(_, template) => template.files(sources),
+        _ => Vec::new(),
+    });
+    let paths: BTreeSet<_> = files.collect();
+    paths.iter().map(|path| Stamp::file(path, sources.read(path, MAX_FILE).ok().as_deref())).collect()
 }
 
 fn hint(path: Option<&Path>) -> String {

@@ -73,6 +73,13 @@ pub(crate) enum Use<'a> {
 }
 
 impl LoadedConfig {
+    /// Whether the configuration sets `key` of the server `name`, or its default.
+    pub(crate) fn sets(&self, name: &str, key: &str) -> bool {
+        let servers = &self.layers.servers;
+        let rules = servers.iter().find(|server| *server.name.value == *name).map(|server| &server.rules.settings);
+        rules.into_iter().chain([&self.layers.defaults.settings]).any(|settings| settings.get(key).is_some())
+    }
+
     /// All values to check, table by table.
     pub(crate) fn notes(&self) -> Vec<Note<'_>> {
         let mut notes = Vec::new();

@@ -1,11 +1,12 @@
 //! Quotas of a profile: what its agents may use together.
 
-use super::keys::{Key, count};
+use super::keys::{Key, count, size};
+use super::settings::MAX_MESSAGE;
 
 /// Connections of a guest: several agents, each with some servers of its own.
 const GUEST_CONNECTIONS: usize = 64;
-/// Buffers of a guest, in units of the largest message.
-const GUEST_MESSAGES: usize = 4;
+/// Buffers of a guest, in buffer units.
+const GUEST_BUFFERS: usize = 4;
 
 /// The quotas of the agents of a profile, or of one guest. `None` for no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Quotas {
     pub rate: Option<usize>,
     /// Bytes that mcpd holds: unread responses, incomplete lines, and requests without a response. Only guests have this limit.
     pub max_bytes: Option<usize>,
+    /// Maximum size of one message, in bytes.
+    pub max_message: Option<usize>,
 }
 
 impl Quotas {
@@ -35,16 +38,24 @@ impl Quotas {
             rule: count(1..=1_000_000).example("50"),
             field: |quotas| &mut quotas.rate,
         },
+        Key {
+            name: "max_message",
+            doc: "Maximum size of one message from or to an agent of this profile, instead of `max_message` of `[daemon]`. Its lists \
+                  are cut to fit.",
+            rule: size(MAX_MESSAGE).example("\"64MiB\""),
+            field: |quotas| &mut quotas.max_message,
+        },
     ];
 
     /// The default quotas of one guest.
     #[must_use]
-    pub fn of_guest(max_message: usize) -> Self {
+    pub fn of_guest(buffer_unit: usize) -> Self {
         Self {
             max_agents: Some(GUEST_CONNECTIONS),
             max_calls: Some(64),
             rate: Some(100),
-            max_bytes: Some(max_message.saturating_mul(GUEST_MESSAGES)),
+            max_message: None,
+            max_bytes: Some(buffer_unit.saturating_mul(GUEST_BUFFERS)),
         }
     }
 

@@ -10,6 +10,8 @@ use super::keys::{
 use super::sandbox::Sandbox;
 use super::timeouts::{CallLimit, ToolTimeouts};
 
+/// The range of `max_message`.
+pub(super) const MAX_MESSAGE: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
 /// The maximum that the kernel allows.
 const TASKS: RangeInclusive<usize> = 1..=4 << 20;
@@ -86,8 +88,8 @@ settings! {
     /// How long an unused instance of a pool, a workspace or a lazy server keeps running.
     idle_timeout: Duration = seconds(300), DURATION;
 
-    /// Maximum time from the start of a server to the end of its handshake. Output on stderr and growing files, such as
-    /// downloads by `npx`, restart the timer, up to 5 minutes in total.
+    /// Maximum time from the start of a server to the end of its handshake. Output on stderr and growing files restart
+    /// the timer, up to 5 minutes in total. Runners such as `npx` have at least 5 minutes after each sign of life, and 30 minutes in total.
     handshake_timeout: Duration = seconds(30), DURATION;
 
     /// Maximum time of a call without an answer or a progress notification, up to `call_timeout_max` in total.
@@ -117,6 +119,10 @@ settings! {
     /// (for a server that holds a port or a lock).
     replace: Replace = Replace::StartFirst, choice::<Replace>().live();
 
+    /// Maximum size of one message from or to the server, instead of `max_message` of `[daemon]`. The limit of the agent's profile applies,
+    /// too.
+    max_message: Option<usize> = None, size(MAX_MESSAGE).example("\"64MiB\"");
+
     /// Memory limit of an instance with all its processes; no limit without the key. An instance that exceeds it is killed and
     /// restarted. No effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     memory_max: Option<usize> = None, size(MEMORY).example("\"1GiB\"");
@@ -124,6 +130,10 @@ settings! {
     /// Maximum number of processes and threads of an instance (`TasksMax=` of systemd, not MCP tasks); no limit without the key. No
     /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
+
+    /// What mcpd does with definitions and results that strict clients reject, such as a null in place of a text: `mend` (drop or
+    /// replace the member, or omit only that item) or `pass` (send them unchanged).
+    malformed: Malformed = Malformed::Mend, choice::<Malformed>();
 
     /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but
     /// those that it needs). A table has exceptions, such as `{ level = "files", write = ["/srv/notes"] }`.
@@ -262,6 +272,19 @@ pub enum EraChoice {
 
 impl Choice for EraChoice {
     const NAMES: &[(&str, Self)] = &[("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
+}
+
+/// What happens to definitions and results that strict clients reject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are mended, or left out alone.
+    Mend,
+    /// They pass as they are.
+    Pass,
+}
+
+impl Choice for Malformed {
+    const NAMES: &[(&str, Self)] = &[("mend", Self::Mend), ("pass", Self::Pass)];
 }
 
 /// How a reload replaces a running instance.

@@ -40,7 +40,7 @@ fn in_profile(context: &Context<'_>, profile: &Profile) -> Vec<Diagnostic> {
     });
     let seen: Vec<_> = seen.collect();
     let sources: Vec<_> = seen.iter().map(ProfileServer::source).collect();
-    let catalog = Catalog::build(&mut Names::default(), profile.naming, &sources);
+    let catalog = Catalog::build(&mut Names::default(), profile.naming, &sources, usize::MAX);
     let of_server = |(index, ProfileServer { server, .. }): (usize, &ProfileServer<'_>)| {
         let note = context.name_of(server)?;
         let (complaint, help) = complaint(&catalog, profile.naming, index, server)?;

@@ -20,7 +20,13 @@ fn lists(offered: ServerLists<'_>) -> Lists {
     let item = |kind: ListKind, key: &str| {
         let json = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
         let start = json.len() - key.len() - 3;
-        Item { key: key.into(), raw_key: json.slice(start..json.len() - 1), json, model_bytes: 0 }
+        Item {
+            key: key.into(),
+            raw_key: json.slice(start..json.len() - 1),
+            json,
+            model_bytes: 0,
+            validity: crate::validity::Validity::default(),
+        }
     };
     Lists::from_fn(|kind| {
         let items = offered[kind as usize].iter().map(|key| item(kind, key)).collect();

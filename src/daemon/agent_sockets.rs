@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Profile;
 use crate::manager::ServedProfile;
+use crate::session::NamedUris;
 use crate::sockets::{ActivatedSockets, Listener, Lock, SocketError, SocketMode, agent_socket};
 
 /// Creates the sockets of these profiles, besides the existing ones.
@@ -21,11 +22,12 @@ pub(super) struct PrepareSockets {
     pub(super) answer: oneshot::Sender<Result<(), SocketError>>,
 }
 
-/// A profile that is served, and its socket.
+/// A profile that is served, its socket, and the resources that results on it have named.
 #[derive(Debug)]
 pub(super) struct ProfileListener {
     pub(super) served: ServedProfile,
     pub(super) listener: Listener,
+    pub(super) named_uris: Arc<NamedUris>,
 }
 
 /// The socket of a profile that is not served yet.
@@ -112,7 +114,9 @@ impl AgentSockets {
         for served in profiles {
             let name = &served.profile.name;
             let known = before.iter().position(|one| one.served.profile.name == *name);
-            let listener = known.map(|at| before.swap_remove(at).listener).or_else(|| self.take_prepared(name));
+            let known = known.map(|at| before.swap_remove(at)).map(|known| (known.listener, known.named_uris));
+            let (listener, named_uris) = known.unzip();
+            let listener = listener.or_else(|| self.take_prepared(name));
             // A socket that another configuration has removed meanwhile is created again.
             let again = || lock.listen_or_take(&agent_socket(name), SocketMode::Owner, &mut self.activated);
             match listener.map_or_else(again, Ok) {
@@ -121,12 +125,13 @@ impl AgentSockets {
                     if let Err(error) = listener.set_mode(socket_mode(&served.profile)) {
                         tracing::error!(profile = &**name, "who can connect has not changed: {error}");
                     }
-                    self.all.push(ProfileListener { served: served.clone(), listener });
+                    let named_uris = named_uris.unwrap_or_default();
+                    self.all.push(ProfileListener { served: served.clone(), listener, named_uris });
                 }
                 Err(error) => tracing::error!(profile = &**name, "is not served: {error}"),
             }
         }
-        for ProfileListener { served, listener } in before {
+        for ProfileListener { served, listener, .. } in before {
             tracing::info!(profile = &*served.profile.name, "serves no more");
             self.put_back(&served.profile.name, &listener);
         }

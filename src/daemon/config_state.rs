@@ -29,14 +29,17 @@ impl RejectedConfig {
 pub(super) struct State {
     rejected: Option<RejectedConfig>,
     stamps: Vec<Stamp>,
+    /// The files of `${file:…}`, as they were read.
+    secret_files: Vec<Stamp>,
 }
 
 impl State {
     /// The files that were read last, valid or not.
-    pub(super) fn last_read(&self) -> &[Stamp] {
+    pub(super) fn last_read(&self) -> Vec<Stamp> {
         // Without any, reading itself has failed.
         let rejected = self.rejected.as_ref().filter(|rejected| !rejected.stamps.is_empty());
-        rejected.map_or(&self.stamps, |rejected| &rejected.stamps)
+        let stamps = rejected.map_or(&self.stamps, |rejected| &rejected.stamps);
+        stamps.iter().chain(&self.secret_files).cloned().collect()
     }
 }
 
@@ -45,9 +48,9 @@ impl State {
 pub(super) struct ConfigState(Arc<watch::Sender<State>>);
 
 impl ConfigState {
-    /// `stamps` are those of the configuration at start.
-    pub(super) fn new(stamps: Vec<Stamp>) -> Self {
-        Self(Arc::new(watch::Sender::new(State { rejected: None, stamps })))
+    /// The files are those of the configuration at start.
+    pub(super) fn new(stamps: Vec<Stamp>, secret_files: Vec<Stamp>) -> Self {
+        Self(Arc::new(watch::Sender::new(State { rejected: None, stamps, secret_files })))
     }
 
     pub(super) fn reject(&self, rejected: RejectedConfig) {
@@ -55,8 +58,8 @@ impl ConfigState {
     }
 
     /// Puts the configuration of these files in force.
-    pub(super) fn accept(&self, stamps: Vec<Stamp>) {
-        self.0.send_replace(State { rejected: None, stamps });
+    pub(super) fn accept(&self, stamps: Vec<Stamp>, secret_files: Vec<Stamp>) {
+        self.0.send_replace(State { rejected: None, stamps, secret_files });
     }
 
     pub(super) fn rejected(&self) -> Option<RejectedConfig> {

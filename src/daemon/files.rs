@@ -1,5 +1,6 @@
 //! Reloads the configuration when one of its files changes, if `[daemon] watch = true`.
 //!
+//! - The files of `${file:…}` count, too.
 //! - The files are compared periodically, in the way of `mcpd status`. So replaced files, changed links and network disks are noticed.
 //! - A change counts if it is there at two comparisons, because an editor may still be writing.
 //! - A removed file does not count, because many editors remove a file for a moment. In `config.d` it does count.
@@ -29,7 +30,7 @@ pub(super) async fn run(state: ConfigState, reload: Arc<Notify>) {
     loop {
         timer.set(Some(Instant::now() + INTERVAL));
         timer.elapsed().await;
-        let stamps = states.borrow_and_update().last_read().to_vec();
+        let stamps = states.borrow_and_update().last_read();
         // A file may be on a disk that has gone away.
         let is_changed = spawn_blocking(move || stamps.iter().any(has_changed)).await.unwrap_or(false);
         if is_changed && was_changed {

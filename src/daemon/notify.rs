@@ -138,6 +138,7 @@ fn group(state: StateName, names: &[&str], first: bool) -> String {
     };
     let predicate = match (state, names.len()) {
         (StateName::Backoff, _) => "in backoff",
+        (StateName::ListFailed, _) => "unable to list",
         (StateName::NeedsLogin, 1) => "needs a login",
         (StateName::NeedsLogin, _) => "need a login",
         _ => state.word(),

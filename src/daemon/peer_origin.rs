@@ -1,7 +1,8 @@
 //! Whether a server has started the process that connects.
 //!
 //! Every descendant of the daemon is a server or was started by one, except the processes that it had before its first server. No
-//! descendant has operator rights. A process that a server started may be an agent only if that server has `agent = true`.
+//! descendant has operator rights. A process that a server started may be an agent only if that server has `agent = true`. Servers of
+//! another mcpd have no operator rights either: a killed mcpd may have been replaced while its servers are still ending.
 
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ enum PeerOrigin {
     Preexisting,
     /// It is a descendant of the daemon, but below no guard that runs.
     Orphan,
+    /// It is below the guard of another mcpd, or of a former one whose servers are still ending.
+    OtherServer,
     /// Its process has ended, so nothing is known about it.
     Ended,
     /// An ancestor may not be read.
@@ -40,6 +43,7 @@ enum PeerOrigin {
 
 const ENDED: &str = "the process that connected has ended";
 const DESCENDANT: &str = "this process is a descendant of mcpd, so a server may have started it";
+const OTHER_SERVER: &str = "a server of another mcpd has started this process, and servers have no operator rights";
 const UNSETTLED: &str = "mcpd cannot determine the parent processes of this process, so a server may have started it";
 const HIDDEN: &str = "mcpd cannot read all parent processes of this process in /proc, so a server may have started it";
 
@@ -52,22 +56,33 @@ impl Descendants {
                 format!("server `{}` has started this process, and servers have no operator rights", config.name)
             }
             PeerOrigin::Preexisting | PeerOrigin::Orphan => DESCENDANT.to_owned(),
+            PeerOrigin::OtherServer => OTHER_SERVER.to_owned(),
             PeerOrigin::Ended => ENDED.to_owned(),
             PeerOrigin::Hidden => HIDDEN.to_owned(),
             PeerOrigin::Unsettled => UNSETTLED.to_owned(),
         })
     }
 
-    /// Why the peer of `stream` may not be an agent, if it may not.
+    /// The server that has started the peer of `stream`, if one has, and its `agent = true` admits the peer as an agent.
+    ///
+    /// # Errors
+    /// Why the peer may not be an agent.
     ///
     /// Before Linux 6.5, mcpd cannot identify the process of a guest, because it cannot read the descriptors of another user's process.
     /// So a guest is admitted even if its process seems to have ended. `/proc` may hide the processes of other users (`hidepid`,
     /// proc(5)), so a peer with an ancestor that cannot be read is admitted, too.
-    pub(super) fn refused_agent(&self, stream: &UnixStream, pid: Option<i32>, is_guest: bool) -> Option<String> {
-        Some(match self.origin(stream, pid) {
-            PeerOrigin::Outside | PeerOrigin::Preexisting | PeerOrigin::Hidden => return None,
-            PeerOrigin::Server(config) if config.settings.agent => return None,
-            PeerOrigin::Ended if is_guest => return None,
+    pub(super) fn admit_agent(
+        &self,
+        stream: &UnixStream,
+        pid: Option<i32>,
+        is_guest: bool,
+    ) -> Result<Option<Arc<str>>, String> {
+        Err(match self.origin(stream, pid) {
+            PeerOrigin::Outside | PeerOrigin::OtherServer | PeerOrigin::Preexisting | PeerOrigin::Hidden => {
+                return Ok(None);
+            }
+            PeerOrigin::Server(config) if config.settings.agent => return Ok(Some(Arc::clone(&config.name))),
+            PeerOrigin::Ended if is_guest => return Ok(None),
             PeerOrigin::Server(config) => format!(
                 "server `{0}` has started this process, and servers may not connect as agents; to permit it, set `agent = true` in \
                  [servers.{0}]",
@@ -89,7 +104,10 @@ impl Descendants {
             return PeerOrigin::Ended;
         }
         let Some(depth) = ancestry.pids.iter().position(|pid| *pid == daemon) else {
+            // A daemon may itself run below a guard.
+            let is_foreign = |guard: &i32| !server::ancestry(daemon).pids.contains(guard);
             return match ancestry.end {
+                _ if ancestry.supervisors.iter().any(is_foreign) => PeerOrigin::OtherServer,
                 AncestryEnd::Root => PeerOrigin::Outside,
                 AncestryEnd::Unreadable => PeerOrigin::Hidden,
                 AncestryEnd::Unsettled => PeerOrigin::Unsettled,

@@ -28,6 +28,12 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
     Some(Process.base_directory("XDG_CACHE_HOME", ".cache")?.join("mcpd/tools"))
 }
 
+/// Where the lines that servers wrote to stderr are kept, unless the journal has them: `$XDG_STATE_HOME/mcpd/servers.log`, or under
+/// `~/.local/state`. All daemons of the user write this file.
+pub(crate) fn server_output_path() -> Option<PathBuf> {
+    Some(Process.base_directory("XDG_STATE_HOME", ".local/state")?.join("mcpd/servers.log"))
+}
+
 /// The logins that this process, and `mcpd login` in the same environment, keep.
 pub(crate) fn logins() -> Option<Logins> {
     oauth::directory(&Process).map(Logins::new)

@@ -68,8 +68,8 @@ impl Refusal {
 }
 
 impl QuotaTable {
-    pub(super) fn new(max_agents: usize, max_message: usize) -> Self {
-        Self { max_agents, of_guest: Quotas::of_guest(max_message), profiles: HashMap::new() }
+    pub(super) fn new(max_agents: usize, buffer_unit: usize) -> Self {
+        Self { max_agents, of_guest: Quotas::of_guest(buffer_unit), profiles: HashMap::new() }
     }
 
     /// Applies the quotas of these profiles. What their agents use stays, and agents stay connected.

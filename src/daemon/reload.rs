@@ -21,6 +21,7 @@ use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Launch, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
+use crate::server::SecretPrograms;
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
 /// [`PrepareSockets`] has a place for each of them and the next.
@@ -32,6 +33,7 @@ pub(super) struct Reload {
     pub(super) files: Vec<PathBuf>,
     /// Variables that the configuration in force was read with.
     pub(super) environment: Environment,
+    pub(super) secret_programs: SecretPrograms,
     /// The `[daemon]` table at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
@@ -121,10 +123,11 @@ impl Reload {
         let exposed = Some(ViewConfig { naming, profiles: config.profiles.clone() });
         let desired = DesiredState { servers: config.servers.clone(), exposed };
         let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
-        self.state.accept(loaded.stamps.clone());
+        self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone());
         let loaded = Arc::new(loaded);
         let former = self.patterns.replace(Arc::clone(&loaded));
         let profiles = profile_changes(&former.config.profiles, &loaded.config.profiles);
+        self.secret_programs.set_environment(environment.variables("").into_iter().collect());
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         Ok(Pending { warnings, profiles, done, prepare_sockets: self.prepare_sockets.clone() })

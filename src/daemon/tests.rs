@@ -23,7 +23,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
     let logs = Logs { calls: History::new(None), log: logging::Control::default() };
-    let config_state = ConfigState::new(Vec::new());
+    let config_state = ConfigState::new(Vec::new(), Vec::new());
     let task_token_key = TaskTokenKey::generate().expect("random numbers");
     let (daemon, requests) = Daemon::new(Parts {
         agents,

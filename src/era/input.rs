@@ -60,10 +60,7 @@ impl RequiredInputs {
 
 /// Reads a raw `inputRequests`. The error says what is wrong with them, for a person.
 fn inputs(requests: &Bytes) -> Result<Vec<Input>, &'static str> {
-    let found = entries(requests, MAX_INPUTS).map_err(|_| "its `inputRequests` is no object")?;
-    if found.len() > MAX_INPUTS {
-        return Err("it asks for more than 64 things at once");
-    }
+    let found = entries(requests, MAX_INPUTS).ok_or("its `inputRequests` is no object with at most 64 members")?;
     let mut inputs: Vec<Input> = Vec::with_capacity(found.len());
     for (key, request) in found {
         let [method, params] = members(&request, ["method", "params"]).map_err(|_| "an input request is malformed")?;
@@ -139,10 +136,7 @@ pub fn retry_responses(params: &Bytes) -> Result<Option<RetryResponses>, NotAnOb
 /// # Errors
 /// If it is no object of objects, has a key twice, or more than [`MAX_INPUTS`].
 pub fn responses(raw: Option<&Bytes>) -> Result<Vec<(Bytes, Bytes)>, NotAnObject> {
-    let found = raw.map_or(Ok(Vec::new()), |raw| entries(raw, MAX_INPUTS))?;
-    if found.len() > MAX_INPUTS {
-        return Err(NotAnObject);
-    }
+    let found = raw.map_or(Some(Vec::new()), |raw| entries(raw, MAX_INPUTS)).ok_or(NotAnObject)?;
     let mut responses: Vec<(Bytes, Bytes)> = Vec::with_capacity(found.len());
     for (key, response) in found {
         let key = text(&key).ok_or(NotAnObject)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::input::RequiredInputs;
 use super::meta;
 use crate::jsonrpc::members::{NotAnObject, members, text};
-use crate::jsonrpc::object_edit::{Cut, cut_nested, with_first};
+use crate::jsonrpc::object_edit::{Cut, cut_nested, replace_members, with_first};
 use crate::jsonrpc::splice::Change;
 use crate::printable::excerpt;
 
@@ -43,6 +43,16 @@ pub fn to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
         b"input_required" => RequiredInputs::read(result).map_or_else(ToLegacy::Malformed, ToLegacy::Required),
         other => ToLegacy::Unknown(excerpt(&String::from_utf8_lossy(other), MAX_KIND_LEN)),
     })
+}
+
+/// The changes that add `resultType` to a modern result without one. `None` if it has one, requests input or is about a task.
+#[must_use]
+pub fn with_result_type(result: &Bytes) -> Option<Vec<Change>> {
+    let [kind, inputs, state, task] =
+        members(result, ["resultType", "inputRequests", "requestState", "taskId"]).ok()?;
+    let is_complete = [inputs, state, task].iter().all(Option::is_none);
+    let lacks_type = kind.is_none_or(|kind| kind[..] == *b"null");
+    (lacks_type && is_complete).then(|| replace_members(result, &["resultType"], r#""resultType":"complete""#).ok())?
 }
 
 /// Whether the results of a method have cache hints.
@@ -122,6 +132,25 @@ mod tests {
         assert_eq!(shown, "x".repeat(MAX_KIND_LEN) + "…");
         for bad in ["[]", "null", r#"{"resultType":"complete","resultType":"complete"}"#, r#"{"ResultType":"task"}"#] {
             assert_eq!(read(bad), Err(NotAnObject), "{bad}");
+        }
+    }
+
+    #[test]
+    fn modern_result_without_a_type_is_complete() {
+        for (result, expected) in [
+            ("{}", Some(r#"{"resultType":"complete"}"#)),
+            (r#"{"content":[{"resultType":1}]}"#, Some(r#"{"resultType":"complete","content":[{"resultType":1}]}"#)),
+            (r#"{"a":1,"resultType":null}"#, Some(r#"{"resultType":"complete","a":1}"#)),
+            (r#"{"resultType":"complete"}"#, None),
+            (r#"{"resultType":7}"#, None),
+            (r#"{"inputRequests":{}}"#, None),
+            (r#"{"requestState":"s"}"#, None),
+            (r#"{"taskId":"t"}"#, None),
+            ("[]", None),
+        ] {
+            let result = Bytes::from_static(result.as_bytes());
+            let found = with_result_type(&result).map(|changes| applied(&result, &changes));
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{result:?}");
         }
     }
 

@@ -30,6 +30,8 @@ pub struct LineEnds {
     pub head: Bytes,
     /// Its last bytes.
     pub tail: Bytes,
+    /// The number of its bytes.
+    pub size: usize,
 }
 
 /// Maximum bytes of each end. They fit the envelope's members before or after the large one.
@@ -70,11 +72,12 @@ impl NdJson {
 impl LineEnds {
     /// Starts with the first received bytes of a line.
     pub(crate) fn begin(line: &[u8]) -> Self {
-        Self { head: Bytes::copy_from_slice(&line[..line.len().min(MAX_END_LEN)]), tail: Bytes::new() }
+        Self { head: Bytes::copy_from_slice(&line[..line.len().min(MAX_END_LEN)]), tail: Bytes::new(), size: 0 }
     }
 
     /// Appends `more` and retains only the last bytes.
     pub(crate) fn keep_end(&mut self, more: &[u8]) {
+        self.size += more.len();
         let joined = [&self.tail[..], &more[more.len().saturating_sub(MAX_END_LEN)..]].concat();
         self.tail = Bytes::copy_from_slice(&joined[joined.len().saturating_sub(MAX_END_LEN)..]);
     }

@@ -1,6 +1,8 @@
 //! The envelope: parses the kind and the parts of a message.
 
 use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::members::{slices, text_within};
 use super::scan::Walk;
@@ -45,10 +47,10 @@ pub enum MessageError {
         /// The id of its request.
         id: Bytes,
     },
-    /// An error that belongs to no request (`"id":null`).
-    ErrorWithoutId {
-        /// The error object.
-        error: Bytes,
+    /// A response that belongs to no request: it has no usable id (`"id":null`), or no version. It must not be answered.
+    StrayResponse {
+        /// The error object, if it is a well-formed error.
+        error: Option<Bytes>,
     },
     /// JSON, but not a JSON-RPC 2.0 message.
     NotAMessage {
@@ -61,7 +63,7 @@ pub enum MessageError {
 pub const MAX_ID: usize = 8 << 10;
 
 /// The members of a message.
-static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+pub(super) static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The raw error in a response line, which has its newline. `None` for another line.
 #[must_use]
@@ -83,13 +85,14 @@ pub fn parse(line: &Bytes) -> Result<Message, MessageError> {
     let [version, id, method, params, result, error] = found;
     let slice = |part: &[u8]| line.slice_ref(part);
     let is_versioned = version == Some(br#""2.0""#);
-    if id.is_some_and(|id| !is_id(id)) {
-        return Err(match (id, method, result, error) {
-            (Some(b"null"), None, None, Some(error)) if is_versioned && error.first() == Some(&b'{') => {
-                MessageError::ErrorWithoutId { error: slice(error) }
-            }
-            _ => MessageError::NotAMessage { id: None },
-        });
+    let usable_id = id.filter(|id| is_id(id));
+    let is_response = method.is_none() && (result.is_some() || error.is_some());
+    if is_response && (usable_id.is_none() || !is_versioned && result.is_none()) {
+        let error = error.filter(|error| is_versioned && result.is_none() && error.first() == Some(&b'{'));
+        return Err(MessageError::StrayResponse { error: error.map(slice) });
+    }
+    if id.is_some() && usable_id.is_none() {
+        return Err(MessageError::NotAMessage { id: None });
     }
     match (id, method, result, error) {
         (_, Some(method), None, None) if is_versioned => {
@@ -127,10 +130,21 @@ fn not_an_object(line: &Bytes) -> MessageError {
     }
     let json = is_json(line);
     match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') if json && has_only_responses(line) => MessageError::StrayResponse { error: None },
         Some(b'[') if json => MessageError::Batch,
         _ if json => MessageError::NotAMessage { id: None },
         _ => MessageError::NotJson,
     }
+}
+
+/// Whether this batch has messages, none of which requires an answer.
+fn has_only_responses(batch: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Member {
+        method: Option<IgnoredAny>,
+    }
+    serde_json::from_slice::<Vec<Member>>(batch)
+        .is_ok_and(|members| !members.is_empty() && members.iter().all(|member| member.method.is_none()))
 }
 
 fn is_json(text: &[u8]) -> bool {
@@ -178,10 +192,25 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, nameless());
         check(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, nameless());
         check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, nameless());
-        let error = MessageError::ErrorWithoutId { error: bytes(r#"{"code":-32700}"#) };
-        check(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}"#, Err(error));
-        check(r#"{"jsonrpc":"2.0","id":null,"error":7}"#, nameless());
-        check(r#"{"id":null,"error":{}}"#, nameless());
+        let error = MessageError::StrayResponse { error: Some(bytes(r#"{"code":-32700}"#)) };
+        check(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}"#, Err(error.clone()));
+        check(r#"{"jsonrpc":"2.0","error":{"code":-32700}}"#, Err(error));
+        for stray in [
+            r#"{"jsonrpc":"2.0","id":null,"error":7}"#,
+            r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":{},"result":1,"error":{}}"#,
+            r#"{"jsonrpc":"2.0","result":null}"#,
+            r#"{"id":null,"error":{}}"#,
+            r#"{"id":7,"error":{}}"#,
+            r#"[{"jsonrpc":"2.0","id":null,"error":{}},{"jsonrpc":"2.0","id":7,"result":{}}]"#,
+        ] {
+            check(stray, Err(MessageError::StrayResponse { error: None }));
+        }
+        for batch in
+            ["[]", "[1]", r#"[{"jsonrpc":"2.0","id":null,"error":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]"#]
+        {
+            check(batch, Err(MessageError::Batch));
+        }
         let seven = || Err(MessageError::NotAMessage { id: Some(bytes("7")) });
         check(r#"{"id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, seven());

@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
-//! - Framing: [`codec`]. Envelope: [`message`], [`oversize`].
+//! - Framing: [`codec`]. Envelope: [`message`], [`normalise`], [`oversize`].
 //! - Reading: [`scan`] walks over JSON text, [`members`] and [`entries`] find members of objects, [`json_eq`] compares values.
 //! - Writing: [`splice`] replaces fields in place, [`object_edit`] edits members, [`reply`] and [`mcpd_error`] build mcpd's answers.
 //! - [`pending`] is the table of unanswered requests.
@@ -15,6 +15,7 @@ pub mod json_eq;
 pub mod mcpd_error;
 pub mod members;
 pub mod message;
+pub mod normalise;
 pub mod object_edit;
 pub mod oversize;
 pub mod pending;

@@ -103,6 +103,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The length of the value, which other text may follow.
+    pub(super) fn len(mut self) -> Result<usize> {
+        while self.next()?.is_some() {}
+        Ok(self.at)
+    }
+
     /// The tokens that may follow the beginning of an array or object, a comma or a colon.
     fn after(&mut self, kind: u8) -> u8 {
         let opens = kind & (token::OBJECT | token::ARRAY);

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const MAX_SIZE: u64 = 4 << 20;
+/// The size at which a file is replaced.
+pub(super) const MAX_SIZE: u64 = 4 << 20;
 
 /// The standard output and error of this process, in a file of bounded size.
 #[derive(Debug)]
@@ -28,6 +29,13 @@ impl LogFile {
     }
 }
 
+/// The path of the file that a full one becomes.
+pub(super) fn older(path: &Path) -> PathBuf {
+    let mut older = path.as_os_str().to_owned();
+    older.push(".1");
+    older.into()
+}
+
 /// Redirects the standard streams. Returns the length of the file.
 fn redirect(path: &Path) -> io::Result<u64> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
@@ -39,10 +47,8 @@ fn redirect(path: &Path) -> io::Result<u64> {
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.length > 0 && self.length + line.len() as u64 > MAX_SIZE {
-            let mut older = self.path.as_os_str().to_owned();
-            older.push(".1");
             // If the file cannot be replaced, logging continues in it, and the next attempt follows after as many bytes.
-            let renewed = std::fs::rename(&self.path, older).and_then(|()| redirect(&self.path));
+            let renewed = std::fs::rename(&self.path, older(&self.path)).and_then(|()| redirect(&self.path));
             self.length = renewed.unwrap_or(0);
         }
         io::stderr().write_all(line)?;

@@ -1,12 +1,13 @@
 //! The daemon's log: its filter, format and output.
 //!
 //! [`filter`] (pure) checks filters; [`output`] and [`file`] write the log; [`Control`] changes the filter while the
-//! daemon runs; [`Limiter`] limits repeated warnings. Log entries themselves are not changed here.
+//! daemon runs; [`Limiter`] limits repeated warnings; [`ServerOutput`] keeps what servers write to stderr. Log entries themselves are not changed here.
 
 mod file;
 mod filter;
 mod limiter;
 mod output;
+mod server_output;
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -16,6 +17,8 @@ pub use self::file::LogFile;
 pub use self::filter::{BadFilter, Filter};
 pub use self::limiter::Limiter;
 pub use self::output::{Flush, Format};
+pub use self::server_output::ServerOutput;
+pub(crate) use self::server_output::{ServerLine, kept_lines};
 
 /// Changes the log's filter while the daemon runs. The default cannot change it.
 #[derive(Debug, Default)]

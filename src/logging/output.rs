@@ -21,7 +21,7 @@ use super::LogFile;
 use crate::printable;
 
 /// Maximum number of lines in the queue. Further lines are dropped and counted.
-const MAX_QUEUED_LINES: usize = 4096;
+pub(super) const MAX_QUEUED_LINES: usize = 4096;
 /// Between the lines of one entry.
 const CONTINUATION: &str = "\n    ";
 
@@ -163,7 +163,7 @@ impl<W: Write> Write for DropReporter<W> {
 
 /// Whether stderr is the journal, by `$JOURNAL_STREAM` (systemd.exec(5)). A child process with another stderr inherits the
 /// variable, so both numbers have to match.
-fn is_journal(stream: Option<&OsStr>) -> bool {
+pub(super) fn is_journal(stream: Option<&OsStr>) -> bool {
     let Some(named) = stream.and_then(OsStr::to_str).and_then(device_and_inode) else { return false };
     rustix::fs::fstat(io::stderr()).is_ok_and(|found| named == (found.st_dev, found.st_ino))
 }

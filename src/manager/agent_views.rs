@@ -93,7 +93,7 @@ fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> Vi
     for (server, lists) in other {
         servers[*server].lists = (*lists).clone();
     }
-    View::new(names, profile.naming, servers, profile.settled).with_faces_of(profile)
+    View::new(names, profile.exposing(profile.naming), servers, profile.settled).with_faces_of(profile)
 }
 
 /// The indices of servers with per-agent lists, and these lists.

@@ -12,6 +12,7 @@ use super::{Member, View};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::policy::Hidden;
+use crate::validity::Reason;
 
 /// One tool that a server lists.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct OfferedTool<'a> {
     pub(crate) tool: &'a str,
     /// The raw tool object.
     pub(crate) definition: &'a Bytes,
+    /// Its defects.
+    pub(crate) reasons: &'a [Reason],
     /// Number of its bytes that clients send to a model, besides the name.
     pub(crate) passed_on: usize,
     /// The exposed name, or why there is none.
@@ -39,6 +42,8 @@ pub(crate) enum Unseen<'a> {
     Hidden(Hidden<'a>),
     /// Its server lists an earlier tool with the same name.
     Again,
+    /// The list would be larger than a message may be.
+    Cut,
     /// Every name for it is taken, or names are not assigned yet.
     Nameless,
 }
@@ -50,6 +55,8 @@ pub(crate) struct ToolGroup<'a> {
     list: Arc<List>,
     /// Exposed names by the server's own names.
     names: HashMap<&'a str, &'a str>,
+    /// The server's own names of tools that did not fit into the list.
+    cut: HashSet<&'a str>,
     /// The server in the profile's view, if the profile includes it.
     seen: Option<&'a Member>,
 }
@@ -64,7 +71,9 @@ pub(crate) fn tool_groups<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<
         let index = seen.servers.iter().position(|other| other.config.name == member.config.name);
         let names = index.and_then(|index| names.remove(&index)).unwrap_or_default();
         let list = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
-        ToolGroup { member, list, names, seen: index.and_then(|index| seen.servers.get(index)) }
+        let cut = seen.catalog.cut(ListKind::Tools).iter().filter(|(server, _)| Some(*server) == index);
+        let cut = cut.map(|(_, tool)| &**tool).collect();
+        ToolGroup { member, list, names, cut, seen: index.and_then(|index| seen.servers.get(index)) }
     })
 }
 
@@ -95,6 +104,7 @@ impl ToolGroup<'_> {
             OfferedTool {
                 tool: &item.key,
                 definition: &item.json,
+                reasons: item.validity.reasons(),
                 passed_on: item.model_bytes,
                 exposed_as,
                 is_legacy_only,
@@ -113,6 +123,7 @@ impl ToolGroup<'_> {
         if !is_first {
             return Err(Unseen::Again);
         }
-        self.names.get(tool).copied().ok_or(Unseen::Nameless)
+        let unseen = if self.cut.contains(tool) { Unseen::Cut } else { Unseen::Nameless };
+        self.names.get(tool).copied().ok_or(unseen)
     }
 }

@@ -2,23 +2,32 @@
 //!
 //! New fields have defaults, so `mcpd status` and the daemon may be of different versions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::malformed::{MalformedItem, malformed};
 use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::config::{Launch, Limits, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
+use crate::printable::excerpt;
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{Enforcement, RemoteTransport, SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
+use crate::server::{
+    Cause, Enforcement, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
+};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
 /// Maximum bytes of each of these lines, and of all together: a report must fit into one message.
 const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
+/// Maximum number of items that the report of a profile names as left out of its lists.
+const MAX_CUT_ITEMS: usize = 20;
+/// Maximum characters of the name or URI of one.
+const MAX_ITEM_LEN: usize = 200;
 
 /// One configured server.
 #[skip_serializing_none]
@@ -35,7 +44,7 @@ pub struct ServerReport {
     /// Whether its configuration has `enabled = false`. If the server is not disabled, an operator has enabled it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled_in_configuration: bool,
-    /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
+    /// Why it is unresponsive, in backoff or failed, needs a login, or could not deliver a list, on one line.
     pub reason: Option<String>,
     /// A stable code for `reason`; without a reason, for `last_error`. Texts may change, codes do not. More may be added:
     ///
@@ -46,14 +55,17 @@ pub struct ServerReport {
     /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `guard_silent`
     /// - first request: `initialize_timeout`, `discover_timeout`, `start_timeout`, `initialize_error`, `not_a_server`,
     ///   `malformed_initialize`, `invalid_response`, `unsupported_version`, `modern_only`, `no_modern_era`, `has_both_eras`
-    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `unreachable`
+    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `redirect`, `unreachable`
     /// - certificates: `certificate_self_signed`, `certificate_unknown_issuer`, `certificate_wrong_name`, `certificate_expired`,
     ///   `certificate_not_yet_valid`, `certificate_invalid`, `no_certificate_authorities`, `ca_file`
     /// - HTTP: `http_unauthorized`, `http_forbidden`, `http_not_found`, `http_method_not_allowed`, `http_status`, `session_ended`,
-    ///   `event_stream_closed`, `protocol_violation`, `login_needed`
+    ///   `event_stream_closed`, `unknown_coding`, `protocol_violation`, `login_needed`
     /// - running server: `unanswered` (pings or calls), `stopped`, `starting`, `list_failed`
     /// - fault of mcpd or of the system: `internal`
     pub code: Option<String>,
+    /// The probable cause, where what the server has left shows one, which `reason` quotes. While it starts: `question`, if the last line of
+    /// `stderr` has no end.
+    pub cause: Option<Cause>,
     /// Until the next start attempt, while in backoff.
     pub retry_in_ms: Option<u64>,
     /// Process id of the running instance.
@@ -113,6 +125,12 @@ pub struct ServerReport {
     /// Tools and prompts that are not listed because their names are invalid.
     #[serde(default)]
     pub names_rejected: usize,
+    /// Items whose definitions strict clients reject, so mcpd mends them or leaves them out.
+    #[serde(default)]
+    pub items_malformed: usize,
+    /// At most 50 of these items, those that are left out first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<MalformedItem>,
     /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -126,6 +144,9 @@ pub struct ServerReport {
     pub restarts_last_hour: u64,
     /// Lines on stdout that were not JSON-RPC messages, including oversized ones.
     pub skipped_lines: u64,
+    /// Results that agents would reject, so mcpd mended them.
+    #[serde(default)]
+    pub results_mended: u64,
     /// Responses without a pending request: unknown, duplicate or late.
     pub stray_responses: u64,
     /// Status notifications of unknown tasks.
@@ -215,15 +236,32 @@ pub struct LimitsReport {
     pub reason: Option<String>,
 }
 
+/// Tools, prompts, resources, templates and skills that are not listed because their list would be too large.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CutReport {
+    /// How many.
+    pub count: usize,
+    /// The first of them, as `server/item`.
+    pub first: Vec<String>,
+}
+
+impl CutReport {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
 /// Details of a state.
 struct Condition {
     reason: Option<String>,
     code: Option<String>,
+    cause: Option<Cause>,
     retry_in_ms: Option<u64>,
     uptime_ms: Option<u64>,
 }
 
-fn condition(published: &ServerSnapshot) -> Condition {
+fn condition(handle: &ServerHandle, published: &ServerSnapshot) -> Condition {
     let up = |since: Instant| Some(millis(since.elapsed()));
     let (retry_in_ms, uptime_ms) = match &published.state {
         State::Ready { ready_since } | State::Unresponsive { ready_since, .. } => (None, up(*ready_since)),
@@ -232,14 +270,17 @@ fn condition(published: &ServerSnapshot) -> Condition {
             (None, None)
         }
     };
-    let reason = published.state.reason();
-    let code = reason.or(published.last_error.as_ref()).map(|error| error.code().to_owned());
-    Condition { reason: reason.map(ToString::to_string), code, retry_in_ms, uptime_ms }
+    let reason = published.reason();
+    let error = reason.or(published.last_error.as_ref());
+    let code = error.map(|error| error.code().to_owned());
+    let asks = matches!(published.state, State::Starting) && handle.stderr().is_unended();
+    let cause = if asks { Some(Cause::Question) } else { error.and_then(ServerError::cause) };
+    Condition { reason: reason.map(ToString::to_string), code, cause, retry_in_ms, uptime_ms }
 }
 
 fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
-    let Condition { reason, code, uptime_ms, .. } = condition(&published);
+    let Condition { reason, code, uptime_ms, .. } = condition(handle, &published);
     let silence = published.unanswered();
     InstanceReport {
         purpose: handle.label().map_or_else(String::new, ToString::to_string),
@@ -261,6 +302,12 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
 }
 
 impl ServerReport {
+    /// What it seems to ask while it starts.
+    pub(crate) fn question(&self) -> Option<&str> {
+        let asks = self.state == StateName::Starting && self.cause == Some(Cause::Question);
+        self.stderr.last().filter(|_| asks).map(String::as_str)
+    }
+
     /// Consecutive unanswered pings and calls of the running instance.
     pub(crate) fn silence(&self) -> UnansweredCounts {
         UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
@@ -274,6 +321,15 @@ impl InstanceReport {
     }
 }
 
+/// The items that are missing in the lists of this view.
+pub(crate) fn cut(view: &View) -> CutReport {
+    let items = ListKind::ALL.iter().flat_map(|kind| view.catalog.cut(*kind));
+    let named = |(server, item): &(usize, Arc<str>)| {
+        Some(format!("{}/{}", view.servers.get(*server)?.config.name, excerpt(item, MAX_ITEM_LEN)))
+    };
+    CutReport { count: items.clone().count(), first: items.filter_map(named).take(MAX_CUT_ITEMS).collect() }
+}
+
 pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
     let exposures = view.catalog.exposure().iter().copied().chain(std::iter::repeat(PerKind::default()));
     view.servers.iter().zip(exposures).map(|(member, exposure)| server(member, exposure)).collect()
@@ -282,9 +338,10 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Member { handle, config, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
-    let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
+    let Condition { reason, code, cause, retry_in_ms, uptime_ms } = condition(handle, &published);
     let resources =
         |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
+    let (malformed, items_malformed) = malformed(&published.lists);
     ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
@@ -292,6 +349,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         disabled_in_configuration: !config.settings.enabled,
         reason,
         code,
+        cause,
         retry_in_ms,
         pid: published.pid,
         guard_pid: published.guard_pid,
@@ -314,6 +372,8 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         resources_exposed: resources(|exposure| exposure.exposed),
         resources_denied: resources(|exposure| exposure.denied),
         resources_shadowed: resources(|exposure| exposure.shadowed),
+        items_malformed,
+        malformed,
         names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,
@@ -321,6 +381,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         restarts: totals.starts_after_first,
         restarts_last_hour: handle.failure_restarts_within_an_hour(),
         skipped_lines: totals.skipped_lines,
+        results_mended: totals.results_mended,
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,

@@ -16,7 +16,7 @@ pub struct Setup {
     pub(crate) first_list_wait: Duration,
 }
 
-/// With names of the form `server__tool`, messages of at most 16 MiB, and [`GuardProgram::available`].
+/// With names of the form `server__tool`, messages of at most 10 MiB − 64 KiB, and [`GuardProgram::available`].
 impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;

@@ -63,7 +63,9 @@ pub(super) struct ManagerTask {
 impl ManagerTask {
     /// Starts all `servers` in parallel. The caller has checked their names.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>, profiles: Vec<Arc<Profile>>) -> Self {
-        let whole = ProfileView::whole(setup.naming);
+        // Without agents, no list has to fit into a message.
+        let max_message = if setup.host.serves_agents { setup.host.max_message } else { usize::MAX };
+        let whole = ProfileView::whole(setup.naming, max_message);
         let mut task = Self {
             servers: Vec::new(),
             leaving: Vec::new(),
@@ -83,7 +85,7 @@ impl ManagerTask {
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>) -> Entry {
         let enablement = Enablement::configured(&config);
-        let record = SharedState::new(Arc::clone(&config.name));
+        let record = SharedState::new(Arc::clone(&config.name), self.setup.host.output.clone());
         let waits_for = self.predecessors(&config);
         let running = self.start_running(Arc::clone(&config), enablement.runs() && waits_for.is_empty(), record);
         Entry { waits_for, ..Entry::new(running, config) }

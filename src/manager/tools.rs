@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::view::Member;
+use super::view::{Member, ViewPart};
 use super::watched_view::WatchedView;
 use super::{Manager, ManagerError, View};
 use crate::catalog::{Item, identity};
@@ -72,7 +72,7 @@ impl Manager {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
         let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
         let (version, lists) = (view.version(), identity(&member.lists));
-        let view = WatchedView::new(&self.view, None);
+        let view = WatchedView::new(&self.view, ViewPart::default());
         Box::new(Access {
             view,
             target,

@@ -13,6 +13,7 @@ use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Instructions, Profile, ServerConfig};
 use crate::era::{Era, TASKS};
 use crate::list_kind::ListKind;
+use crate::message_limit::list_bytes;
 use crate::naming::Naming;
 use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
@@ -28,6 +29,8 @@ pub struct View {
     pub servers: Vec<Member>,
     /// The naming of exposed tools and prompts.
     pub naming: Naming,
+    /// Maximum size of a message with one of its lists, in bytes.
+    max_message: usize,
     /// Readers need not wait for first lists: each server has listed (perhaps from the cache), or its first start attempt has
     /// ended, or `first_list_wait` has passed.
     pub settled: bool,
@@ -35,6 +38,27 @@ pub struct View {
     version: u64,
     /// The face of each server, once an agent has used it. Empty in a face.
     faces: Box<[OnceLock<Arc<View>>]>,
+    /// This view without each server, once an agent that this server has started has used it. Empty in a face.
+    without: Box<[OnceLock<Arc<View>>]>,
+    /// The names assigned so far, if a server may have agents.
+    names: Option<Box<Names>>,
+}
+
+/// The part of a view that an agent sees.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ViewPart {
+    /// The face of this server alone.
+    pub(crate) face: Option<Arc<str>>,
+    /// Not this server: it has started the agent, and would list its own items again.
+    pub(crate) without: Option<Arc<str>>,
+}
+
+/// How a view exposes lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exposing {
+    pub(super) naming: Naming,
+    /// Maximum size of a message with a list, in bytes.
+    pub(super) max_message: usize,
 }
 
 /// A profile and its view.
@@ -62,7 +86,7 @@ pub struct Member {
 impl View {
     /// A view without servers.
     pub(super) fn empty(naming: Naming) -> Self {
-        Self::of(Catalog::default(), Vec::new(), naming, false)
+        Self::of(Catalog::default(), Vec::new(), Exposing { naming, max_message: usize::MAX }, false)
     }
 
     /// The face of `server`. A server that is not in this view has an empty face.
@@ -73,10 +97,29 @@ impl View {
         };
         let build = || {
             let settled = self.settled || member.lists_are_known();
-            let view = Self::new(&mut Names::default(), Naming::Own, vec![member.clone()], settled);
-            Arc::new(Self { faces: Box::default(), ..view })
+            let view = Self::new(&mut Names::default(), self.exposing(Naming::Own), vec![member.clone()], settled);
+            Arc::new(Self { faces: Box::default(), without: Box::default(), ..view })
         };
         Arc::clone(face.get_or_init(build))
+    }
+
+    /// The part of this view that an agent sees.
+    pub(crate) fn part(self: &Arc<Self>, part: &ViewPart) -> Arc<Self> {
+        let whole = part.without.as_deref().map_or_else(|| Arc::clone(self), |server| self.without(server));
+        part.face.as_deref().map_or_else(|| Arc::clone(&whole), |server| whole.face(server))
+    }
+
+    fn without(self: &Arc<Self>, server: &str) -> Arc<Self> {
+        let Some(index) = self.servers.iter().position(|member| *member.config.name == *server) else {
+            return Arc::clone(self);
+        };
+        let build = || {
+            let mut servers = self.servers.clone();
+            servers.remove(index);
+            let mut names = self.names.as_deref().cloned().unwrap_or_default();
+            Arc::new(Self::new(&mut names, self.exposing(self.naming), servers, self.settled))
+        };
+        self.without.get(index).map_or_else(|| Arc::clone(self), |view| Arc::clone(view.get_or_init(build)))
     }
 
     /// The server of this view, if the view is a face.
@@ -108,17 +151,40 @@ impl View {
     }
 
     /// The view of `servers`. Bare names go to the first server that lists them, so none are assigned until the view is settled.
-    pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
+    pub(super) fn new(names: &mut Names, exposing: Exposing, servers: Vec<Member>, settled: bool) -> Self {
+        let Exposing { naming, max_message } = exposing;
         let may_name = naming != Naming::Bare || settled;
         let sources: Vec<_> = servers.iter().map(source).collect();
-        let catalog = if may_name { Catalog::build(names, naming, &sources) } else { Catalog::default() };
-        Self::of(catalog, servers, naming, settled)
+        let catalog = if may_name {
+            Catalog::build(names, naming, &sources, list_bytes(max_message))
+        } else {
+            Catalog::default()
+        };
+        let names = servers.iter().any(|member| member.config.settings.agent).then(|| Box::new(names.clone()));
+        Self { names, ..Self::of(catalog, servers, exposing, settled) }
     }
 
-    fn of(catalog: Catalog, servers: Vec<Member>, naming: Naming, settled: bool) -> Self {
+    fn of(catalog: Catalog, servers: Vec<Member>, exposing: Exposing, settled: bool) -> Self {
+        let Exposing { naming, max_message } = exposing;
         static VERSIONS: AtomicU64 = AtomicU64::new(0);
-        let faces = servers.iter().map(|_| OnceLock::new()).collect();
-        Self { catalog, servers, naming, settled, version: VERSIONS.fetch_add(1, Ordering::Relaxed), faces }
+        let unused = || servers.iter().map(|_| OnceLock::new()).collect();
+        let (faces, without) = (unused(), unused());
+        Self {
+            catalog,
+            servers,
+            naming,
+            max_message,
+            settled,
+            version: VERSIONS.fetch_add(1, Ordering::Relaxed),
+            faces,
+            without,
+            names: None,
+        }
+    }
+
+    /// How a view with the same lists exposes them under another naming.
+    pub(super) fn exposing(&self, naming: Naming) -> Exposing {
+        Exposing { naming, max_message: self.max_message }
     }
 
     /// Identifies this view.
@@ -151,7 +217,7 @@ impl View {
             AccessTarget::UnlistedName(name) => return exposed_if(!self.hides_name(member, now, name)),
             AccessTarget::UnlistedUri(uri) => {
                 let uri = std::str::from_utf8(uri);
-                return exposed_if(uri.is_ok_and(|uri| policy.permits(ListKind::Resources, uri, None)));
+                return exposed_if(uri.is_ok_and(|uri| policy.permits_unlisted(uri)));
             }
             AccessTarget::Skill(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };

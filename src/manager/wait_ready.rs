@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use super::orders::Order;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
-use crate::server::ServerHandle;
 use crate::server::lifecycle::{State, StateName};
+use crate::server::{ServerHandle, ServerSnapshot};
 
 /// Time for the end of the previous instance and for the tool list of the next one, in addition to the handshake.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -119,7 +119,7 @@ fn state(member: &Member) -> (StateName, Option<String>) {
     let all: Arc<[ServerHandle]> = member.handle.instances().unwrap_or_default();
     let trouble = all.iter().find_map(|one| {
         let published = one.published();
-        let reason = reason(one.name(), &published.state)?;
+        let reason = reason(one.name(), &published)?;
         let purpose = one.label().map_or("one", |purpose| purpose);
         Some((published.state_name(), Some(format!("{purpose}: {reason}"))))
     });
@@ -127,12 +127,12 @@ fn state(member: &Member) -> (StateName, Option<String>) {
     if !member.enablement.runs() && published.state == State::Stopped {
         return (StateName::Disabled, None);
     }
-    trouble.unwrap_or_else(|| (published.state_name(), reason(member.handle.name(), &published.state)))
+    trouble.unwrap_or_else(|| (published.state_name(), reason(member.handle.name(), &published)))
 }
 
-fn reason(server: &str, state: &State) -> Option<String> {
-    match state {
+fn reason(server: &str, published: &ServerSnapshot) -> Option<String> {
+    match &published.state {
         State::NeedsLogin { reason } => Some(format!("{reason}; run `mcpd login {server}`")),
-        state => state.reason().map(ToString::to_string),
+        _ => published.reason().map(ToString::to_string),
     }
 }

@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::View;
+use super::{View, ViewPart};
 use crate::catalog::Lists;
 use crate::era::Era;
 use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 
-/// Reads the newest view of a profile, or of the face of one server in it.
+/// Reads the newest view of a profile, or of a part of it.
 #[derive(Debug)]
 pub(crate) struct WatchedView {
     view: watch::Receiver<Arc<View>>,
-    face: Option<Arc<str>>,
+    part: ViewPart,
 }
 
 impl WatchedView {
-    pub(crate) fn new(view: &watch::Receiver<Arc<View>>, face: Option<Arc<str>>) -> Arc<Self> {
-        Arc::new(Self { view: view.clone(), face })
+    pub(crate) fn new(view: &watch::Receiver<Arc<View>>, part: ViewPart) -> Arc<Self> {
+        Arc::new(Self { view: view.clone(), part })
     }
 
     fn newest(&self) -> Arc<View> {
-        let view = self.view.borrow();
-        self.face.as_deref().map_or_else(|| Arc::clone(&view), |server| view.face(server))
+        self.view.borrow().part(&self.part)
     }
 
     /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.

@@ -1,13 +1,15 @@
 //! The HTTP clients of a server with a `url`: one for that URL, and one for URLs that the server names.
 //!
 //! TLS certificates are always verified ([`trust`]). Proxies come from the environment. The clients follow no redirects
-//! ([`super::origin::redirect`] decides), never repeat a request, keep no cookies, send no `Referer`, and accept no
-//! compression.
+//! ([`super::origin::redirect`] decides), never repeat a request, keep no cookies, send no `Referer`, and request no
+//! compression. They decode gzip, which some servers and proxies send nevertheless.
 
 mod address_policy;
 mod connector;
+mod decoder;
 mod dns;
 mod error;
+mod localhost;
 mod proxies;
 mod resolver;
 mod response;
@@ -27,6 +29,7 @@ use self::address_policy::AddressPolicy;
 use self::connector::Connector;
 use self::dns::Dns;
 pub use self::error::NetError;
+pub(crate) use self::error::NetErrorKind;
 use self::proxies::Proxies;
 use self::resolver::Resolver;
 pub use self::response::Response;

@@ -21,8 +21,12 @@ pub fn same(one: &Url, other: &Url) -> bool {
 /// # Errors
 /// Why the redirect is not followed.
 pub fn redirect(from: &Url, location: &HeaderValue) -> Result<Url, String> {
-    let location = location.to_str().map_err(|_| INVALID_URL.to_owned());
-    location.and_then(|location| within(from, location)).map_err(|target| format!("redirects to {target}"))
+    let location = location.to_str().map_err(|_| format!("redirects to {INVALID_URL}"))?;
+    within(from, location).map_err(|target| {
+        let may_be_configured = from.join(location).is_ok_and(|to| to.has_host() && !has_user(&to));
+        let edit = if may_be_configured { "; if it is trusted, write it in `url`" } else { "" };
+        format!("redirects to {target}{edit}")
+    })
 }
 
 /// Resolves `reference`, which a peer at `from` sent. Headers with secrets may be sent to the result.

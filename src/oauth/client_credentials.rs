@@ -36,7 +36,7 @@ impl Login {
         let registration =
             ClientRegistration { id: id.clone(), secret: None, method: AuthMethod::supported(true, known) };
         let form = Form::client_credentials(&self.signing(&registration), scopes, &found.resource);
-        let response = self.http().form(&found.token, form).await.map_err(TokenError::Temporary)?;
+        let response = self.http().form(&found.token, form).await.map_err(|none| TokenError::Temporary(none.reason))?;
         let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
             let issuer = shown_origin(&found.token);
             let why =

@@ -48,6 +48,14 @@ pub(super) struct Response {
     pub(super) body: Bytes,
 }
 
+/// Why a request has no response.
+pub(super) struct NoResponse {
+    /// For a person, on one line.
+    pub(super) reason: String,
+    /// The server may have processed it.
+    pub(super) is_lost: bool,
+}
+
 /// A request without its URL.
 struct Request {
     method: Method,
@@ -127,7 +135,7 @@ impl OAuthHttp {
     ///
     /// # Errors
     /// If the request fails, or the URL is not allowed.
-    pub(super) async fn form(&self, url: &Url, form: Form) -> Result<Response, String> {
+    pub(super) async fn form(&self, url: &Url, form: Form) -> Result<Response, NoResponse> {
         let headers = HeaderMap::from_iter(form.authorization.map(|value| (AUTHORIZATION, value)));
         self.response(url, Request::get(JSON).with(headers).posting(FORM, form.body)).await
     }
@@ -137,23 +145,24 @@ impl OAuthHttp {
     /// # Errors
     /// See [`OAuthHttp::form`].
     pub(super) async fn json(&self, url: &Url, text: String) -> Result<Response, String> {
-        self.response(url, Request::get(JSON).posting(JSON, text)).await
+        Ok(self.response(url, Request::get(JSON).posting(JSON, text)).await?)
     }
 
-    async fn response(&self, url: &Url, request: Request) -> Result<Response, String> {
+    async fn response(&self, url: &Url, request: Request) -> Result<Response, NoResponse> {
         let pending = self.send(url, &request).await?;
         Ok(Response { status: pending.response.status().as_u16(), body: pending.body(url).await? })
     }
 
-    async fn send(&self, url: &Url, request: &Request) -> Result<PendingResponse, String> {
+    async fn send(&self, url: &Url, request: &Request) -> Result<PendingResponse, NoResponse> {
         let (sender, deadline) = (self.sender_for(url).await?, Instant::now() + TIMEOUT);
         let Request { method, headers, body } = request;
         let sending = sender.send(method.clone(), url, headers.clone(), body.clone());
         match timeout_at(deadline, sending).await {
             Ok(Ok(response)) => Ok(PendingResponse { response, deadline }),
-            Ok(Err(SendError::NotSent(error))) => Err(failed(url, &error.to_string())),
-            Ok(Err(SendError::Unprocessed(reason) | SendError::Interrupted(reason))) => Err(failed(url, &reason)),
-            Err(_) => Err(failed(url, TOO_LATE)),
+            Ok(Err(SendError::NotSent(error))) => Err(failed(url, &error.to_string()).into()),
+            Ok(Err(SendError::Unprocessed(reason))) => Err(failed(url, &reason).into()),
+            Ok(Err(SendError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason))),
+            Err(_) => Err(NoResponse::lost(failed(url, TOO_LATE))),
         }
     }
 
@@ -201,15 +210,36 @@ impl Request {
     }
 }
 
+impl NoResponse {
+    fn lost(reason: String) -> Self {
+        Self { reason, is_lost: true }
+    }
+}
+
+/// The server has not processed the request.
+impl From<String> for NoResponse {
+    fn from(reason: String) -> Self {
+        Self { reason, is_lost: false }
+    }
+}
+
+impl From<NoResponse> for String {
+    fn from(none: NoResponse) -> Self {
+        none.reason
+    }
+}
+
 impl PendingResponse {
-    async fn body(mut self, url: &Url) -> Result<Bytes, String> {
+    async fn body(mut self, url: &Url) -> Result<Bytes, NoResponse> {
         // Other requests need no limit at this time.
         let alone = LargeBodySlots::new(1);
         match timeout_at(self.deadline, read_whole(&mut self.response, MAX_BODY, &alone)).await {
             Ok(Ok(body)) => Ok(body),
-            Ok(Err(BodyError::TooLarge)) => Err(format!("{} sends more than {MAX_BODY} bytes", shown_origin(url))),
-            Ok(Err(BodyError::Interrupted(reason))) => Err(failed(url, &reason)),
-            Err(_) => Err(failed(url, TOO_LATE)),
+            Ok(Err(BodyError::TooLarge)) => {
+                Err(format!("{} sends more than {MAX_BODY} bytes", shown_origin(url)).into())
+            }
+            Ok(Err(BodyError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason))),
+            Err(_) => Err(NoResponse::lost(failed(url, TOO_LATE))),
         }
     }
 }
@@ -235,7 +265,7 @@ mod tests {
             let form = Form { body: String::new(), authorization: None };
             let refused = [
                 http.document::<String>(&place).await.err(),
-                http.form(&place, form).await.err(),
+                http.form(&place, form).await.err().map(String::from),
                 http.json(&place, String::new()).await.err(),
             ];
             for refused in refused {

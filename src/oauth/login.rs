@@ -104,7 +104,7 @@ impl Login {
             return None;
         }
         let url = Url::parse(&remote.url).ok()?;
-        let http = OAuthHttp::new(client, url, &remote.headers);
+        let http = OAuthHttp::new(client, url, &remote.latest_headers());
         Some(Self(Arc::new(Parts {
             settings: settings.clone(),
             secrets: remote.secrets.clone(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use http::header::HeaderValue;
 
 use super::error::TokenError;
-use super::http::shown_origin;
+use super::http::{NoResponse, Response, shown_origin};
 use super::login::{Login, NoToken, Token, unavailable};
 use super::metadata::endpoint;
 use super::record::{Grant, LoginRecord, TokenState};
@@ -97,10 +97,17 @@ impl Login {
     async fn refresh(&self, grant: &Grant) -> Result<Grant, TokenError> {
         let url = endpoint(&grant.token_endpoint, self.http().configured()).map_err(TokenError::Temporary)?;
         let token = grant.refresh_token.as_deref().unwrap_or_default();
-        let form = Form::refresh(&self.signing(&grant.registration), token, &grant.resource);
-        let response = self.http().form(&url, form).await.map_err(TokenError::Temporary)?;
+        let send = || self.http().form(&url, Form::refresh(&self.signing(&grant.registration), token, &grant.resource));
+        let (mut sent, mut lost) = (send().await, String::new());
+        // The server may have renewed it. Many accept the same refresh token once more then.
+        if let Some(reason) = lost_answer(&sent) {
+            lost = format!(", after its answer to an earlier request was lost ({reason})");
+            sent = send().await;
+        }
+        let response = sent.map_err(|none| TokenError::Temporary(none.reason))?;
         let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
-            let why = format!("{} does not renew the login: it {}", shown_origin(&url), self.masked(&refused.reason));
+            let reason = self.masked(&refused.reason);
+            let why = format!("{} does not renew the login: it {reason}{lost}", shown_origin(&url));
             TokenError::of(response.status, &refused, why)
         })?;
         Ok(grant.renewed(granted, clock::unix_seconds()))
@@ -114,6 +121,16 @@ impl Login {
             self.remember_refusal(why);
         }
         obtained
+    }
+}
+
+/// Why the answer to a request was lost on the way, if it was: the server may have processed the request.
+fn lost_answer(sent: &Result<Response, NoResponse>) -> Option<String> {
+    match sent {
+        Err(NoResponse { is_lost: true, reason }) => Some(reason.clone()),
+        // A proxy answers for the server.
+        Ok(Response { status: status @ (502 | 504), .. }) => Some(format!("status {status}")),
+        Ok(_) | Err(_) => None,
     }
 }
 

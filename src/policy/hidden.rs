@@ -26,6 +26,8 @@ pub enum Hidden<'a> {
     Ambiguous,
     /// It is disabled.
     Off,
+    /// No agent accepts its definition, and nothing can mend it.
+    Malformed,
     /// `read_only` is set, and the tool is not annotated as read-only.
     Writes {
         /// Where.
@@ -34,7 +36,7 @@ pub enum Hidden<'a> {
 }
 
 impl<'a> Hidden<'a> {
-    /// One word: the configuration key that hides it, `unfit`, `ambiguous` or `off`.
+    /// One word: the configuration key that hides it, `unfit`, `ambiguous`, `malformed` or `off`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -44,6 +46,7 @@ impl<'a> Hidden<'a> {
             Self::Denied { .. } => "deny",
             Self::Ambiguous => "ambiguous",
             Self::Off => "off",
+            Self::Malformed => "malformed",
             Self::Writes { .. } => "read_only",
         }
     }
@@ -56,7 +59,7 @@ impl<'a> Hidden<'a> {
             | Self::NotAllowed { table }
             | Self::Denied { table, .. }
             | Self::Writes { table } => Some(table).filter(|table| !table.is_empty()),
-            Self::Unfit | Self::Ambiguous | Self::Off => None,
+            Self::Unfit | Self::Ambiguous | Self::Off | Self::Malformed => None,
         }
     }
 

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use super::identity::{Identities, ServerIdentity};
 use super::listing::{Listing, Next};
 use crate::catalog::{List, Lists};
-use crate::config::{Launch, ServerConfig};
+use crate::config::{Launch, Malformed, ServerConfig};
 use crate::disk::on_disk;
 use crate::era;
 use crate::list_kind::{ListKind, PerKind};
@@ -43,6 +43,7 @@ pub(super) struct Inventory {
 pub(super) struct ListCacheFile {
     directory: PathBuf,
     file: String,
+    malformed: Malformed,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,7 +103,8 @@ impl ListCacheFile {
     /// `None` for a server that cannot be launched.
     pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {
         let launch = config.launch.as_ref().ok()?;
-        Some(Self { directory, file: format!("{}.json", key(&config.name, launch)) })
+        let malformed = config.settings.malformed;
+        Some(Self { directory, file: format!("{}.json", key(&config.name, launch)), malformed })
     }
 
     /// Reads the file.
@@ -123,7 +125,7 @@ impl ListCacheFile {
         // The file has the form of one `list` result with the items of all kinds, so each list is parsed and checked like a
         // page.
         let text = Bytes::from(text);
-        let lists = ListKind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
+        let lists = ListKind::ALL.map(|kind| match Listing::of(kind, self.malformed).page(&text).ok()? {
             Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == ListKind::Tools, ..list })),
             Next::Page(..) => None,
         });
@@ -181,7 +183,7 @@ fn cached(identity: &ServerIdentity) -> Option<CachedIdentity<'_>> {
     Some(CachedIdentity {
         protocol_version: identity.protocol,
         server_info: identity.info.as_ref().and_then(|raw| serde_json::from_slice(raw).ok()),
-        capabilities: serde_json::from_slice(&identity.capabilities).ok()?,
+        capabilities: serde_json::from_slice(&identity.sent_capabilities).ok()?,
         instructions: identity.instructions.as_deref().map(str::to_owned),
     })
 }
@@ -227,17 +229,17 @@ fn key(server: &str, launch: &Launch) -> String {
             let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
             let names = program.env.keys().chain(&program.pass_env);
             for part in [server, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
-                hash.update(program.secrets.masked(part));
+                hash.update(program.secrets.masked_as_loaded(part));
                 hash.update([0]);
             }
             for arg in &program.args {
                 hash.update([1]);
-                hash.update(program.secrets.masked(arg));
+                hash.update(program.secrets.masked_as_loaded(arg));
             }
         }
         Launch::Remote(remote) => {
             for part in [server, &remote.url].into_iter().chain(remote.headers.keys().map(String::as_str)) {
-                hash.update(remote.secrets.masked(part));
+                hash.update(remote.secrets.masked_as_loaded(part));
                 hash.update([2]);
             }
         }
@@ -272,7 +274,8 @@ mod tests {
     }
 
     fn known(kind: ListKind, text: &str) -> Inventory {
-        let Ok(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
+        let Ok(Next::Done(list)) = Listing::of(kind, Malformed::Mend).page(&Bytes::copy_from_slice(text.as_bytes()))
+        else {
             panic!("no list: {text}")
         };
         let mut lists = Lists::default();

@@ -1,6 +1,6 @@
 //! What all servers of one owner share: the guard program, limits, cgroups, HTTP clients and logins.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::agent_scope::AgentScope;
 use super::guard_registry::GuardRegistry;
@@ -8,13 +8,15 @@ use super::process::ReaperHandle;
 use super::process::cgroup::Cgroups;
 use super::reexec;
 use super::sandbox::SandboxHost;
+use super::secret_programs::SecretPrograms;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
+use crate::logging::ServerOutput;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
-/// The executable that runs as guard: it kills the server's process subtree when mcpd does not, or has died.
+/// The executable that runs as guard: it ends the server's process subtree when mcpd does not, or has died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardProgram {
     /// This program, whose `main` calls [`guard::run_if_guard`](crate::guard::run_if_guard) first.
@@ -31,6 +33,16 @@ impl GuardProgram {
     #[must_use]
     pub fn available() -> Self {
         if reexec::can_reexecute() { Self::ThisProgram } else { Self::None }
+    }
+
+    /// The executable, if there is one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            // The running executable, even if an upgrade has replaced the file.
+            Self::ThisProgram => Some(Path::new("/proc/self/exe")),
+            Self::Program(path) => Some(path),
+            Self::None => None,
+        }
     }
 }
 
@@ -68,6 +80,10 @@ pub struct ServerContext {
     pub cgroups: Cgroups,
     /// The directory of the list cache. Without one, a lazy server is started once to list.
     pub cache: Option<PathBuf>,
+    /// Keeps what servers write to stderr.
+    pub output: ServerOutput,
+    /// The programs of `${cmd:…}`.
+    pub secret_programs: SecretPrograms,
     /// The HTTP clients.
     pub clients: Clients,
     /// The logins that `mcpd login` has stored. Without them no server gets a token.
@@ -92,6 +108,8 @@ impl ServerContext {
             start_permits: StartPermits::default(),
             cgroups: Cgroups::default(),
             cache: None,
+            output: ServerOutput::default(),
+            secret_programs: SecretPrograms::default(),
             clients: Clients::default(),
             logins: None,
             serves_agents: false,

@@ -42,13 +42,14 @@ impl ServerHandle {
         };
         // These requests do not depend on the stop level of a daemon.
         let (_running, stop) = StopReceiver::channel();
-        let (to, mut answers) = SessionSender::channel(Arc::default(), stop);
+        let (to, mut answers) = SessionSender::channel(None, Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
         let response_handle = ResponseHandle::new(key, &id, self.name(), &to);
         let mut unanswered = PendingAnswer::new(self, key, span);
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },
             kind: RequestKind::Plain,
+            result_kind: None,
             limit,
             origin: Origin::Legacy(Arc::default()),
             access,

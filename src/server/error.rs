@@ -3,13 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::evidence::{Cause, Evidence, Unexplained};
 use super::exit::Exit;
 use super::health::UnansweredCounts;
 use super::start_error::StartError;
+use crate::config::interpolate::UnusableValue;
 use crate::duration;
 use crate::list_kind::ListKind;
 use crate::net::client::NetError;
-use crate::transport::http::Disconnect;
+use crate::transport::http::{Disconnect, unknown_coding};
 
 /// Why a server is down, why it takes no calls, or why one of its requests failed while it runs.
 ///
@@ -77,8 +79,8 @@ pub enum ServerError {
     List {
         /// The list.
         kind: ListKind,
-        /// What the response is, such as `is malformed`.
-        problem: &'static str,
+        /// What is wrong with the response.
+        problem: ListProblem,
         /// Number of items of earlier pages, which mcpd uses.
         used: Option<usize>,
     },
@@ -92,12 +94,40 @@ pub enum ServerError {
     TooManyDirectories,
     /// After the call was sent, policy has hidden its target.
     Hidden,
+    /// An error with what may explain it.
+    Explained(Box<Explained>),
     /// A fault of mcpd or of the system.
     Internal(String),
 }
 
+/// An error with what may explain it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    error: ServerError,
+    evidence: Evidence,
+}
+
+/// Why the response to a request for a list cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListProblem {
+    /// It is this error, shortened.
+    Error(String),
+    /// Its result is no list.
+    Malformed,
+    /// It is no response.
+    Unusable,
+    /// It is larger than `max_message`.
+    TooLarge,
+    /// Its body has this coding.
+    UnknownCoding(String),
+    /// There was none in time.
+    TimedOut,
+    /// There is none, for this reason.
+    Failed(Disconnect),
+}
+
 /// A start that took too long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartTimeout {
     /// The unanswered request.
     pub method: &'static str,
@@ -125,15 +155,12 @@ pub(super) enum Recovery {
     Retry,
     /// A login.
     Login,
-    /// A change of its configuration.
-    Reconfigure,
 }
 
 impl ServerError {
     pub(super) fn recovery(&self) -> Recovery {
         match self {
             Self::Disconnected(Disconnect::LoginNeeded { .. }) => Recovery::Login,
-            Self::Disconnected(Disconnect::Unauthorized) => Recovery::Reconfigure,
             _ => Recovery::Retry,
         }
     }
@@ -150,10 +177,72 @@ impl ServerError {
         matches!(self, Self::Start(error) if error.needs_config_change())
     }
 
+    /// Whether each attempt may prompt a person, who does not want that every few seconds.
+    pub(super) fn may_have_prompted(&self) -> bool {
+        matches!(self, Self::UnusableValue(_))
+    }
+
+    /// Whether it refuses the configured headers. A secret in them may change without the configuration.
+    pub(super) fn refuses_headers(&self) -> bool {
+        matches!(self, Self::Disconnected(Disconnect::Unauthorized))
+    }
+
+    /// Whether it refuses all protocol versions that mcpd was to use.
+    pub(super) fn refuses_version(&self) -> bool {
+        matches!(
+            self,
+            Self::UnsupportedVersion { .. } | Self::NoModernEra | Self::InitializeError { is_modern_only: true, .. }
+        )
+    }
+
+    /// The same error with the words of the server masked.
+    pub(super) fn masked(self, mask: impl FnOnce(&str) -> String) -> Self {
+        match self {
+            Self::List { kind, problem: ListProblem::Error(text), used } => {
+                Self::List { kind, problem: ListProblem::Error(mask(&text)), used }
+            }
+            error => error,
+        }
+    }
+
+    /// The error with the part of the evidence that may explain it, if it needs an explanation.
+    pub(super) fn explained(self, evidence: Evidence) -> Self {
+        let unexplained = match &self {
+            Self::Exited(exit) if exit.limit.is_none() => Unexplained::End { is_success: exit.is_success() },
+            Self::StreamClosed(_) => Unexplained::End { is_success: false },
+            Self::StartTimedOut(_) | Self::List { problem: ListProblem::TimedOut, .. } => Unexplained::Silence,
+            Self::Unanswered(_) => Unexplained::Pause,
+            Self::InvalidResponse { .. }
+            | Self::List { problem: ListProblem::Unusable, .. }
+            | Self::Disconnected(Disconnect::ProtocolViolation { .. }) => Unexplained::Answer,
+            _ => return self,
+        };
+        match evidence.about(unexplained) {
+            Some(evidence) => Self::Explained(Box::new(Explained { error: self, evidence })),
+            None => self,
+        }
+    }
+
+    /// Its probable cause, if that is known beside the code.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::Explained(explained) => match (explained.error.cause(), explained.evidence.cause()) {
+                (Some(cause), Some(Cause::LastMessage)) => Some(cause),
+                (_, cause) => cause,
+            },
+            Self::StreamClosed(_) => Some(Cause::StreamClosed),
+            Self::Disconnected(Disconnect::UnknownCoding { .. })
+            | Self::List { problem: ListProblem::UnknownCoding(_), .. } => Some(Cause::ContentCoding),
+            _ => None,
+        }
+    }
+
     /// A stable word for the reason.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Explained(explained) => explained.error.code(),
             Self::UnusableValue(_) => "unusable_value",
             Self::Start(error) => error.code(),
             Self::GuardLost => "guard_lost",
@@ -199,10 +288,17 @@ impl From<NetError> for ServerError {
     }
 }
 
+impl From<UnusableValue> for ServerError {
+    fn from(unusable: UnusableValue) -> Self {
+        Self::UnusableValue(unusable.to_string())
+    }
+}
+
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnusableValue(text) | Self::Internal(text) => f.write_str(text),
+            Self::Explained(explained) => write!(f, "{}{}", explained.error, explained.evidence),
             Self::Start(error) => error.fmt(f),
             Self::GuardLost => f.write_str("lost its `mcpd-guard` process, which ended or was killed; mcpd restarts the server"),
             Self::GuardSilent => f.write_str("got no answer from its `mcpd-guard` process; mcpd restarts the server"),
@@ -246,8 +342,22 @@ impl fmt::Display for ServerError {
     }
 }
 
+impl fmt::Display for ListProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => write!(f, "is an error: {error}"),
+            Self::Malformed => f.write_str("is malformed"),
+            Self::Unusable => f.write_str("is unusable"),
+            Self::TooLarge => f.write_str("is larger than `max_message`"),
+            Self::UnknownCoding(coding) => write!(f, "has {}", unknown_coding(coding)),
+            Self::TimedOut => f.write_str("did not come in time"),
+            Self::Failed(reason) => write!(f, "did not come: it {reason}"),
+        }
+    }
+}
+
 impl StartTimeout {
-    fn code(self) -> &'static str {
+    fn code(&self) -> &'static str {
         match (self.activity, self.method) {
             (StartActivity::UntilEnd, _) => "start_timeout",
             (_, "initialize") => "initialize_timeout",
@@ -285,7 +395,7 @@ mod tests {
                 ServerError::Disconnected(Disconnect::LoginNeeded { why: "asks for a login".to_owned() }),
                 Recovery::Login,
             ),
-            (ServerError::Disconnected(Disconnect::Unauthorized), Recovery::Reconfigure),
+            (ServerError::Disconnected(Disconnect::Unauthorized), Recovery::Retry),
         ] {
             assert_eq!(error.recovery(), expected, "{error}");
         }

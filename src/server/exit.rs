@@ -30,6 +30,11 @@ pub enum ReachedLimit {
 }
 
 impl Exit {
+    /// Whether the process has exited by itself, without an error.
+    pub(super) fn is_success(&self) -> bool {
+        self.code == Some(0)
+    }
+
     /// A stable word for the end.
     #[must_use]
     pub fn code(&self) -> &'static str {

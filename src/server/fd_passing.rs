@@ -12,8 +12,8 @@ use rustix::net::{
 use serde::Serialize;
 
 /// Maximum number of descriptors in one message.
-const MAX_FDS: usize = 3;
-/// The byte that accompanies the standard streams of a server: a message must not be empty.
+const MAX_FDS: usize = 5;
+/// The byte that accompanies the streams of a server: a message must not be empty.
 const STREAMS: &[u8] = b"S";
 
 /// Sends `bytes`, which must not be empty, together with up to [`MAX_FDS`] descriptors. Never waits.
@@ -45,14 +45,14 @@ pub(super) fn inherited_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
 }
 
-/// Sends the three standard streams of a server, for [`receive_streams`].
-pub(super) fn send_streams(socket: impl AsFd, streams: &[OwnedFd; 3]) -> io::Result<()> {
+/// Sends streams of a server, for [`receive_streams`] with the same number.
+pub(super) fn send_streams<const N: usize>(socket: impl AsFd, streams: &[OwnedFd; N]) -> io::Result<()> {
     send(socket, STREAMS, &streams.each_ref().map(AsFd::as_fd))
 }
 
-pub(super) fn receive_streams(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+pub(super) fn receive_streams<const N: usize>(socket: &UnixStream) -> io::Result<[OwnedFd; N]> {
     let (_, fds) = receive(socket, &mut [0])?;
-    fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
+    fds.try_into().map_err(|_| io::Error::other("expected other descriptors"))
 }
 
 /// Sends a message of one line.

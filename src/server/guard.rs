@@ -1,41 +1,45 @@
 //! The guard: a small process between mcpd and one server. No descendant of the server outlives it.
 //!
 //! The reaper re-executes mcpd under the name [`ARGV0`]. The guard's standard input is a socket to mcpd. The guard receives the
-//! server's three standard streams and a [`LaunchSpec`], and sends [`Report`]s. It never sees the data of calls: the streams are
-//! pipes between mcpd and the server.
+//! server's three standard streams and a [`LaunchSpec`], and sends [`Report`]s. It never reads the data of calls: the streams are
+//! pipes between mcpd and the server. Only once mcpd is dead, it discards what the server still writes.
 //!
-//! The socket is also the lifeline. When mcpd closes it or dies, the guard kills the whole subtree. As a child subreaper, the guard
-//! inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none is left.
+//! The socket is also the lifeline. When mcpd dies, the guard [ends](super::ending) the server with its whole subtree. As a
+//! child subreaper, the guard inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none
+//! is left.
 //!
-//! Its parent is the [reaper](super::reaper), which kills what a killed guard leaves behind. The guard's standard output is a pipe from
-//! the reaper: when the reaper dies, the guard kills the subtree, too.
+//! Its parent is the [reaper](super::reaper), which ends what a killed guard leaves behind. The guard's standard output is a pipe from
+//! the reaper: when the reaper dies, the guard ends the subtree, too. When both have died, it kills the subtree at once.
 //!
 //! Single-threaded, without tokio. Must not touch the MCP protocol.
 
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
+use rustix::process::{Pid, Resource, Rlimit};
 use serde::{Deserialize, Serialize};
 
+use super::ending::{Ending, Step};
 use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
 use super::sandbox::stage;
 use super::start_error::StartError;
-use super::subtree;
-use super::subtree_owner::{drain, kill_subtree, prepare};
+use super::subtree::{self, Processes};
+use super::subtree_owner::{drain, kill_subtree, poll_until, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
-pub const ARGV0: &str = "mcpd-guard";
+pub const ARGV0: &str = subtree::GUARD;
 
-/// Command: send SIGTERM to the server's process group.
+/// Command: send SIGTERM to the subtree.
 pub(crate) const TERMINATE: u8 = b'T';
 /// Command: kill the subtree at once with SIGKILL.
 pub(crate) const KILL: u8 = b'K';
@@ -48,7 +52,7 @@ pub(crate) enum Report {
     Started { pid: u32 },
     /// The server could not be started.
     NotStarted(StartError),
-    /// The server has exited. The rest of its subtree is being killed.
+    /// The server has exited. The rest of its subtree is being killed, unless it has ended after SIGTERM.
     Exited(Exit),
 }
 
@@ -57,29 +61,30 @@ pub(super) fn run() -> io::Result<()> {
     rustix::process::setsid()?;
     let child_signals = prepare(c"mcpd-guard")?;
     let socket = inherited_socket()?;
-    let streams = receive_streams(&socket)?;
+    let [stdin, stdout, stderr, outputs @ ..]: [OwnedFd; 5] = receive_streams(&socket)?;
     let Some(spec) = receive_spec(&socket)? else { return Ok(()) };
-    let server = match start(&spec, streams) {
+    let server = match start(&spec, [stdin, stdout, stderr]) {
         Ok(pid) => pid,
         Err(failure) => return send_report(&socket, &Report::NotStarted(failure)),
     };
     drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
     let watched = send_report(&socket, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
-        .and_then(|()| watch(&socket, &child_signals, server));
+        .and_then(|()| watch(&socket, &child_signals, server, outputs.into()));
     kill_subtree(&child_signals)?;
     watched
 }
 
 /// Reads the launch spec. `None` if mcpd has already sent a command behind it, to terminate or kill: then the server need not start.
-fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
+pub(super) fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
     let mut lines = BufReader::new(socket);
     let mut line = String::new();
     lines.read_line(&mut line)?;
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
+/// Starts the program with its attributes.
+pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
     if let Some(umask) = spec.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
@@ -98,56 +103,124 @@ fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
 }
 
-/// Waits for the first of these: the server's exit, the command to kill, the end of the lifeline, or the death of the reaper.
-fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid) -> io::Result<()> {
-    let reaper = rustix::stdio::stdout();
+/// One of the two processes that supervise the server together with this guard.
+enum Lost {
+    Mcpd,
+    Reaper,
+}
+
+/// Watches the server until the rest of its subtree must be killed: it has exited, mcpd sends the command, mcpd and the reaper have died,
+/// or one of them has died and the server has had its time.
+fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid, mut outputs: Vec<OwnedFd>) -> io::Result<()> {
+    let (reaper, child_signals_fd) = (rustix::stdio::stdout(), child_signals.as_fd());
+    let mut server = Server { pid: server, exit: None, is_terminated: false };
+    let mut lost: Option<(Lost, Ending)> = None;
     loop {
-        // The reaper writes nothing, so its pipe only reports the hang-up.
-        let mut fds =
-            [socket.as_fd(), child_signals.as_fd(), reaper].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        match poll(&mut fds, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        // The stream of a dead process would always be ready. The reaper writes nothing, so its pipe only reports the hang-up.
+        let mut watched = match lost {
+            None => vec![child_signals_fd, reaper, socket.as_fd()],
+            Some((Lost::Reaper, _)) => vec![child_signals_fd, socket.as_fd()],
+            Some((Lost::Mcpd, _)) => vec![child_signals_fd, reaper],
+        };
+        if let Some((Lost::Mcpd, _)) = lost {
+            watched.extend(outputs.iter().map(AsFd::as_fd));
         }
-        let ready = fds.map(|fd| !fd.revents().is_empty());
-        if ready[1] {
+        let mut fds: Vec<_> = watched.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        poll_until(&mut fds, lost.as_ref().map(|(_, ending)| ending.due()))?;
+        fds.retain(|fd| !fd.revents().is_empty());
+        let is_ready = |fd: BorrowedFd<'_>| fds.iter().any(|ready| ready.as_fd().as_raw_fd() == fd.as_raw_fd());
+        let [has_child_signal, has_lost_reaper, has_command] = [child_signals_fd, reaper, socket.as_fd()].map(is_ready);
+        let command = if has_command { receive_command(socket) } else { Command::None };
+        if has_child_signal {
             drain(child_signals);
-            if let Some(exit) = reap(server) {
+            if let Some(exit) = server.reap() {
                 return send_report(socket, &Report::Exited(exit));
             }
         }
-        if ready[2] || ready[0] && handle_command(socket, server) {
-            return Ok(());
+        for now_lost in [has_lost_reaper.then_some(Lost::Reaper), (command == Command::Lost).then_some(Lost::Mcpd)] {
+            match (now_lost, &lost) {
+                (None, _) => {}
+                (Some(_), Some(_)) => return Ok(()),
+                (Some(process), None) => {
+                    // For mcpd, which closes the server's stdin then.
+                    let _ = socket.shutdown(Shutdown::Write);
+                    lost = Some((process, Ending::new(Instant::now())));
+                }
+            }
+        }
+        outputs.retain(|output| !matches!(lost, Some((Lost::Mcpd, _))) || discard(output));
+        match (command, lost.as_mut().map(|(_, ending)| ending.step(Instant::now()))) {
+            (Command::Kill, _) | (_, Some(Step::Kill)) => return Ok(()),
+            (Command::Terminate, _) | (_, Some(Step::Terminate)) => server.terminate(),
+            _ => {}
         }
     }
 }
 
-/// Executes one command. Returns `true` if the subtree must be killed.
-fn handle_command(mut socket: &UnixStream, server: Pid) -> bool {
+/// Reads what the server has written since the death of mcpd. Without a reader, SIGPIPE would end it. Returns `false` at the end of the
+/// stream. Never waits, as mcpd reads these pipes without blocking.
+fn discard(output: &OwnedFd) -> bool {
+    match rustix::io::read(output, &mut [0; 4096]) {
+        Ok(read) => read > 0,
+        Err(error) => error == Errno::AGAIN || error == Errno::INTR,
+    }
+}
+
+/// What mcpd requires of a guard.
+#[derive(PartialEq)]
+enum Command {
+    None,
+    Terminate,
+    Kill,
+    /// mcpd has died.
+    Lost,
+}
+
+fn receive_command(mut socket: &UnixStream) -> Command {
     let mut byte = [0];
     match io::Read::read(&mut socket, &mut byte) {
-        Ok(1) if byte[0] == TERMINATE => {
-            // The server leads the group and is not reaped yet, so the process id cannot have been reused.
-            let _ = kill_process_group(server, Signal::TERM);
-            false
-        }
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-        _ => true,
+        Ok(1) if byte[0] == TERMINATE => Command::Terminate,
+        Ok(1..) => Command::Kill,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Command::None,
+        _ => Command::Lost,
     }
 }
 
-/// Reaps dead processes. Returns the exit of the server, if it was among them.
-fn reap(server: Pid) -> Option<Exit> {
-    let mut ended = None;
-    while let Ok(Some((pid, status))) = subtree::reap_any() {
-        if pid == server {
-            ended = Some(ExitStatus::from_raw(status.as_raw()).into());
-        }
-    }
-    ended
+/// The server below this guard.
+struct Server {
+    pid: Pid,
+    exit: Option<Exit>,
+    is_terminated: bool,
 }
 
-fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
+impl Server {
+    /// Sends SIGTERM to the whole subtree, once.
+    fn terminate(&mut self) {
+        if std::mem::replace(&mut self.is_terminated, true) {
+            return;
+        }
+        let processes = Processes::read();
+        processes.terminate(&processes.descendants(&[]));
+    }
+
+    /// Reaps dead processes. Returns the exit of the server if the rest of its subtree gets no more time. After SIGTERM the rest keeps
+    /// its time: a wrapper usually ends at once, and the program that it wraps has to clean up.
+    fn reap(&mut self) -> Option<Exit> {
+        let has_processes = loop {
+            match subtree::reap_any() {
+                Ok(Some((pid, status))) if pid == self.pid => {
+                    self.exit = Some(ExitStatus::from_raw(status.as_raw()).into());
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        if self.is_terminated && has_processes { None } else { self.exit.clone() }
+    }
+}
+
+pub(super) fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
     send_line(&mut socket, report)
 }
 

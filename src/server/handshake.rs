@@ -16,6 +16,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 pub(super) use self::info::ServerInfo;
 use self::negotiation::Negotiation;
@@ -77,12 +78,13 @@ pub(super) struct HandshakeResult {
     pub(super) learned: EraSupport,
 }
 
-/// Performs the handshake.
+/// Performs the handshake. `first_message` is notified of each message of the server.
 pub(super) async fn handshake(
     instance: &mut Instance,
     opening: HandshakePlan,
+    first_message: &Notify,
 ) -> Result<HandshakeResult, HandshakeError> {
-    Negotiation::new(opening).run(instance).await
+    Negotiation::new(opening, first_message).run(instance).await
 }
 
 /// Uses this version from now on.
@@ -94,9 +96,9 @@ fn discover(instance: &mut Instance) {
     instance.wire.own_request("server/discover", era::own_params(), PendingRequest::Discover);
 }
 
-fn initialize(instance: &mut Instance) {
+fn initialize(instance: &mut Instance, protocol_version: &'static str) {
     let params = InitializeParams {
-        protocol_version: era::NEWEST_LEGACY,
+        protocol_version,
         capabilities: instance.capabilities(),
         client_info: ClientInfo { name: "mcpd", version: env!("CARGO_PKG_VERSION") },
     };
@@ -104,7 +106,7 @@ fn initialize(instance: &mut Instance) {
 }
 
 /// One step of input and output. Returns the fate of a handshake request once it is known.
-async fn next(instance: &mut Instance) -> Result<Option<HandshakeEvent>, HandshakeError> {
+async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<HandshakeEvent>, HandshakeError> {
     let arrival = poll_fn(|cx| {
         while instance.wire.has_unwritten() {
             match instance.wire.poll_write(cx) {
@@ -133,12 +135,16 @@ async fn next(instance: &mut Instance) -> Result<Option<HandshakeEvent>, Handsha
             return Ok(None);
         }
     };
+    if matches!(incoming, Incoming::Message { .. }) {
+        first_message.notify_one();
+    }
     match incoming {
         Incoming::Message { message: Message::Response { id, response }, .. } => Ok(match instance.wire.take(&id) {
             Some(PendingRequest::Initialize) => Some(HandshakeEvent::Initialized(Ok(response))),
             Some(PendingRequest::Discover) => Some(HandshakeEvent::Discovered(Ok(response))),
             Some(_) | None => {
                 instance.stats().stray_responses.add_one();
+                instance.wire.note_stray_response(&id, response.as_ref());
                 None
             }
         }),

@@ -5,6 +5,8 @@
 //!                           └─ none within `timeout` ─► miss ─ three in a row ─► unhealthy ─ any message ─► healthy
 //! ```
 //!
+//! - An instance that has never answered a ping may be one that answers none. It is sent a request for a list instead: at once after its
+//!   first unanswered ping, and at each check from then on. Only unanswered requests for lists are misses then.
 //! - An instance that sends messages is not pinged.
 //! - A call that times out is a miss if nothing was received since it was sent. Calls that time out within one `timeout` count as
 //!   one miss, so a burst of them weighs the same as one ping.
@@ -20,7 +22,7 @@ pub const MAX_MISSES: u32 = 3;
 /// The messages that an instance has left unanswered since its last message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnansweredCounts {
-    /// Unanswered pings, including those that are no misses.
+    /// Unanswered pings, or requests for lists in their place, including those that are no misses.
     pub pings: u32,
     /// Calls that timed out and count as misses.
     pub calls: u32,
@@ -46,11 +48,13 @@ impl fmt::Display for UnansweredCounts {
     }
 }
 
-/// The calls of an instance, as far as they concern its health.
+/// What the requests to an instance show about its health.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CallHealth {
-    /// Some are unanswered.
-    pub(super) are_pending: bool,
+pub(super) struct Outcomes {
+    /// It has answered a ping.
+    pub(super) answers_pings: bool,
+    /// Calls are unanswered.
+    pub(super) has_calls: bool,
     /// The send time of the latest call that has timed out since the last check.
     pub(super) timed_out: Option<Instant>,
 }
@@ -62,7 +66,10 @@ pub(super) struct Health {
     timeout: Duration,
     /// The time of the latest message since the last check.
     received: Option<Instant>,
-    ping_pending: bool,
+    /// The check that is unanswered, with the time when the next one is due.
+    pending: Option<(Check, Instant)>,
+    /// Requests for lists are sent in place of pings.
+    probes: bool,
     unanswered: UnansweredCounts,
     misses: u32,
     /// The time of the last message before this silence.
@@ -72,13 +79,22 @@ pub(super) struct Health {
     due: Instant,
 }
 
+/// A request that an instance in good health answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// A ping.
+    Ping,
+    /// A request for a list.
+    List,
+}
+
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CheckResult {
     /// Do nothing until [`Health::due`].
     Wait,
-    /// Send a ping.
-    Ping,
+    /// Send this request.
+    Send(Check),
     /// The instance is healthy.
     Healthy,
     /// The instance has left these messages unanswered.
@@ -92,7 +108,8 @@ impl Health {
             interval,
             timeout,
             received: None,
-            ping_pending: false,
+            pending: None,
+            probes: false,
             unanswered: UnansweredCounts::default(),
             misses: 0,
             silent_since: now,
@@ -122,36 +139,46 @@ impl Health {
     }
 
     /// Checks the instance at `now`. Nothing counts as a miss while an operator has `overruled` the checks.
-    pub(super) fn check(&mut self, now: Instant, calls: CallHealth, overruled: bool) -> CheckResult {
+    pub(super) fn check(&mut self, now: Instant, outcomes: Outcomes, overruled: bool) -> CheckResult {
         if let Some(at) = self.received.take() {
             let is_later = |sent: &Instant| *sent >= at;
-            *self = Self { silent_since: at, ..Self::new(self.interval, self.timeout, now) };
+            *self = Self { silent_since: at, probes: self.probes, ..Self::new(self.interval, self.timeout, now) };
             // A call that was sent after that message and has timed out is still a miss.
-            if overruled || !calls.timed_out.as_ref().is_some_and(is_later) {
+            if overruled || !outcomes.timed_out.as_ref().is_some_and(is_later) {
                 return CheckResult::Healthy;
             }
         }
-        if !overruled && calls.timed_out.is_some_and(|sent| self.is_miss(sent, now)) {
+        self.probes &= !outcomes.answers_pings;
+        if !overruled && outcomes.timed_out.is_some_and(|sent| self.is_miss(sent, now)) {
             self.call_missed_at = Some(now);
             self.unanswered.calls = self.unanswered.calls.saturating_add(1);
-            self.misses = self.misses.saturating_add(1);
+            self.misses = self.misses.saturating_add(u32::from(!self.probes));
             return CheckResult::Missed(self.unanswered);
         }
         if now < self.due {
             return CheckResult::Wait;
         }
-        self.ping_pending = !self.ping_pending;
-        if self.ping_pending {
-            self.due = now + self.timeout;
-            return CheckResult::Ping;
+        let next = match self.pending.take() {
+            None => Some((if self.probes { Check::List } else { Check::Ping }, now + self.interval)),
+            Some((Check::Ping, next)) if !outcomes.answers_pings => {
+                (self.probes, self.misses) = (true, 0);
+                Some((Check::List, next))
+            }
+            // The interval between checks is the same whether or not they are answered.
+            Some((_, next)) => {
+                self.due = next.max(now);
+                None
+            }
+        };
+        if let Some((check, _)) = next {
+            (self.pending, self.due) = (next, now + self.timeout);
+            return CheckResult::Send(check);
         }
-        // The interval between pings is the same whether or not they are answered.
-        self.due = now + self.interval.saturating_sub(self.timeout);
         if overruled {
             return CheckResult::Wait;
         }
         self.unanswered.pings = self.unanswered.pings.saturating_add(1);
-        let is_excused = calls.are_pending && self.call_missed_at.is_none();
+        let is_excused = outcomes.has_calls && self.call_missed_at.is_none();
         if !is_excused {
             self.misses = self.misses.saturating_add(1);
         }
@@ -172,8 +199,12 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
     const TIMEOUT: Duration = Duration::from_secs(5);
-    const IDLE: CallHealth = CallHealth { are_pending: false, timed_out: None };
-    const BUSY: CallHealth = CallHealth { are_pending: true, timed_out: None };
+    const IDLE: Outcomes = Outcomes { answers_pings: true, has_calls: false, timed_out: None };
+    const BUSY: Outcomes = Outcomes { has_calls: true, ..IDLE };
+    /// Of an instance that has never answered a ping.
+    const MUTE: Outcomes = Outcomes { answers_pings: false, ..IDLE };
+    const PING: CheckResult = CheckResult::Send(Check::Ping);
+    const LIST: CheckResult = CheckResult::Send(Check::List);
 
     fn health() -> Health {
         Health::new(INTERVAL, TIMEOUT, Instant::now())
@@ -204,12 +235,9 @@ mod tests {
     fn three_pings_missed_in_a_row_make_it_ill_and_any_message_well() {
         let silent = (false, false);
         let ill = course(&[silent; 6]);
-        assert_eq!(
-            ill,
-            [CheckResult::Ping, missed(1, 0), CheckResult::Ping, missed(2, 0), CheckResult::Ping, missed(3, 0)]
-        );
+        assert_eq!(ill, [PING, missed(1, 0), PING, missed(2, 0), PING, missed(3, 0)]);
         let between = course(&[silent, silent, silent, silent, (true, false), silent, silent]);
-        assert_eq!(between[4..], [CheckResult::Healthy, CheckResult::Ping, missed(1, 0)]);
+        assert_eq!(between[4..], [CheckResult::Healthy, PING, missed(1, 0)]);
     }
 
     #[test]
@@ -225,8 +253,8 @@ mod tests {
         let mut health = health();
         for _ in 0..20 {
             let timed_out = Some(health.due());
-            let act = health.check(health.due(), CallHealth { timed_out, ..BUSY }, true);
-            assert!(matches!(act, CheckResult::Wait | CheckResult::Ping), "{act:?}");
+            let act = health.check(health.due(), Outcomes { timed_out, ..BUSY }, true);
+            assert!(matches!(act, CheckResult::Wait | CheckResult::Send(_)), "{act:?}");
         }
         assert!(!health.has_unanswered());
     }
@@ -234,17 +262,17 @@ mod tests {
     #[test]
     fn after_a_call_timed_out_in_silence_pending_calls_excuse_no_ping() {
         let (mut health, start) = (health(), Instant::now() + TIMEOUT);
-        let timed_out = CallHealth { timed_out: Some(start), ..BUSY };
+        let timed_out = Outcomes { timed_out: Some(start), ..BUSY };
         assert_eq!(health.check(start + TIMEOUT, timed_out, false), missed(0, 1));
         let acts = [(); 4].map(|()| health.check(health.due(), BUSY, false));
-        assert_eq!(acts, [CheckResult::Ping, missed(1, 1), CheckResult::Ping, missed(2, 1)]);
+        assert_eq!(acts, [PING, missed(1, 1), PING, missed(2, 1)]);
         assert!(health.is_unresponsive());
     }
 
     #[test]
     fn calls_that_time_out_within_one_ping_timeout_are_one_miss() {
         let mut health = health();
-        let timed_out = |sent| CallHealth { timed_out: Some(sent), ..BUSY };
+        let timed_out = |sent| Outcomes { timed_out: Some(sent), ..BUSY };
         let first = health.silent_since + TIMEOUT;
         assert_eq!(health.check(first, timed_out(first), false), missed(0, 1));
         assert_eq!(health.check(first + TIMEOUT / 2, timed_out(first), false), CheckResult::Wait);
@@ -257,7 +285,7 @@ mod tests {
         let sent = health.silent_since + TIMEOUT;
         health.receive(sent + Duration::from_millis(1));
         assert_eq!(health.check(sent + TIMEOUT, BUSY, false), CheckResult::Healthy);
-        let late = CallHealth { timed_out: Some(sent), ..BUSY };
+        let late = Outcomes { timed_out: Some(sent), ..BUSY };
         assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), CheckResult::Wait);
     }
 
@@ -266,8 +294,42 @@ mod tests {
         let mut health = health();
         let sent = health.silent_since + TIMEOUT;
         health.receive(sent - Duration::from_millis(1));
-        let late = CallHealth { timed_out: Some(sent), ..BUSY };
+        let late = Outcomes { timed_out: Some(sent), ..BUSY };
         assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), missed(0, 1));
+    }
+
+    #[test]
+    fn instance_that_has_never_answered_a_ping_is_ill_only_after_three_unanswered_lists() {
+        let mut health = health();
+        let start = health.silent_since;
+        let mut act = |outcomes| (health.check(health.due(), outcomes, false), (health.due() - start).as_secs());
+        let acts = [(); 7].map(|()| act(MUTE));
+        let expected = [
+            (PING, 35),
+            (LIST, 40),
+            (missed(1, 0), 60),
+            (LIST, 65),
+            (missed(2, 0), 90),
+            (LIST, 95),
+            (missed(3, 0), 120),
+        ];
+        assert_eq!(acts, expected);
+        assert!(health.is_unresponsive());
+        // An answer to a list shows that it is healthy, and not that it answers pings.
+        health.receive(health.due());
+        let mut act = |outcomes| health.check(health.due(), outcomes, false);
+        assert_eq!([act(MUTE), act(MUTE), act(IDLE), act(IDLE)], [CheckResult::Healthy, LIST, missed(1, 0), PING]);
+    }
+
+    #[test]
+    fn timed_out_calls_are_no_misses_of_an_instance_that_has_never_answered_a_ping() {
+        let mut health = health();
+        assert_eq!([(); 2].map(|()| health.check(health.due(), MUTE, false)), [PING, LIST]);
+        for _ in 0..6 {
+            let now = health.due() + TIMEOUT;
+            health.check(now, Outcomes { timed_out: Some(now), ..MUTE }, false);
+        }
+        assert!(health.unanswered.calls >= MAX_MISSES && !health.is_unresponsive(), "{health:?}");
     }
 
     #[test]
@@ -286,7 +348,7 @@ mod tests {
         let mut sent = Vec::new();
         while sent.len() < 4 {
             let now = health.due();
-            if health.check(now, IDLE, false) == CheckResult::Ping {
+            if health.check(now, IDLE, false) == PING {
                 sent.push((now - start).as_secs());
             }
         }
@@ -306,14 +368,14 @@ mod tests {
                     health.receive(health.due() + Duration::from_millis(1));
                 }
                 let now = health.due();
-                let calls = CallHealth { are_pending, timed_out: times_out.then_some(now) };
+                let calls = Outcomes { has_calls: are_pending, timed_out: times_out.then_some(now), ..IDLE };
                 let before = health.unanswered;
                 match health.check(now, calls, false) {
                     CheckResult::Healthy => (misses, excuses) = (0, true),
                     CheckResult::Missed(silence) if silence.calls > before.calls => (misses, excuses) = (misses + 1, false),
                     CheckResult::Missed(_) if are_pending && excuses => {}
                     CheckResult::Missed(_) => misses += 1,
-                    CheckResult::Wait | CheckResult::Ping => {}
+                    CheckResult::Wait | CheckResult::Send(_) => {}
                 }
                 prop_assert_eq!(health.is_unresponsive(), misses >= MAX_MISSES);
             }

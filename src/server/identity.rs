@@ -8,13 +8,17 @@ use bytes::Bytes;
 
 use crate::era::{self, Era};
 use crate::instructions;
-use crate::jsonrpc::entries::entries;
+use crate::jsonrpc::entries::{Parts, entries};
 use crate::jsonrpc::members::{each, members, text};
+use crate::jsonrpc::normalise::is_empty_array;
+use crate::jsonrpc::object_edit::with_first;
+use crate::jsonrpc::splice::applied;
 use crate::task_state::TaskSupport;
+use crate::validity::mended_capabilities;
 
 /// Maximum bytes of each part. Members of an object that exceed it, such as embedded icons, are left out.
 const MAX_PART_LEN: usize = 64 << 10;
-/// Maximum members of an object. Later ones are left out.
+/// Maximum members of an object. One with more is refused.
 const MAX_MEMBERS: usize = 1000;
 
 /// Maximum extensions of a server. Later ones are left out.
@@ -36,8 +40,12 @@ pub struct ServerIdentity {
     pub protocol: &'static str,
     /// The raw `serverInfo`, an object.
     pub info: Option<Bytes>,
-    /// The raw `capabilities`, an object.
+    /// The raw `capabilities`, an object, as the server sent them.
+    pub sent_capabilities: Bytes,
+    /// The same as agents accept them. They have tools if the server declares nothing: it may have some all the same.
     pub capabilities: Bytes,
+    /// The server has declared nothing.
+    pub declares_nothing: bool,
     /// The instructions, verbatim.
     pub instructions: Option<Arc<str>>,
     /// Those in `capabilities`, read once, because each message of an extension needs them.
@@ -45,18 +53,25 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// An identity of these parts. `capabilities` is an object.
+    /// An identity of these parts. `sent_capabilities` is an object.
     pub(super) fn new(
         protocol: &'static str,
         info: Option<Bytes>,
-        capabilities: Bytes,
+        sent_capabilities: Bytes,
         instructions: Option<Arc<str>>,
     ) -> Self {
+        let mut capabilities = mended_capabilities(&sent_capabilities).unwrap_or_else(|| sent_capabilities.clone());
+        let mut declared = Parts::of_object(&capabilities).into_iter().flatten();
+        let declares_nothing = declared.all(|(name, _)| name[..] == *b"\"experimental\"");
+        if declares_nothing {
+            capabilities = applied(&capabilities, &[with_first(&capabilities, r#""tools":{}"#)]).into();
+        }
         let extensions = extensions(&capabilities);
-        Self { protocol, info, capabilities, instructions, extensions }
+        Self { protocol, info, sent_capabilities, capabilities, declares_nothing, instructions, extensions }
     }
 
-    /// Reads the parts of a result of `initialize` or `server/discover`. `None` if the capabilities are not an object.
+    /// Reads the parts of a result of `initialize` or `server/discover`. `None` if the capabilities are neither null nor an object of at
+    /// most [`MAX_MEMBERS`] members. `[]` is PHP's empty object.
     pub(super) fn read(
         protocol: &'static str,
         info: Option<&Bytes>,
@@ -66,7 +81,9 @@ impl ServerIdentity {
         let instructions = instructions.and_then(text);
         let instructions =
             instructions.map(|text| instructions::cut(&String::from_utf8_lossy(&text), MAX_PART_LEN).into());
-        Some(Self::new(protocol, info.and_then(bounded), bounded(capabilities)?, instructions))
+        let is_empty = capabilities[..] == *b"null" || is_empty_array(capabilities);
+        let capabilities = if is_empty { Bytes::from_static(b"{}") } else { bounded(capabilities)? };
+        Some(Self::new(protocol, info.and_then(bounded), capabilities, instructions))
     }
 
     /// The era of the handshake.
@@ -172,13 +189,14 @@ fn extensions(capabilities: &Bytes) -> Box<[Extension]> {
     read.map(|()| all.into()).unwrap_or_default()
 }
 
-/// A copy of a raw object, so that it does not keep the whole message in memory. `None` if it is not an object.
+/// A copy of a raw object, so that it does not keep the whole message in memory. `None` if it is not an object, or has too many members.
 fn bounded(object: &Bytes) -> Option<Bytes> {
-    if object.len() <= MAX_PART_LEN && object.starts_with(b"{") {
+    let found = entries(object, MAX_MEMBERS)?;
+    if object.len() <= MAX_PART_LEN {
         return Some(Bytes::copy_from_slice(object));
     }
     let mut text = String::from("{");
-    for (key, value) in entries(object, MAX_MEMBERS).ok()? {
+    for (key, value) in found {
         if text.len() + key.len() + value.len() + 3 <= MAX_PART_LEN {
             let comma = if text.len() > 1 { "," } else { "" };
             let [key, value] = [&key, &value].map(|raw| String::from_utf8_lossy(raw));
@@ -200,14 +218,20 @@ mod tests {
     #[test]
     fn parts_are_stored_as_they_were_sent() {
         let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
-        let (info, capabilities) = (raw(r#"{"name" : "s","x":1.0}"#), raw(r#"{"tools":{},"x":[1.0]}"#));
+        let (info, capabilities) = (raw(r#"{"name" : "s","x":1.0}"#), raw(r#"{"tools":[],"x":[1.0]}"#));
         let read = ServerIdentity::read("2025-11-25", Some(&info), &capabilities, Some(&raw(r#"" a\nb ""#)));
         let read = read.expect("an object");
         assert_eq!(
-            (read.info, read.capabilities, read.instructions.as_deref()),
+            (read.info, read.sent_capabilities, read.instructions.as_deref()),
             (Some(info), capabilities, Some(" a\nb "))
         );
-        assert_eq!(ServerIdentity::read("2025-11-25", None, &raw("[]"), None), None);
+        assert_eq!(read.capabilities[..], br#"{"tools":{},"x":[1.0]}"#[..]);
+        assert_eq!(ServerIdentity::read("2025-11-25", None, &raw("[1]"), None), None);
+        let many = |count: usize| {
+            let members: Vec<_> = (0..count).map(|number| format!(r#""x{number}":{{}}"#)).collect();
+            ServerIdentity::read("2025-11-25", None, &Bytes::from(format!("{{{}}}", members.join(","))), None)
+        };
+        assert_eq!((many(MAX_MEMBERS).is_some(), many(MAX_MEMBERS + 1).is_some()), (true, false));
         let strange =
             ServerIdentity::read("2025-11-25", Some(&raw("7")), &raw("{}"), Some(&raw("7"))).expect("an object");
         assert_eq!((strange.info, strange.instructions), (None, None));
@@ -218,6 +242,22 @@ mod tests {
         let long = "x".repeat(MAX_PART_LEN);
         let object = format!(r#"{{"name":"s","icons":"{long}","version":"1"}}"#);
         assert_eq!(bounded(&Bytes::from(object)).as_deref(), Some(&br#"{"name":"s","version":"1"}"#[..]));
+    }
+
+    #[test]
+    fn empty_capabilities_are_read_in_every_spelling_and_declare_tools() {
+        for (capabilities, expected, declares_nothing) in [
+            ("{}", r#"{"tools":{}}"#, true),
+            ("null", r#"{"tools":{}}"#, true),
+            ("[ ]", r#"{"tools":{}}"#, true),
+            (r#"{"tools":null, "experimental":{"a":{}}}"#, r#"{"tools":{},"experimental":{"a":{}}}"#, true),
+            (r#"{"tools":[],"logging":null}"#, r#"{"tools":{}}"#, false),
+            (r#"{"prompts":{ },"logging":[ ]}"#, r#"{"prompts":{ },"logging":{}}"#, false),
+            (r#"{ "tools":{"listChanged":true} }"#, r#"{ "tools":{"listChanged":true} }"#, false),
+        ] {
+            let one = identity("2025-11-25", capabilities);
+            assert_eq!((&one.capabilities[..], one.declares_nothing), (expected.as_bytes(), declares_nothing));
+        }
     }
 
     #[test]

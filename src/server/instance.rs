@@ -26,6 +26,7 @@ mod effect;
 mod header_params;
 mod health_checks;
 mod input_collection;
+mod last_line;
 mod lists;
 mod logging;
 mod ownership;
@@ -33,6 +34,7 @@ mod pending_call;
 mod pending_request;
 mod references;
 mod server_requests;
+mod session_errors;
 mod subscriptions;
 mod suspended_calls;
 mod tasks;
@@ -66,6 +68,7 @@ use self::server_requests::{
     AnswerUse, CallInput, InputAnswer, Recipient, RequestEnd, RequestHandling, ServerRequests,
 };
 pub(super) use self::server_requests::{FromAgent, not_forwarded};
+use self::session_errors::is_about_session;
 use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;
@@ -86,18 +89,21 @@ use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::{ServerConfig, Sharing};
+use crate::config::{Launch, Malformed, ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
+use crate::era::result::with_result_type;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::normalise::own_id;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
-use crate::server::error::ServerError;
+use crate::message_limit::MessageLimit;
+use crate::server::error::{ListProblem, ServerError};
 use crate::task_state::{TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};
@@ -132,21 +138,21 @@ pub(super) struct Setup {
     /// Distinguishes it from other instances of the same server.
     pub(super) label: Option<Arc<str>>,
     pub(super) stats: Arc<Stats>,
-    pub(super) max_message: usize,
+    pub(super) message_limit: MessageLimit,
 }
 
 impl Instance {
     pub(super) fn new(link: Link, setup: Setup) -> Self {
-        let Setup { config, scope, label, stats, max_message } = setup;
+        let Setup { config, scope, label, stats, message_limit } = setup;
         let timeout = config.settings.handshake_timeout;
         let call_timeout = config.settings.call_timeout_max;
         Self {
             cancelled: CancelledCalls::new(link.remote().is_none()),
             suspended: SuspendedCalls::new(label.as_deref()),
-            wire: Wire::new(link, max_message),
+            wire: Wire::new(link, message_limit),
             calls: CallCounter::new(Arc::clone(&stats)),
             attribution: Attribution::new(scope),
-            lists: ServerLists::new(timeout),
+            lists: ServerLists::new(&config.settings),
             health: HealthChecks::default(),
             logging: Logging::new(timeout),
             subscriptions: ServerSubscriptions::new(stats, timeout),
@@ -242,6 +248,10 @@ impl Instance {
                 effect
             }
             Arrival::RequestFailed { request, error } => self.no_response(request, error),
+            Arrival::SessionInDoubt => {
+                self.doubt_session();
+                Effect::Nothing
+            }
             Arrival::MayWrite => Effect::Nothing,
         }
     }
@@ -264,13 +274,14 @@ impl Instance {
             Incoming::Message { line, message: Message::Notification { method, params } } => {
                 self.notification(line, &method, params)
             }
-            Incoming::TooLarge { id: Some(id), is_response: true } => {
-                self.unusable_response(&id, Failure::ResponseTooLarge)
+            Incoming::TooLarge { id: Some(id), is_response: true, size } => {
+                let failure = self.response_too_large(Some(size));
+                self.unusable_response(&id, failure)
             }
             Incoming::Malformed(MessageError::BadResponse { id }) => {
                 self.unusable_response(&id, Failure::MalformedResponse)
             }
-            Incoming::TooLarge { .. } | Incoming::Malformed(_) => {
+            Incoming::TooLarge { .. } | Incoming::Malformed(_) | Incoming::Unclear(_) => {
                 self.stats().skipped_lines.add_one();
                 Effect::Nothing
             }
@@ -282,9 +293,23 @@ impl Instance {
             return self.stray_response(id, outcome.as_ref());
         };
         self.cancelled.pending_answered(id);
+        if let Err(error) = &outcome
+            && self.wire.is_remote_session()
+            && !pending.is_about_resource()
+            && is_about_session(error)
+        {
+            self.note_session_error(&pending);
+        }
         match pending {
             PendingRequest::Call(call) => {
-                let answer = splice(line, &mut [Edit { part: id, replacement: call.response_handle.id() }]);
+                let id_edit = Edit { part: id, replacement: call.response_handle.id() };
+                let modern = outcome.as_ref().ok().filter(|_| self.wire.era() == Era::Modern);
+                let answer = match modern.and_then(with_result_type) {
+                    None => splice(line, &mut [id_edit]),
+                    Some(typed) => {
+                        splice(line, &mut typed.iter().map(Change::edit).chain([id_edit]).collect::<Vec<_>>())
+                    }
+                };
                 self.end_call(call, answer, ServerResponse { id, line, result: outcome.as_ref() })
             }
             PendingRequest::Bridged(bridged) => {
@@ -295,7 +320,13 @@ impl Instance {
                 self.fetched(fetch)
             }
             PendingRequest::Subscribe { uri, .. } if outcome.is_err() => Effect::SubscribeRefused(uri),
-            PendingRequest::Ping | PendingRequest::Subscribe { .. } | PendingRequest::Ignored { .. } => Effect::Nothing,
+            PendingRequest::Ping | PendingRequest::SessionCheck { .. } => {
+                self.health.ping_answered();
+                Effect::Nothing
+            }
+            PendingRequest::Probe | PendingRequest::Subscribe { .. } | PendingRequest::Ignored { .. } => {
+                Effect::Nothing
+            }
             PendingRequest::CancellationCheck => {
                 self.check_cancellations();
                 Effect::Nothing
@@ -324,12 +355,14 @@ impl Instance {
             self.disown_task(task);
         }
         self.stats().stray_responses.add_one();
+        self.wire.note_stray_response(id, outcome);
         Effect::Nothing
     }
 
     /// The server has sent a response that is malformed or too large.
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats().skipped_lines.add_one();
+        let is_too_large = matches!(failure, Failure::ResponseTooLarge { .. });
         match self.wire.take_with_open_request(id) {
             Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
@@ -339,7 +372,10 @@ impl Instance {
                 self.fail_bridged(bridged, failure);
                 Effect::Nothing
             }
-            Some(pending) => self.request_failed(id, pending),
+            Some(pending) => {
+                let problem = if is_too_large { ListProblem::TooLarge } else { ListProblem::Unusable };
+                self.request_failed(id, pending, problem)
+            }
             None => {
                 self.cancelled.answered(id);
                 Effect::Nothing
@@ -355,16 +391,29 @@ impl Instance {
             self.wire.pause_until(Instant::now() + (*after).min(super::lifecycle::MAX_RETRY_AFTER));
         }
         let id = request.to_string();
-        match self.wire.take(id.as_bytes()) {
+        let pending = self.wire.take(id.as_bytes());
+        if let Some(pending) = pending.as_ref().filter(|pending| !pending.is_about_resource())
+            && error.may_end_session(self.has_rotating_secrets())
+        {
+            self.note_session_error(pending);
+        }
+        match pending {
             Some(PendingRequest::Call(call)) => {
-                let (failure, may_have_arrived) = transport_errors::failure(error);
+                let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_with(call, failure, may_have_arrived)
             }
             Some(PendingRequest::Bridged(bridged)) => {
-                let (failure, may_have_arrived) = transport_errors::failure(error);
+                let (failure, may_have_arrived) = transport_errors::failure(error, self.wire.limit());
                 self.fail_bridged_with(bridged, failure, may_have_arrived)
             }
-            Some(pending) => self.request_failed(id.as_bytes(), pending),
+            Some(pending) => {
+                let problem = match error {
+                    RequestError::TooLarge => ListProblem::TooLarge,
+                    RequestError::UnknownCoding { coding } => ListProblem::UnknownCoding(coding.to_string()),
+                    error => ListProblem::Failed(error.disconnect()),
+                };
+                self.request_failed(id.as_bytes(), pending, problem)
+            }
             None => {
                 self.cancelled.answered(id.as_bytes());
                 Effect::Nothing
@@ -372,11 +421,42 @@ impl Instance {
         }
     }
 
-    /// A request of mcpd has no usable response.
-    fn request_failed(&mut self, id: &[u8], pending: PendingRequest) -> Effect {
+    /// Whether its headers have secrets that are read again once the server refuses them.
+    fn has_rotating_secrets(&self) -> bool {
+        matches!(&self.config.launch, Ok(Launch::Remote(remote)) if !remote.rotating.is_empty())
+    }
+
+    fn response_too_large(&self, size: Option<usize>) -> Failure {
+        Failure::ResponseTooLarge { size, limit: self.wire.limit().clone() }
+    }
+
+    fn request_too_large(&self, size: usize) -> Failure {
+        Failure::RequestTooLarge { size, limit: self.wire.limit().clone() }
+    }
+
+    /// This request has failed as it does in a session that the server has forgotten. If it is the ping that was to show that, the session
+    /// is over.
+    fn note_session_error(&mut self, pending: &PendingRequest) {
+        match pending {
+            PendingRequest::SessionCheck { .. } => self.wire.forget_session(),
+            _ => self.doubt_session(),
+        }
+    }
+
+    /// Sends a ping that shows whether the server still knows the session, unless one is unanswered.
+    fn doubt_session(&mut self) {
+        let is_checked = |pending: &PendingRequest| matches!(pending, PendingRequest::SessionCheck { .. });
+        if self.wire.is_remote_session() && !self.wire.has_pending(is_checked) {
+            let deadline = self.request_deadline();
+            self.wire.own_request("ping", json!({}), PendingRequest::SessionCheck { deadline });
+        }
+    }
+
+    /// A request of mcpd has no usable response. `problem` says why, for a list.
+    fn request_failed(&mut self, id: &[u8], pending: PendingRequest, problem: ListProblem) -> Effect {
         match pending {
             PendingRequest::Page { listing, .. } => {
-                let fetch = self.lists.failed(listing, "is unusable");
+                let fetch = self.lists.failed(listing, problem);
                 return self.fetched(fetch);
             }
             PendingRequest::Check => return Effect::Checked(self.health.checked()),
@@ -390,6 +470,8 @@ impl Instance {
             | PendingRequest::Initialize
             | PendingRequest::Discover
             | PendingRequest::Ping
+            | PendingRequest::Probe
+            | PendingRequest::SessionCheck { .. }
             | PendingRequest::CancellationCheck
             | PendingRequest::CancelTask { .. }
             | PendingRequest::Ignored { .. } => {}
@@ -405,9 +487,9 @@ impl Instance {
                 let list = self.prepared(kind, list);
                 Effect::Listed { kind, list, settled: self.lists.are_settled() }
             }
-            Fetch::Failed { reason, partial } => {
-                let partial = partial.map(|(kind, list)| (kind, self.prepared(kind, list)));
-                Effect::ListFailed { reason, partial, settled: self.lists.are_settled() }
+            Fetch::Failed { kind, reason, partial } => {
+                let partial = partial.map(|list| self.prepared(kind, list));
+                Effect::ListFailed { kind, reason, partial, settled: self.lists.are_settled() }
             }
         }
     }
@@ -528,7 +610,8 @@ impl Instance {
     /// Forwards progress to the call or task with this token, and restarts the time limit of the call or task.
     fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let Some(call) = self.wire.get_mut(&token).and_then(PendingRequest::call_mut) else {
+        let own = own_id(&token).unwrap_or(&token);
+        let Some(call) = self.wire.get_mut(own).and_then(PendingRequest::call_mut) else {
             return self.tasks.progress(&mut self.wire, line, &token);
         };
         let Some(agent_token) = &call.progress_token else { return };
@@ -572,9 +655,15 @@ impl Instance {
         let Some(call) = self.check_limits(*call) else { return false };
         let (call, line) = PendingCall::new(call, &[]);
         self.wire.expire_by(call.deadline.at());
-        self.wire.send_call(call, line);
-        self.count_started();
-        true
+        self.calls.count_started();
+        match self.wire.send_call(call, line) {
+            Ok(()) => true,
+            Err(refused) => {
+                let (call, size) = *refused;
+                self.fail_with(call, self.request_too_large(size), false);
+                false
+            }
+        }
     }
 
     /// Returns the call unless it is refused.
@@ -649,11 +738,6 @@ impl Instance {
         }
     }
 
-    fn count_started(&mut self) {
-        self.calls.count_started();
-        self.logging.call_ended(&mut self.wire);
-    }
-
     fn count_ended(&mut self) {
         self.calls.count_ended();
         self.logging.call_ended(&mut self.wire);
@@ -667,14 +751,15 @@ impl Instance {
     }
 
     /// The server may go on with a call that no agent waits for.
-    fn note_abandoned(&mut self, AbandonedCall { id, key, creates_task, load }: AbandonedCall) {
+    fn note_abandoned(&mut self, AbandonedCall { id, key, uid, creates_task, load }: AbandonedCall) {
         let now = Instant::now();
+        let agent = (key.session, uid);
         if self.wire.era() == Era::Legacy {
             let at = now + GRACE.min(self.config.settings.call_timeout);
             let until = Until { at, answered_from: self.wire.next_id() };
-            self.cancelled.add(id, key.session, Some(until), load, now);
+            self.cancelled.add(id, agent, Some(until), load, now);
         } else {
-            self.cancelled.add_modern(key.session, now);
+            self.cancelled.add_modern(agent, now);
         }
         self.wire.abandon_http_response(id);
         if creates_task {
@@ -710,6 +795,9 @@ impl Instance {
             }
         };
         let key = call.response_handle.key;
+        let mends = self.config.settings.malformed == Malformed::Mend;
+        let not_found = outcome.err().and_then(|error| call.not_found(error));
+        let answer = not_found.unwrap_or(answer);
         if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.response_handle.to() {
@@ -717,7 +805,7 @@ impl Instance {
             }
         }
         self.count_ended();
-        call.response_handle.answer_with(answer, CallOutcome::of(outcome), news);
+        call.answer(answer, CallOutcome::of(outcome), news, mends, self.calls.stats());
         let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }
@@ -823,9 +911,23 @@ impl Instance {
         }
         let (call, line) = PendingCall::new(call, changes);
         self.wire.expire_by(call.deadline.at());
-        self.wire.send_bridged(PendingBridgedCall::new(call, state), |_, id| line(id));
-        self.count_started();
-        true
+        self.calls.count_started();
+        self.queue_bridged(PendingBridgedCall::new(call, state), |_, id| line(id))
+    }
+
+    /// Queues a request of a bridged call, or fails the call if the request is too large. Returns whether it was queued.
+    fn queue_bridged(
+        &mut self,
+        bridged: Box<PendingBridgedCall>,
+        line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
+    ) -> bool {
+        match self.wire.send_bridged(bridged, line) {
+            Ok(()) => true,
+            Err((bridged, size)) => {
+                self.fail_bridged_with(bridged, self.request_too_large(size), false);
+                false
+            }
+        }
     }
 
     /// Fails a bridged call as [`Self::fail_call`] does.
@@ -852,7 +954,11 @@ impl Instance {
         if bridged.state.is_suspended() {
             return match SuspendedCalls::store_response(&mut self.wire, bridged, response.line) {
                 Ok(()) => Effect::Nothing,
-                Err(bridged) => self.fail_bridged_with(bridged, Failure::ResponseTooLarge, true),
+                Err(bridged) => self.fail_bridged_with(
+                    bridged,
+                    Failure::Overloaded { what: "too many calls wait for the retries of their agents" },
+                    true,
+                ),
             };
         }
         let step = bridged.state.on_response(response.result);
@@ -902,7 +1008,7 @@ impl Instance {
             return self.end_hidden(bridged.call);
         }
         bridged.call.deadline.extend(Instant::now());
-        self.wire.send_bridged(bridged, |bridged, id| bridged.line(id, changes));
+        self.queue_bridged(bridged, |bridged, id| bridged.line(id, changes));
     }
 
     // ── Inputs that a modern server requires of a legacy agent ────────────────────────────────────────────────────────
@@ -1079,13 +1185,7 @@ impl Instance {
     /// Sends the server these responses to its requests.
     fn send_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
-            if !self.wire.try_queue_line(line) {
-                let why = "the answer was dropped, because the server does not read its input";
-                self.wire.try_queue_line(reply::error(
-                    Some(&id),
-                    &may_have_arrived_error(ErrorCode::Overloaded, why, &self.config.name),
-                ));
-            }
+            self.wire.queue_answer(&id, line, &self.config.name);
         }
     }
 
@@ -1205,7 +1305,7 @@ impl Instance {
     // ── Time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Ends everything whose deadline has passed.
-    pub(super) fn expire(&mut self, now: Instant) -> Effect {
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Effect> {
         self.suspended.present_due(&mut self.wire, now);
         SuspendedCalls::check_agents(&mut self.wire, now);
         let expired = self.wire.remove_where(|pending| pending.deadline().is_some_and(|at| at <= now));
@@ -1215,14 +1315,14 @@ impl Instance {
         self.subscriptions.expire(now);
         let ends = [self.tasks.next_end(), self.server_requests.next_deadline(), self.subscriptions.next_deadline()];
         self.wire.reset_deadline(ends.into_iter().flatten());
-        let mut effect = Effect::Nothing;
+        let mut effects = Vec::new();
         for (id, pending) in expired {
             match pending {
                 PendingRequest::Call(call) => self.expire_call(id, call),
                 PendingRequest::Bridged(bridged) => self.expire_bridged(id, bridged),
                 PendingRequest::Page { listing, .. } => {
-                    let fetch = self.lists.failed(listing, "did not come in time");
-                    effect = self.fetched(fetch);
+                    let fetch = self.lists.failed(listing, ListProblem::TimedOut);
+                    effects.push(self.fetched(fetch));
                 }
                 PendingRequest::Listen { .. } => {
                     self.wire.abandon_http_response(id);
@@ -1235,13 +1335,15 @@ impl Instance {
                 | PendingRequest::Initialize
                 | PendingRequest::Discover
                 | PendingRequest::Ping
+                | PendingRequest::Probe
+                | PendingRequest::SessionCheck { .. }
                 | PendingRequest::CancellationCheck
                 | PendingRequest::Check
                 | PendingRequest::Subscribe { .. }
                 | PendingRequest::Ignored { .. } => {}
             }
         }
-        effect
+        effects
     }
 
     fn expire_call(&mut self, id: u64, call: PendingCall) {

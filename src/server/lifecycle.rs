@@ -11,6 +11,7 @@
 //!             ▼ │                          │
 //!         Unresponsive ─── ended ──────────┘
 //!
+//! from Ready or Unresponsive:            finished ─► Stopped: the next call starts it
 //! from Starting, Ready or Unresponsive:  ended, no retry possible ─► Failed{reason}
 //!                                        ended, login needed ─────► NeedsLogin{reason}: waits for a person
 //!                                        stop ─► Stopping ─ ended ─► Stopped
@@ -18,11 +19,12 @@
 //! from Stopped:                          start ─► Starting, or Failed if it cannot be started as configured
 //! ```
 //!
-//! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration has to change, or
-//! because its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
-//! was ready for a while. A server that sends
-//! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. If the command cannot be
-//! executed, the start is retried, but calls do not wait for it.
+//! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration cannot be used, or because
+//! its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
+//! was ready for a while. A waiting call starts the next attempt at once, but not within [`CALL_PAUSE`] of the last one. A server that sends
+//! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. After a permanent error, such
+//! as a command that cannot be executed, the start is retried with longer delays, and calls do not wait for it. After refused headers the
+//! delays are as long, but a call does start an attempt, because a secret in a file may have changed.
 //!
 //! The state alone determines what the server's task does.
 
@@ -36,8 +38,14 @@ use crate::backoff::Backoff;
 
 /// First delay before a restart.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
-/// Longest delay before a restart. A command that was missing and is now installed is started at most this much later.
+/// Longest delay before a restart.
 const MAX_DELAY: Duration = Duration::from_secs(30);
+/// Longest delay after a permanent error. A command that was missing and is now installed is started at most this much later.
+const MAX_PERMANENT_DELAY: Duration = Duration::from_secs(5 * 60);
+/// First delay after an attempt that may have prompted a person, for example for the passphrase of a secret.
+const PROMPT_DELAY: Duration = Duration::from_secs(30);
+/// Time after a failed attempt in which calls do not start another one.
+const CALL_PAUSE: Duration = Duration::from_secs(2);
 /// A server that was ready this long counts as recovered. Most faults of a configuration show within seconds, and a server that
 /// crashes later, at some call, should be back at once.
 pub const BACKOFF_RESET: Duration = Duration::from_secs(10);
@@ -67,12 +75,14 @@ pub enum State {
         attempt: u32,
         /// The time of the next attempt.
         until: Instant,
-        /// Why the last attempt ended. If the command cannot be executed, calls do not wait for the next attempt.
+        /// From this time on, a call starts the next attempt.
+        callable_at: Instant,
+        /// Why the last attempt ended.
         reason: ServerError,
     },
     /// Its process is being stopped.
     Stopping,
-    /// Stopped on request. No process is left.
+    /// Stopped on request, or has exited by itself with nothing to do. No process is left.
     Stopped,
     /// Cannot be started as it is configured.
     Failed {
@@ -87,14 +97,28 @@ pub enum State {
 }
 
 impl State {
-    /// Whether a server in this state may be ready by `time`.
+    /// Whether an enabled server in this state may be ready by `time`. A restarted server is stopped for a moment.
     #[must_use]
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
-            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
-            Self::Backoff { until, reason, .. } => !reason.needs_config_change() && *until <= time,
-            Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
+            Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping | Self::Stopped => true,
+            Self::Backoff { until, .. } => !self.is_permanent() && *until <= time,
+            Self::Failed { .. } | Self::NeedsLogin { .. } => false,
         }
+    }
+
+    /// Whether a call at `now` starts the next attempt.
+    #[must_use]
+    pub fn starts_for_call(&self, now: Instant) -> bool {
+        matches!(self, Self::Backoff { callable_at, .. } if *callable_at <= now) && !self.is_permanent()
+    }
+
+    /// Whether it waits for an attempt that is expected to fail like the last one. The first attempt that is refused for its version may be
+    /// followed by one in the other era.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        let Self::Backoff { attempt, reason, .. } = self else { return false };
+        reason.needs_config_change() || (reason.refuses_version() && *attempt > 1)
     }
 
     /// The reason if it is down or unresponsive.
@@ -139,6 +163,8 @@ pub enum StateName {
     Idle,
     /// It runs and does not answer.
     Unresponsive,
+    /// It runs, and one of its lists could not be fetched the last time.
+    ListFailed,
     /// It has failed and is started again after a pause.
     Backoff,
     /// Its process is being stopped.
@@ -169,6 +195,7 @@ impl StateName {
             Self::Ready => "ready",
             Self::Idle => "idle",
             Self::Unresponsive => "unresponsive",
+            Self::ListFailed => "list_failed",
             Self::Backoff => "backoff",
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
@@ -181,10 +208,10 @@ impl StateName {
         }
     }
 
-    /// Whether the server cannot serve calls until something changes.
+    /// Whether the server cannot serve calls, or lacks items, until something changes.
     #[must_use]
     pub fn is_down(self) -> bool {
-        matches!(self, Self::Failed | Self::Backoff | Self::Unresponsive | Self::NeedsLogin)
+        matches!(self, Self::Failed | Self::Backoff | Self::Unresponsive | Self::ListFailed | Self::NeedsLogin)
     }
 }
 
@@ -205,6 +232,8 @@ pub enum Event {
     Healthy,
     /// The instance has ended, or could not be started.
     Ended(ServerError),
+    /// The instance has exited by itself, without an error and with nothing to do.
+    Finished(ServerError),
     /// The delay is over.
     Due,
     /// A stop was requested.
@@ -265,10 +294,17 @@ impl Lifecycle {
                 self.state_after_end(reason, now, random)
             }
             (State::Starting, Event::Ended(reason)) => self.state_after_end(reason, now, random),
+            (State::Ready { .. } | State::Unresponsive { .. }, Event::Finished(reason)) => {
+                if self.restart_on_exit {
+                    State::Stopped
+                } else {
+                    State::Failed { reason }
+                }
+            }
             (State::Backoff { .. }, Event::Due) => State::Starting,
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
-            | (State::Stopping, Event::Ended(_)) => State::Stopped,
+            | (State::Stopping, Event::Ended(_) | Event::Finished(_)) => State::Stopped,
             (State::Stopped, Event::Start { startable }) => {
                 self.backoff.reset();
                 first_state(startable)
@@ -281,12 +317,19 @@ impl Lifecycle {
     fn state_after_end(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
         match reason.recovery() {
             Recovery::Login => State::NeedsLogin { reason },
-            Recovery::Reconfigure => State::Failed { reason },
             Recovery::Retry if !self.restart_on_exit => State::Failed { reason },
             Recovery::Retry => {
                 let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+                let is_permanent = reason.needs_config_change() || reason.refuses_version() || reason.refuses_headers();
+                let (first, max) = match (is_permanent, reason.may_have_prompted()) {
+                    (_, true) => (PROMPT_DELAY, MAX_PERMANENT_DELAY),
+                    (true, false) => (FIRST_DELAY, MAX_PERMANENT_DELAY),
+                    (false, false) => (FIRST_DELAY, MAX_DELAY),
+                };
+                self.backoff.set_limits(first, max);
                 let until = now + self.backoff.next(random).max(retry_after);
-                State::Backoff { attempt: self.backoff.attempts(), until, reason }
+                let callable_at = until.min(now + retry_after.max(CALL_PAUSE));
+                State::Backoff { attempt: self.backoff.attempts(), until, callable_at, reason }
             }
         }
     }

@@ -2,8 +2,13 @@
 
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use tokio::net::unix::pipe;
 
+use super::evidence::{Evidence, StdinUse};
+use crate::era;
+use crate::jsonrpc::normalise::Sender;
 use crate::transport::http::{Disconnect, HeaderParams, HttpConnection};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
@@ -43,6 +48,14 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
+    /// The protocol version for a second attempt, by the server's error.
+    pub(super) fn version_after_refusal(&self) -> Option<&'static str> {
+        match self {
+            Self::Disconnected(Disconnect::Status { message, .. }) => era::version_after_refusal(message.as_ref()?),
+            Self::Stream(_) | Self::Disconnected(_) => None,
+        }
+    }
+
     pub(super) fn is_login_needed(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))
     }
@@ -51,7 +64,7 @@ impl LinkError {
 impl Link {
     /// The link to a process.
     pub(super) fn pipes(stdin: pipe::Sender, stdout: pipe::Receiver, max_message: usize) -> Self {
-        Self::Pipes { stdin, stdout: MessageReader::new(stdout, max_message) }
+        Self::Pipes { stdin, stdout: MessageReader::new(stdout, Sender::Server, max_message) }
     }
 
     /// Writes as much as the server accepts now. Pending if it accepts nothing; ready also if nothing waits to be written.
@@ -127,6 +140,14 @@ impl Link {
         }
     }
 
+    /// Notes what the state of the pipes shows, `written` bytes of which have reached the server's stdin.
+    pub(super) fn note_pipes(&self, written: u64, evidence: &mut Evidence) {
+        if let Self::Pipes { stdin, stdout } = self {
+            evidence.note_unended_line(stdout.unended());
+            evidence.note_stdin(stdin_use(stdin, written));
+        }
+    }
+
     /// The connection, if it is one to a URL.
     pub(super) fn remote(&self) -> Option<RemoteTransport> {
         match self {
@@ -136,10 +157,38 @@ impl Link {
         }
     }
 
+    /// States this version in the headers of all requests until another one is negotiated. Does nothing on pipes.
+    pub(super) fn state_protocol(&mut self, protocol: &'static str) {
+        if let Self::Http(http) = self {
+            http.state_protocol(protocol);
+        }
+    }
+
+    /// The server has forgotten the session: the link is over. Does nothing on pipes.
+    pub(super) fn forget_session(&mut self) {
+        if let Self::Http(http) = self {
+            http.forget_session();
+        }
+    }
+
     /// Nobody waits for the answer to this request any longer.
     pub(super) fn cancel(&mut self, request: u64) {
         if let Self::Http(http) = self {
             http.cancel(request);
         }
+    }
+}
+
+/// What the readers of this pipe have done with the bytes that were written.
+fn stdin_use(stdin: &pipe::Sender, written: u64) -> StdinUse {
+    // A pipe keeps what nobody has read, even if nobody can read it any more.
+    let unread = ioctl_fionread(stdin).unwrap_or_default();
+    let mut polled = [PollFd::new(stdin, PollFlags::empty())];
+    let is_polled = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    match unread {
+        _ if unread >= written => StdinUse::NeverRead,
+        _ if is_polled && polled[0].revents().contains(PollFlags::ERR) => StdinUse::Closed,
+        1.. => StdinUse::PartlyRead,
+        0 => StdinUse::Read,
     }
 }

@@ -44,10 +44,17 @@ mod tests {
 
     use super::*;
     use crate::catalog::Item;
+    use crate::validity::Validity;
 
     fn list(name: &str, truncated: bool) -> Arc<List> {
         let json = Bytes::from(format!("{{\"name\":{name:?}}}"));
-        let item = Item { key: name.into(), raw_key: json.slice(8..json.len() - 1), json, model_bytes: 0 };
+        let item = Item {
+            key: name.into(),
+            raw_key: json.slice(8..json.len() - 1),
+            json,
+            model_bytes: 0,
+            validity: Validity::default(),
+        };
         Arc::new(List { items: vec![item], truncated, ..List::default() })
     }
 

@@ -2,16 +2,20 @@
 //!
 //! A server may send endless pages, or the same cursor again. The list then ends at the limit and is marked as truncated.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::catalog::{CacheHint, Item, List};
+use crate::config::Malformed;
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
+use crate::printable::excerpt;
 use crate::token_estimate;
+use crate::validity::{Action, Problem, Reason, Unlisted, Validity};
 
 /// Maximum pages of one list.
 const MAX_PAGES: usize = 500;
@@ -24,6 +28,10 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_READ: usize = 8 * MAX_BYTES;
 /// Maximum length of a name or URI, in bytes. Policy decides which of the remaining names can be exposed, and reports the others.
 const MAX_KEY: usize = 8 << 10;
+/// Maximum number of definitions without a usable key that are reported.
+const MAX_UNLISTED: usize = 100;
+/// Maximum number of characters of a key that is too long in a report.
+const MAX_SHOWN_KEY: usize = 100;
 /// Maximum length of a cursor, in bytes.
 const MAX_CURSOR: usize = 4 << 10;
 
@@ -36,7 +44,10 @@ pub struct Listing {
     bytes: usize,
     /// Bytes of all pages.
     read: usize,
-    cursors: HashSet<Bytes>,
+    /// At most [`MAX_PAGES`].
+    cursors: Vec<Bytes>,
+    /// Whether definitions are judged, and so mended or left out.
+    judges: bool,
 }
 
 /// What to do after a page.
@@ -49,10 +60,11 @@ pub enum Next {
 }
 
 impl Listing {
-    /// A list without pages.
+    /// A list without pages. With [`Malformed::Pass`], its definitions pass as they are.
     #[must_use]
-    pub fn of(kind: ListKind) -> Self {
-        Self { kind, list: List::default(), bytes: 0, read: 0, cursors: HashSet::new() }
+    pub fn of(kind: ListKind, malformed: Malformed) -> Self {
+        let judges = malformed == Malformed::Mend;
+        Self { kind, list: List::default(), bytes: 0, read: 0, cursors: Vec::new(), judges }
     }
 
     /// The kind of the items.
@@ -67,11 +79,12 @@ impl Listing {
     /// The unchanged list, if `result` is not valid for its method.
     pub fn page(mut self, result: &Bytes) -> Result<Next, Self> {
         let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
-        let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
+        // Some languages write an empty list as null.
+        let Ok(definitions) = serde_json::from_slice::<Option<Vec<&RawValue>>>(&items) else { return Err(self) };
         let hint = CacheHint::read(result);
         self.list.cache_hint =
             if self.cursors.is_empty() { hint } else { hint.zip(self.list.cache_hint).map(|(a, b)| a.and(b)) };
-        for definition in definitions {
+        for definition in definitions.into_iter().flatten() {
             self.add(definition.get().as_bytes());
         }
         self.read += result.len();
@@ -79,10 +92,11 @@ impl Listing {
         let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Ok(Next::Done(self.list)) };
         let cursor = Bytes::copy_from_slice(&cursor);
         let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.items.len() >= MAX_ITEMS || self.read > MAX_READ;
-        if limit || cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
+        if limit || cursor.len() > MAX_CURSOR || self.cursors.contains(&cursor) {
             self.list.truncated = true;
             return Ok(Next::Done(self.list));
         }
+        self.cursors.push(cursor.clone());
         Ok(Next::Page(self, cursor))
     }
 
@@ -93,8 +107,7 @@ impl Listing {
         has_pages.then(|| List { truncated: true, ..self.list })
     }
 
-    /// Adds one definition. Leaves out invalid ones: those without a key, and tools without a schema. Clients reject a whole list
-    /// because of one invalid item.
+    /// Adds one definition. One without a usable key cannot be listed. Other defects are mended or left out by catalogs.
     fn add(&mut self, definition: &[u8]) {
         if self.list.items.len() >= MAX_ITEMS || self.bytes + definition.len() > MAX_BYTES {
             self.list.truncated = true;
@@ -102,20 +115,33 @@ impl Listing {
         }
         // Copied, so that it does not keep the whole message in memory.
         let json = Bytes::copy_from_slice(definition);
-        let Ok([Some(raw_key), schema]) = members(&json, [self.kind.key(), "inputSchema"]) else { return };
-        let is_tool = schema.is_some_and(|schema| schema.starts_with(b"{"));
-        if self.kind == ListKind::Tools && !is_tool {
-            return;
-        }
+        let key_name = self.kind.key();
+        let Ok([raw_key]) = members(&json, [key_name]) else {
+            let is_object = json.starts_with(b"{");
+            let problem = if is_object { Problem::Duplicate } else { Problem::Not("an object") };
+            return self.leave_out(if is_object { key_name } else { "" }, None, problem);
+        };
+        let Some(raw_key) = raw_key else { return self.leave_out(key_name, None, Problem::Missing) };
         if raw_key.len() > MAX_KEY {
-            self.list.truncated = true;
-            return;
+            let start = text(&raw_key).map(|key| excerpt(&String::from_utf8_lossy(&key), MAX_SHOWN_KEY).into());
+            return self.leave_out(key_name, start, Problem::TooLong);
         }
-        let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
+        let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else {
+            let problem = if raw_key[..] == *b"null" { Problem::Null } else { Problem::Not("a text") };
+            return self.leave_out(key_name, None, problem);
+        };
+        let validity = if self.judges { Validity::of_item(self.kind, &json) } else { Validity::default() };
         self.bytes += json.len();
         // Counted here, as a list is read once, but catalogs are built from it many times.
         let model_bytes = if self.kind == ListKind::Tools { token_estimate::sent_bytes(&json) } else { 0 };
-        self.list.items.push(Item { key, raw_key, json, model_bytes });
+        self.list.items.push(Item { key, raw_key, json, model_bytes, validity });
+    }
+
+    fn leave_out(&mut self, path: &str, key: Option<Arc<str>>, problem: Problem) {
+        if self.list.unlisted.len() < MAX_UNLISTED {
+            let reason = Reason { path: path.into(), problem, action: Action::LeftOut, is_legacy_only: false };
+            self.list.unlisted.push(Unlisted { key, reason });
+        }
     }
 }
 
@@ -148,6 +174,10 @@ impl Pace {
 mod tests {
     use super::*;
 
+    fn tools_listing() -> Listing {
+        Listing::of(ListKind::Tools, Malformed::Mend)
+    }
+
     fn page(listing: Listing, result: &str) -> Option<Next> {
         listing.page(&Bytes::copy_from_slice(result.as_bytes())).ok()
     }
@@ -165,9 +195,7 @@ mod tests {
 
     #[test]
     fn pages_are_joined_in_order_and_an_empty_cursor_counts() {
-        let Some(Next::Page(listing, cursor)) =
-            page(Listing::of(ListKind::Tools), &tools(&["a"], r#","nextCursor":"""#))
-        else {
+        let Some(Next::Page(listing, cursor)) = page(tools_listing(), &tools(&["a"], r#","nextCursor":"""#)) else {
             panic!("no next page")
         };
         assert_eq!(&cursor[..], b"\"\"");
@@ -176,24 +204,24 @@ mod tests {
 
     #[test]
     fn a_cursor_that_comes_again_ends_the_list() {
-        let first = page(Listing::of(ListKind::Tools), r#"{"tools":[],"nextCursor":"x"}"#);
+        let first = page(tools_listing(), r#"{"tools":[],"nextCursor":"x"}"#);
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         assert_eq!(done(listing, &tools(&["a"], r#","nextCursor":"x""#)), (vec!["a".into()], true));
     }
 
     #[test]
     fn pages_before_a_malformed_one_are_listed() {
-        let first = page(Listing::of(ListKind::Tools), &tools(&["a"], r#","nextCursor":"x""#));
+        let first = page(tools_listing(), &tools(&["a"], r#","nextCursor":"x""#));
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         let Err(listing) = listing.page(&Bytes::from_static(b"{}")) else { panic!("it is no page") };
         let partial = listing.partial().expect("one page");
         assert_eq!((partial.items.len(), partial.truncated), (1, true));
-        assert!(Listing::of(ListKind::Tools).partial().is_none());
+        assert!(tools_listing().partial().is_none());
     }
 
     #[test]
     fn cursors_without_end_end_at_the_limit() {
-        let mut listing = Listing::of(ListKind::Tools);
+        let mut listing = tools_listing();
         for n in 0.. {
             match page(listing, &tools(&["t"], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
@@ -209,13 +237,13 @@ mod tests {
         let all = format!(
             r#"{{"tools":[{{"name":"a","inputSchema":{{}}}},{{"name":"{huge}"}},{{"name":"b","inputSchema":{{}}}}]}}"#
         );
-        assert_eq!(done(Listing::of(ListKind::Tools), &all), (vec!["a".into(), "b".into()], true));
+        assert_eq!(done(tools_listing(), &all), (vec!["a".into(), "b".into()], true));
     }
 
     #[test]
     fn pages_are_read_up_to_a_limit_even_without_valid_items() {
         let huge = "x".repeat(MAX_BYTES);
-        let mut listing = Listing::of(ListKind::Tools);
+        let mut listing = tools_listing();
         for n in 1.. {
             match page(listing, &tools(&[&huge], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
@@ -238,11 +266,18 @@ mod tests {
     }
 
     #[test]
-    fn invalid_tools_are_left_out_and_invalid_lists_refused() {
-        let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"x"},{"name":"y","inputSchema":true},{"name":"a","inputSchema":{}},null]}"#;
-        assert_eq!(done(Listing::of(ListKind::Tools), odd), (vec!["a".into()], false));
+    fn items_without_a_key_are_named_and_invalid_lists_refused() {
+        let odd =
+            r#"{"tools":[1,{"name":2},{"x":1},{"name":null},{"name":"x","name":"x"},{"name":"a","inputSchema":{}}]}"#;
+        let Some(Next::Done(list)) = page(tools_listing(), odd) else { panic!("not done") };
+        let unlisted: Vec<_> = list.unlisted.iter().map(|one| (&*one.reason.path, one.reason.problem)).collect();
+        let name = |problem| ("name", problem);
+        let expected = [Problem::Not("a text"), Problem::Missing, Problem::Null, Problem::Duplicate].map(name);
+        assert_eq!(unlisted[0], ("", Problem::Not("an object")));
+        assert_eq!((&unlisted[1..], list.items.len()), (&expected[..], 1));
+        assert_eq!(done(tools_listing(), r#"{"tools":null}"#), (vec![], false));
         for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {
-            assert!(page(Listing::of(ListKind::Tools), result).is_none(), "{result}");
+            assert!(page(tools_listing(), result).is_none(), "{result}");
         }
     }
 }

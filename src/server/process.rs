@@ -10,12 +10,13 @@ mod reaper_handle;
 mod unguarded;
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use tokio::net::unix::pipe;
+use tokio::time::timeout;
 
 pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
@@ -31,8 +32,10 @@ use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
+/// The same for a runner that may still download its server: restarted by an operator, and as the whole daemon stops.
+pub(super) const DOWNLOAD_GRACES: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(7)];
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
-const EOF_GRACE: Duration = Duration::from_secs(3);
+pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL of the subtree.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Size of a pipe to or from a server, in bytes. With the usual 64 KiB a large message costs four times the wake-ups;
@@ -62,7 +65,7 @@ enum Supervisor {
 pub(super) enum ProcessEnd {
     /// The rest of its subtree is being killed.
     Exited(Exit),
-    /// Its guard died, so its end is unknown.
+    /// Its guard died, so its end is unknown. The reaper ends its subtree.
     GuardLost,
 }
 
@@ -98,17 +101,20 @@ pub(super) async fn spawn(
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
-    let program = match guard {
-        // The running executable, even if an upgrade has replaced the file.
-        GuardProgram::ThisProgram => Some(Path::new("/proc/self/exe")),
-        GuardProgram::Program(path) => Some(path.as_path()),
-        GuardProgram::None => None,
-    };
-    let supervisor = match program {
-        Some(program) => Supervisor::Guard(guarded::spawn(reaper, program, servers).await?),
+    let supervisor = match guard.path() {
+        Some(program) => {
+            Supervisor::Guard(guarded::spawn(reaper, program, servers, pipes.outputs().map_err(refused)?).await?)
+        }
         None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
     };
     Ok(SpawnedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
+}
+
+impl Pipes {
+    /// Copies of the read ends of stdout and stderr.
+    fn outputs(&self) -> io::Result<[OwnedFd; 2]> {
+        Ok([self.stdout.as_fd().try_clone_to_owned()?, self.stderr.as_fd().try_clone_to_owned()?])
+    }
 }
 
 /// Both ends of a server's standard streams: those of mcpd, and those of the server.
@@ -212,28 +218,38 @@ impl Process {
         self.ended.insert(seen.at_limit(limit)).clone()
     }
 
-    /// Stops the server with its subtree: waits after the caller has closed its stdin, then SIGTERM, then
-    /// [`Process::kill`].
-    pub(super) async fn stop(mut self, stop: &mut StopReceiver) {
+    /// Stops the server with its subtree: waits for `grace` after the caller has closed its stdin, then SIGTERM, then
+    /// [`Process::kill`]. If its guard was lost, the reaper does this in less time.
+    pub(super) async fn stop(mut self, grace: Duration, stop: &mut StopReceiver) {
         tokio::select! {
-            _ = self.wait_ended() => return self.kill().await,
-            () = tokio::time::sleep(EOF_GRACE) => {}
-            () = stop.at_least(StopLevel::Kill) => return self.kill().await,
-        }
-        match &self.supervisor {
-            Supervisor::Guard(guarded) => guarded.terminate(),
-            Supervisor::ProcessGroup(grouped) => grouped.terminate(),
-        }
-        tokio::select! {
-            _ = self.wait_ended() => {}
-            () = tokio::time::sleep(TERM_GRACE) => {}
+            () = self.end_in_order(grace) => {}
             () = stop.at_least(StopLevel::Kill) => {}
         }
         self.kill().await;
     }
 
-    /// Kills the server with its subtree, and waits until nothing is left. If its guard was lost or stuck, the reaper kills the rest
-    /// of the subtree.
+    /// Returns when the server has ended, or had its time.
+    async fn end_in_order(&mut self, grace: Duration) {
+        if timeout(grace, self.wait_gone()).await.is_ok() {
+            return;
+        }
+        match &self.supervisor {
+            Supervisor::Guard(guarded) => guarded.terminate(),
+            Supervisor::ProcessGroup(grouped) => grouped.terminate(),
+        }
+        let _ = timeout(TERM_GRACE, self.wait_gone()).await;
+    }
+
+    /// Waits for the end of the server, also if its guard was lost. Cancel-safe.
+    async fn wait_gone(&mut self) {
+        let ended = self.wait_ended().await;
+        if let (ProcessEnd::GuardLost, Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
+            guarded.wait_closed().await;
+        }
+    }
+
+    /// Kills the server with its subtree at once, and waits until nothing is left. If its guard was lost or stuck, the reaper kills the
+    /// rest of the subtree.
     pub(super) async fn kill(mut self) {
         match &mut self.supervisor {
             Supervisor::Guard(guarded) => guarded.kill().await,

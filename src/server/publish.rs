@@ -49,6 +49,8 @@ pub struct ServerSnapshot {
     pub lists_known: bool,
     /// The running instance has listed completely, so names that are not listed do not exist.
     pub lists_complete: bool,
+    /// Why lists of the running instance could not be fetched the last time.
+    pub list_errors: PerKind<Option<ServerError>>,
     /// The lists of agents with their own instance.
     pub agent_lists: Arc<AgentLists>,
     /// Process id of the running server.
@@ -78,10 +80,24 @@ pub struct ServerSnapshot {
 }
 
 impl ServerSnapshot {
-    /// The name of its state, or [`StateName::Idle`].
+    /// The name of its state, [`StateName::Idle`], or [`StateName::ListFailed`].
     #[must_use]
     pub fn state_name(&self) -> StateName {
-        if self.not_started_yet { StateName::Idle } else { self.state.name() }
+        match self.state.name() {
+            _ if self.not_started_yet => StateName::Idle,
+            StateName::Ready if self.list_error().is_some() => StateName::ListFailed,
+            state => state,
+        }
+    }
+
+    /// The reason if it is down, unresponsive, or lacks a list.
+    #[must_use]
+    pub fn reason(&self) -> Option<&ServerError> {
+        self.state.reason().or_else(|| self.list_error())
+    }
+
+    fn list_error(&self) -> Option<&ServerError> {
+        self.list_errors.iter().find_map(|(_, error)| error.as_ref())
     }
 
     /// The messages that the running instance has left unanswered.
@@ -145,6 +161,7 @@ pub(super) fn channel(
         lists: Lists::default(),
         lists_known: false,
         lists_complete: false,
+        list_errors: PerKind::default(),
         agent_lists: Arc::default(),
         pid: None,
         guard_pid: None,
@@ -189,6 +206,7 @@ impl Publisher {
         let list = self.interner.intern(kind, Arc::new(list));
         self.update(|published| {
             published.lists[kind] = list;
+            published.list_errors[kind] = None;
             published.complete_if(settled);
         });
     }
@@ -232,8 +250,11 @@ impl Publisher {
         Inventory { lists: published.lists.clone(), identities: published.identities.clone() }
     }
 
-    /// Records a failure that does not change the state.
-    pub(super) fn publish_error(&self, error: ServerError) {
-        self.update(|published| published.last_error = Some(error));
+    /// Records why a list could not be fetched.
+    pub(super) fn publish_list_error(&self, kind: ListKind, error: ServerError) {
+        self.update(|published| {
+            published.last_error = Some(error.clone());
+            published.list_errors[kind] = Some(error);
+        });
     }
 }

@@ -7,6 +7,7 @@ use super::era_cache::EraCache;
 use super::list_interner::ListInterner;
 use super::stats::Stats;
 use super::stderr;
+use crate::logging::ServerOutput;
 
 /// The state of a server that passes from one task to the task that replaces it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -18,11 +19,11 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// The state of a new server.
+    /// The state of a new server. `output` keeps what it writes to stderr.
     #[must_use]
-    pub fn new(server: Arc<str>) -> Self {
+    pub fn new(server: Arc<str>, output: ServerOutput) -> Self {
         Self {
-            stderr: stderr::Writer::new(server),
+            stderr: stderr::Writer::new(server, output),
             interner: ListInterner::default(),
             eras: EraCache::default(),
             stats: Arc::default(),

@@ -5,7 +5,7 @@
 mod last_hour;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use self::last_hour::LastHour;
 
@@ -24,12 +24,16 @@ pub struct Stats {
     pub failure_restarts: Arc<LastHour>,
     /// Lines on stdout that were not messages.
     pub skipped_lines: Counter,
+    /// Results that were mended.
+    pub results_mended: Counter,
     /// Responses without a pending request.
     pub stray_responses: Counter,
     /// Status notifications of unknown tasks.
     pub stray_notifications: Counter,
     /// Instances that answered `initialize`, but not the `server/discover` sent 2 s earlier.
     pub unanswered_discovers: Counter,
+    /// Whether a call waits for its start. A server that is called starts before others.
+    pub(super) is_called: Arc<AtomicBool>,
 }
 
 /// The values of [`Stats`] at one moment.
@@ -40,6 +44,7 @@ pub struct Totals {
     pub errors: u64,
     pub starts_after_first: u64,
     pub skipped_lines: u64,
+    pub results_mended: u64,
     pub stray_responses: u64,
     pub stray_notifications: u64,
     pub unanswered_discovers: u64,
@@ -54,6 +59,7 @@ impl Totals {
             errors: self.errors - before.errors,
             starts_after_first: self.starts_after_first - before.starts_after_first,
             skipped_lines: self.skipped_lines - before.skipped_lines,
+            results_mended: self.results_mended - before.results_mended,
             stray_responses: self.stray_responses - before.stray_responses,
             stray_notifications: self.stray_notifications - before.stray_notifications,
             unanswered_discovers: self.unanswered_discovers - before.unanswered_discovers,
@@ -69,6 +75,7 @@ impl Totals {
             errors: self.errors + other.errors,
             starts_after_first: self.starts_after_first + other.starts_after_first,
             skipped_lines: self.skipped_lines + other.skipped_lines,
+            results_mended: self.results_mended + other.results_mended,
             stray_responses: self.stray_responses + other.stray_responses,
             stray_notifications: self.stray_notifications + other.stray_notifications,
             unanswered_discovers: self.unanswered_discovers + other.unanswered_discovers,
@@ -91,6 +98,7 @@ impl Stats {
             errors: self.errors.get(),
             starts_after_first: self.starts_after_first.get(),
             skipped_lines: self.skipped_lines.get(),
+            results_mended: self.results_mended.get(),
             stray_responses: self.stray_responses.get(),
             stray_notifications: self.stray_notifications.get(),
             unanswered_discovers: self.unanswered_discovers.get(),
@@ -104,6 +112,7 @@ impl Stats {
             (&self.errors, other.errors),
             (&self.starts_after_first, other.starts_after_first),
             (&self.skipped_lines, other.skipped_lines),
+            (&self.results_mended, other.results_mended),
             (&self.stray_responses, other.stray_responses),
             (&self.stray_notifications, other.stray_notifications),
             (&self.unanswered_discovers, other.unanswered_discovers),

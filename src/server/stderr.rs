@@ -1,6 +1,7 @@
 //! The stderr of a server: always read, and stored in one bounded ring for all its instances.
 //!
-//! [`read_lines`] reads lines from the pipe, [`ring`] stores them, and [`copy`] writes a few of them to mcpd's own log.
+//! [`read_lines`] reads lines from the pipe, [`ring`] stores them, [`crash`] finds those that explain a crash, and [`copy`] writes a few
+//! of them to mcpd's own log.
 //!
 //! ```text
 //! instance ── read_lines ─┐
@@ -11,6 +12,7 @@
 //! it misses the lines that were dropped meanwhile, and learns their number.
 
 mod copy;
+mod crash;
 mod read_lines;
 mod ring;
 

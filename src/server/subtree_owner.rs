@@ -1,13 +1,14 @@
-//! What the guard and the reaper have in common: a process that inherits all orphans below it and kills them before it exits.
+//! What the guard and the reaper have in common: a process that inherits all orphans below it and ends them before it exits.
 
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::SigSet;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -15,25 +16,31 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use super::memory_protection::protect_memory;
 use super::subtree;
 
-/// Delay between attempts to kill a subtree, in milliseconds.
-pub(super) const KILL_AGAIN_MS: i64 = 20;
+/// Delay between attempts to kill a subtree.
+pub(super) const KILL_AGAIN: Duration = Duration::from_millis(20);
 
 /// Makes this process ready to have a subtree. Returns the stream that becomes readable when a child stops or dies.
 pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
+    isolate(name)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let (child_signals, notify) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
+    Ok(child_signals)
+}
+
+/// Protects this process, and lets it start programs that inherit nothing of mcpd.
+pub(super) fn isolate(name: &CStr) -> io::Result<()> {
     protect_memory()?;
     close_inherited()?;
     rustix::thread::set_name(name)?;
     SigSet::empty().thread_set_mask()?;
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let ignored = std::sync::Arc::default();
     // `exec` resets handlers to the default. So a server gets the default actions, even if mcpd runs in the background of a shell or
     // under `nohup`, where these signals are ignored.
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
     }
-    let (child_signals, notify) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
-    Ok(child_signals)
+    Ok(())
 }
 
 /// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.
@@ -54,17 +61,29 @@ pub(crate) fn close_inherited() -> io::Result<()> {
 }
 
 pub(super) fn kill_subtree(child_signals: &UnixStream) -> io::Result<()> {
-    let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
     // `ECHILD` means that no child is left.
     while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
-        subtree::kill_descendants(&[]);
-        match poll(&mut [PollFd::new(child_signals, PollFlags::IN)], Some(&again)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => drain(child_signals),
-            Err(error) => return Err(error.into()),
+        subtree::kill_descendants();
+        let mut fds = [PollFd::new(child_signals, PollFlags::IN)];
+        poll_until(&mut fds, Some(Instant::now() + KILL_AGAIN))?;
+        if !fds[0].revents().is_empty() {
+            drain(child_signals);
         }
     }
     Ok(())
+}
+
+/// Waits until one of these is ready or has hung up, a signal arrives, or `deadline` has come.
+pub(super) fn poll_until(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Result<()> {
+    let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let timeout = remaining.map(|remaining| Timespec {
+        tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: remaining.subsec_nanos().into(),
+    });
+    match poll(fds, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Reads what has arrived. Bytes beyond the buffer stay, so the next `poll` returns at once.

@@ -10,9 +10,11 @@ mod health_checks;
 mod idle;
 mod opening;
 mod parked_calls;
+mod private_cache;
 mod program;
 mod queued_calls;
 mod remote;
+mod secrets;
 mod serve;
 mod shutdown;
 mod start_limit;
@@ -20,11 +22,11 @@ mod start_limit;
 pub(crate) use self::parked_calls::{START_WAIT, failure_in};
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::sleep_until;
 
 use self::failure_log::LastProcess;
 use self::parked_calls::WaitingCall;
@@ -38,8 +40,11 @@ use super::messages::call::Call;
 use super::messages::command::Command;
 use super::publish::Publisher;
 use super::stderr;
+use crate::config::known_commands::{self, Runner};
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
+use crate::list_kind::PerKind;
+use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 use crate::test_variable::test_variable;
 
@@ -70,20 +75,34 @@ pub(super) struct ServerTask {
     scope: AgentScope,
     /// Calls that wait for an instance, or for its lists.
     parked: FairQueue<WaitingCall>,
+    /// Notified by a call while the server is down.
+    called: Arc<Notify>,
     /// Calls that wait at the in-flight limit of the instance.
     queued: FairQueue<WaitingCall>,
     /// When the lists of a server that is down are removed.
     forget_at: Option<Instant>,
     /// Since when a lazy instance has had no calls.
     idle_since: Option<Instant>,
+    /// The last instance has exited by itself with nothing to do, so the next one starts with the next call.
+    has_finished: bool,
     agents: Agents,
-    /// A legacy agent has called.
-    has_legacy_calls: bool,
+    /// A legacy agent has called, or the tools could not be listed in the modern era.
+    tries_legacy: bool,
     /// The instance is reopened for legacy calls as soon as it is not busy.
     is_to_reopen: bool,
     /// The last instance exited at the first request of this era, so the next one is opened in the other.
     died_opening: Option<Era>,
     last_process: LastProcess,
+    /// A download that was cut off was removed from its private cache.
+    has_cleared_cache: bool,
+}
+
+impl ServerTask {
+    /// The limit of messages from and to the server.
+    fn message_limit(&self) -> MessageLimit {
+        let ServerConfig { name, settings, .. } = &*self.config;
+        MessageLimit::new(format_args!("servers.{name}"), settings.max_message, self.context.max_message)
+    }
 }
 
 /// What a task leaves to the group of instances that replaces it.
@@ -111,14 +130,17 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
         label,
         scope,
         parked: FairQueue::default(),
+        called: Arc::default(),
         queued: FairQueue::default(),
         forget_at: None,
         idle_since: None,
+        has_finished: false,
         agents: Agents::default(),
-        has_legacy_calls: false,
+        tries_legacy: false,
         is_to_reopen: false,
         died_opening: None,
         last_process: LastProcess::default(),
+        has_cleared_cache: false,
     };
     task.load_lists().await;
     if !task.control.should_run() || (task.is_lazy() && task.publisher.knows_lists()) {
@@ -130,7 +152,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
 }
 
 pub(super) fn startable(config: &ServerConfig) -> Result<(), ServerError> {
-    config.launch.as_ref().map(|_| ()).map_err(|undefined| ServerError::UnusableValue(undefined.to_string()))
+    config.launch.as_ref().map(|_| ()).map_err(|undefined| undefined.clone().into())
 }
 
 impl ServerTask {
@@ -161,11 +183,8 @@ impl ServerTask {
                     }
                     self.on(event);
                 }
-                State::Backoff { until, reason, .. } => {
-                    if reason.needs_config_change() {
-                        self.refuse_waiting();
-                    }
-                    let due = self.unless_stopped(sleep_until(until.into())).await.is_some();
+                State::Backoff { until, callable_at, .. } => {
+                    let due = self.wait_for_attempt(until, callable_at).await;
                     if due {
                         self.publisher.stats.failure_restarts.add(Instant::now());
                     }
@@ -202,23 +221,47 @@ impl ServerTask {
 
     /// Starts, serves and ends one instance. Returns the event for the lifecycle.
     async fn attempt(&mut self) -> Event {
-        let permits = self.context.start_permits.clone();
-        let Some(permit) = self.unless_stopped(permits.acquire()).await else { return self.apply_stop() };
         let config = Arc::clone(&self.config);
+        // A program may prompt a person, so this comes before the permit that other servers wait for.
+        let (context, name) = (self.context.clone(), Arc::clone(&config.name));
+        let renewing = async {
+            match &config.launch {
+                Ok(launch) => secrets::renewed(&context, &name, launch).await,
+                Err(undefined) => Err(undefined.clone()),
+            }
+        };
+        let launch = match self.unless_stopped(Box::pin(renewing)).await {
+            Some(Ok(launch)) => launch,
+            Some(Err(unusable)) => return Event::Ended(unusable.into()),
+            None => return self.apply_stop(),
+        };
+        let permits = self.context.start_permits.clone();
+        let is_called = Arc::clone(&self.publisher.stats.is_called);
+        is_called.fetch_or(!self.parked.is_empty(), Ordering::Relaxed);
+        // A server whose lists are known has been downloaded.
+        let cache = self.runner().filter(|_| !self.publisher.knows_lists()).map(|runner| runner.cache);
+        let acquiring = permits.acquire(Arc::clone(&is_called), cache);
+        let Some(permit) = self.unless_stopped(acquiring).await else { return self.apply_stop() };
+        is_called.store(false, Ordering::Relaxed);
         self.last_process = LastProcess::default();
-        let event = match &config.launch {
-            Ok(Launch::Program(program)) => self.one_process(program, permit).await,
-            Ok(Launch::Remote(remote)) => self.one_connection(remote, permit).await,
-            Err(undefined) => Event::Ended(ServerError::UnusableValue(undefined.to_string())),
+        let event = match &launch {
+            Launch::Program(program) => self.one_process(program, permit).await,
+            Launch::Remote(remote) => self.one_connection(remote, permit).await,
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
             (published.remote, published.protocol, published.software) = (None, None, None);
             published.eras = Eras::default();
-            published.lists_complete = false;
+            (published.lists_complete, published.list_errors) = (false, PerKind::default());
             published.checked = None;
         });
         event
+    }
+
+    /// The runner that its command is, if it is one.
+    fn runner(&self) -> Option<&'static Runner> {
+        let program = self.config.launch.as_ref().ok()?.program()?;
+        known_commands::runner(&program.command, &program.args)
     }
 
     /// Applies [`Event::Stop`] outside of [`ServerTask::serve`], which has applied the event already. Returns the event of the

@@ -144,6 +144,7 @@ impl AgentInfo {
             return Err("`protocolVersion` is missing");
         };
         let version = text(&version).ok_or("`protocolVersion` is not a string")?;
+        let capabilities = capabilities.map(|raw| if raw[..] == *b"null" { Bytes::from_static(b"{}") } else { raw });
         // Both are required (MCP, `schema`, "InitializeRequest").
         if !capabilities.as_ref().is_some_and(|raw| raw.starts_with(b"{")) {
             return Err("`capabilities` is missing or not an object");
@@ -251,7 +252,7 @@ mod tests {
     use crate::server::StopReceiver;
 
     fn agent() -> AgentInfo {
-        let (to_session, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let (to_session, _) = SessionSender::channel(None, Arc::default(), StopReceiver::channel().1);
         let user = User { profile: "p".into(), uid: 1, is_guest: false };
         AgentInfo::new(1, Arc::new(user), to_session, Arc::default())
     }

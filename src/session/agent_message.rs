@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::object_edit::cut;
+use crate::jsonrpc::object_edit::{cut, without};
 use crate::jsonrpc::splice::applied;
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
@@ -35,6 +35,8 @@ pub(super) enum AgentMessage {
         /// The id, if it could be read.
         id: Option<Bytes>,
         is_response: bool,
+        /// In bytes.
+        size: usize,
     },
 }
 
@@ -76,21 +78,40 @@ pub(super) struct Notification {
     pub(super) method: Bytes,
     /// The id or token of what the notification is about, raw, for methods that have one.
     pub(super) about: Option<Bytes>,
+    /// The raw id with which the agent has sent it, and so expects a response.
+    pub(super) id: Option<Bytes>,
 }
 
 impl From<Incoming> for AgentMessage {
     fn from(incoming: Incoming) -> Self {
         match incoming {
+            Incoming::Message { line, message: Message::Request { id, method, .. } }
+                if method.starts_with(b"notifications/") =>
+            {
+                Self::notification_with(id, &line)
+            }
             Incoming::Message { line, message: Message::Request { id, method, params } } => {
                 Self::Request(Request::parse(line, id, method, params))
             }
             Incoming::Message { line, message: Message::Notification { method, params } } => {
                 let about = about(&method, params.as_ref());
-                Self::Notification(Notification { line, method, about })
+                Self::Notification(Notification { line, method, about, id: None })
             }
             Incoming::Message { line, message: Message::Response { id, .. } } => Self::Response { line, id },
             Incoming::Malformed(malformed) => Self::Malformed(malformed),
-            Incoming::TooLarge { id, is_response } => Self::TooLarge { id, is_response },
+            Incoming::Unclear(unclear) => Self::Malformed(unclear.error),
+            Incoming::TooLarge { id, is_response, size } => Self::TooLarge { id, is_response, size },
+        }
+    }
+}
+
+impl AgentMessage {
+    /// A notification that the agent has sent with an id.
+    fn notification_with(id: Bytes, line: &Bytes) -> Self {
+        let line = without(line, &["id"]).map(|changes| Bytes::from(applied(line, &changes))).unwrap_or_default();
+        match Incoming::of(line).into() {
+            Self::Notification(notification) => Self::Notification(Notification { id: Some(id), ..notification }),
+            _ => Self::Malformed(MessageError::NotAMessage { id: Some(id) }),
         }
     }
 }

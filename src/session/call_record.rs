@@ -115,6 +115,18 @@ impl CallRecorder {
         }
     }
 
+    /// Logs that the agent has sent a request with the id of an unanswered one.
+    pub(super) fn warn_of_reused_id(&self) {
+        let client = self.caller.client.as_deref().unwrap_or("unknown");
+        if self.warnings.admits("request with an id that is in use", client) {
+            tracing::warn!(
+                client,
+                session = self.caller.session,
+                "refused a request of this agent: its id is that of an unanswered request; MCP requires a new id for each request"
+            );
+        }
+    }
+
     /// Records a request that ends without having reached a server.
     pub(super) fn record_unforwarded(&self, request: &ForwardableRequest, outcome: CallOutcome, reply_bytes: usize) {
         if request.target_kind != TargetKind::Tool {

@@ -12,27 +12,28 @@
 //!
 //! A face declares the capabilities of its server in the server's own form and order, less what mcpd does not route or policy hides.
 //! `experimental` and unknown capabilities are among them where the server receives unknown methods, and so answers them itself.
-//! What the server has declared in the other era is translated, if the eras share it.
+//! What the server has declared in the other era is translated, if the eras share it. A method of a capability that the face declares neither
+//! in its handshake nor later is unknown.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::era::{self, Era};
+use crate::config::Malformed;
+use crate::era::{self, Era, TASKS};
 use crate::extensions::{SKILLS, UI};
-use crate::jsonrpc::entries::entries;
+use crate::jsonrpc::entries::Parts;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::{replace_members, with_first};
 use crate::jsonrpc::splice::{Change, applied};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerIdentity;
+use crate::validity::mended_info;
 
 /// The member of `_meta` in `serverInfo` of a face that names mcpd.
 const DAEMON: &str = "mcpd/daemon";
-/// Maximum capabilities of a server that are read.
-const MAX_CAPABILITIES: usize = 1000;
 
 /// What an agent with this version sees of a view.
 pub(super) struct Declaration<'a> {
@@ -55,6 +56,19 @@ impl Declaration<'_> {
         }
     }
 
+    /// Whether the server of this face has not declared a capability.
+    pub(super) fn lacks(&self, capability: Capability) -> bool {
+        let (Some(member), Some(identity)) = (self.view.face_member(), self.identity) else { return false };
+        // A server of the first version completes without declaring it.
+        let is_implied = capability == ["completions"] && completes(member, identity);
+        !is_implied && !has_capability(&self.read_capabilities(), capability)
+    }
+
+    /// The capabilities, parsed.
+    pub(super) fn read_capabilities(&self) -> Value {
+        serde_json::from_str(&self.capabilities()).unwrap_or_default()
+    }
+
     /// The instructions, if there are any.
     pub(super) fn instructions(&self) -> Option<Arc<str>> {
         match self.view.face_member() {
@@ -68,7 +82,11 @@ impl Declaration<'_> {
         let daemon = daemon_info();
         let Some(member) = self.view.face_member() else { return daemon };
         let info = self.identity.and_then(|identity| identity.info.as_ref());
-        let named = info.and_then(|info| with_daemon(info, &daemon));
+        let info = info.and_then(|info| match member.config.settings.malformed {
+            Malformed::Mend => mended_info(info),
+            Malformed::Pass => Some(info.clone()),
+        });
+        let named = info.and_then(|info| with_daemon(&info, &daemon));
         named.unwrap_or_else(|| {
             // `version` is required.
             let name = Value::from(&*member.config.name);
@@ -120,10 +138,13 @@ impl Declaration<'_> {
         let mut keep = |name: &str, value: &[u8]| {
             declared.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)))
         };
-        for (key, value) in entries(&identity.capabilities, MAX_CAPABILITIES).unwrap_or_default() {
+        let capabilities = match member.config.settings.malformed {
+            Malformed::Mend => &identity.capabilities,
+            Malformed::Pass => &identity.sent_capabilities,
+        };
+        for (key, value) in Parts::of_object(capabilities).into_iter().flatten() {
             let name = text(&key).unwrap_or_default();
             match &name[..] {
-                _ if value[..] == *b"null" => {}
                 b"extensions" => {}
                 b"tasks" => {
                     if let Some(tasks) = self.legacy_tasks(member, identity) {
@@ -171,6 +192,32 @@ impl Declaration<'_> {
         let has_tasks = era::has(self.protocol, "tasks") && makes_tasks(member, identity);
         has_tasks.then(|| tasks(identity.tasks().cancels))
     }
+}
+
+/// The path of a capability in the capabilities of a server.
+pub(super) type Capability = &'static [&'static str];
+
+/// The capability that a request with this method needs. `None` for methods that every server has, and for those of extensions besides tasks.
+pub(super) fn capability_of(method: &[u8], era: Era) -> Option<Capability> {
+    Some(match (method, era) {
+        (b"tools/list" | b"tools/call", _) => &["tools"],
+        (b"prompts/list" | b"prompts/get", _) => &["prompts"],
+        (b"resources/list" | b"resources/templates/list" | b"resources/read", _) => &["resources"],
+        (b"resources/subscribe" | b"resources/unsubscribe", _) => &["resources", "subscribe"],
+        (b"completion/complete", _) => &["completions"],
+        (b"logging/setLevel", _) => &["logging"],
+        (b"tasks/list", Era::Legacy) => &["tasks", "list"],
+        (b"tasks/cancel", Era::Legacy) => &["tasks", "cancel"],
+        (b"tasks/get" | b"tasks/result", Era::Legacy) => &["tasks"],
+        (b"tasks/get" | b"tasks/update" | b"tasks/cancel", Era::Modern) => &["extensions", TASKS],
+        _ => return None,
+    })
+}
+
+/// Whether these capabilities have this one.
+pub(super) fn has_capability(capabilities: &Value, path: Capability) -> bool {
+    let found = path.iter().try_fold(capabilities, |value, name| value.get(name));
+    found.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
 }
 
 /// The raw `serverInfo` of mcpd.

@@ -19,13 +19,14 @@ use tokio::time::{sleep, timeout};
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::call_record::CallRecorder;
-use super::declaration::Declaration;
+use super::declaration::{Declaration, capability_of};
 use super::events::{Event, Events};
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
 use super::fan_out::{FanOut, MergedList, Next};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
+use super::named_uris::NamedUris;
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
 use super::quota::{AgentQuota, RequestBytes};
@@ -38,8 +39,9 @@ use super::transport::{LineTransport, PeerIdentity, Transport};
 use super::unanswered::{OnResponse, ParkableRequest, SkillRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, History};
-use crate::catalog::{identity, visible_response};
+use crate::catalog::{Route, identity, visible_response};
 use crate::client_capabilities::ClientCapability;
+use crate::clock::Moment;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
@@ -57,6 +59,7 @@ use crate::jsonrpc::{MessageError, error_in};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, View};
+use crate::message_limit::{MessageLimit, list_bytes};
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
@@ -67,7 +70,9 @@ use crate::server::messages::server_notification::{
 };
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
 use crate::server::server_request::ForwardedRequest;
-use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
+use crate::server::{
+    self, ResourceSubscriptionChange, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User,
+};
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -90,15 +95,19 @@ const TOO_LARGE: &str = "the unanswered requests of this connection are too larg
 
 /// What a session is started with.
 pub(crate) struct Setup {
+    /// The server that has started the agent, if one has.
+    pub(crate) own_server: Option<Arc<str>>,
     /// The number of the connection.
     pub(crate) number: u64,
     pub(crate) identity: PeerIdentity,
     pub(crate) user: Arc<User>,
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
+    /// The resources that results on the profile have named.
+    pub(crate) named_uris: Arc<NamedUris>,
     pub(crate) agent_views: AgentViewSource,
-    /// Maximum size of a message in bytes, in each direction.
-    pub(crate) max_message: usize,
+    /// The limit in each direction.
+    pub(crate) message_limit: MessageLimit,
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
     pub(crate) history: History,
@@ -173,7 +182,7 @@ struct Destination<'a> {
     /// The member's server, or one of its instances.
     server: &'a ServerHandle,
     /// The tool, if this is a call of one.
-    tool: Option<&'a Arc<str>>,
+    tool: Option<&'a Route>,
     /// The raw name or id, as exposed and as the server knows it.
     rename: Option<(Bytes, Bytes)>,
     /// The target that policy has to permit; `None` if it is not checked again.
@@ -184,7 +193,7 @@ struct Destination<'a> {
 
 /// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
 pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
-    let transport = LineTransport::new(stream, setup.max_message);
+    let transport = LineTransport::new(stream, setup.message_limit.bytes());
     let (warnings, user) = (Arc::clone(&setup.warnings), Arc::clone(&setup.user));
     let session = setup.number;
     match Session::new(transport, setup, orders).run().await {
@@ -199,9 +208,9 @@ pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
 
 impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
-        let Setup { number, identity, user, view, status, max_message, stopping, closing, .. } = setup;
+        let Setup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
-        let (to_session, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
+        let (to_session, from_servers) = SessionSender::channel(Some(user.uid), Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
         events.watch_closing(closing);
@@ -212,12 +221,12 @@ impl<T: Transport> Session<T> {
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
             transport,
-            output: Output::new(max_message, Arc::clone(&status.dropped), setup.memory_use),
+            unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
+            output: Output::new(message_limit, Arc::clone(&status.dropped), setup.memory_use),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
-            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
-            unanswered: UnansweredRequests::new(number, max_message, setup.quota),
+            view: SessionView::new(view, setup.named_uris, setup.agent_views, setup.first_list_wait, cwd, own_server),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, setup.warnings, caller),
@@ -423,8 +432,13 @@ impl<T: Transport> Session<T> {
         for (id, UnansweredCall { key, server, record, on_response, .. }) in self.unanswered.take_calls() {
             let line = reply::error(Some(&id), &profile_removed_error(Delivery::Unknown).about_server(server.name()));
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
-            // A request that several servers answer is answered once.
-            if !matches!(on_response, OnResponse::Subrequest) || self.unanswered.fan_outs_mut().remove(&id).is_some() {
+            // A request that several servers answer is answered once. A `subscriptions/listen` has ended before.
+            let is_last = match on_response {
+                OnResponse::Subrequest => self.unanswered.fan_outs_mut().remove(&id).is_some(),
+                OnResponse::Topic(_) => false,
+                _ => true,
+            };
+            if is_last {
                 self.output.send([line]);
             }
             server.cancel(key, None).await;
@@ -483,29 +497,38 @@ impl<T: Transport> Session<T> {
             AgentMessage::Malformed(MessageError::BadResponse { id }) => {
                 server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
-            AgentMessage::TooLarge { id: Some(id), is_response: true } => {
+            AgentMessage::TooLarge { id: Some(id), is_response: true, size } => {
                 let code = ErrorCode::TooLarge.number();
-                server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
+                let why = format!("the answer of the agent {}", output.limit().excess(Some(size)));
+                server_requests.answered_badly(&id, code, &why);
             }
             AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
             AgentMessage::Malformed(MessageError::Batch) => {
                 output.refuse(None, INVALID_REQUEST, "batches are not supported");
             }
-            AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
-                output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
-            }
+            // A peer with the same rule would answer the answer, and so on.
+            AgentMessage::Malformed(MessageError::StrayResponse { .. })
+            | AgentMessage::TooLarge { id: None, is_response: true, .. } => server_requests.count_stray_response(),
             AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
                 output.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
-            AgentMessage::TooLarge { id, .. } => {
-                let message = format!("the message is over the cap of {} bytes", output.max_message());
+            AgentMessage::TooLarge { id, size, .. } => {
+                let message = format!("the message {}", output.limit().excess(Some(size)));
                 let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
                 output.respond_error(id.as_ref(), &error);
             }
         }
     }
 
-    fn notification(&mut self, Notification { line, method, about }: Notification) {
+    fn notification(&mut self, notification: Notification) {
+        if let Some(id) = notification.id.clone() {
+            if self.is_unanswered(&id) {
+                let error = ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered");
+                return self.output.respond_error(Some(&id), &error);
+            }
+            self.output.respond(&id, b"{}");
+        }
+        let Notification { line, method, about, .. } = notification;
         match (&method[..], about) {
             (b"notifications/initialized", _) => {
                 self.agent.set_ready();
@@ -553,9 +576,10 @@ impl<T: Transport> Session<T> {
             let (tasks, context) = self.task_pages();
             tasks.cancel_page(id, context);
         }
+        let is_listen = self.subscriptions.contains(id);
         let changes = self.subscriptions.unlisten(id, &self.unanswered);
         self.change_subscriptions(changes);
-        if self.unanswered.fan_outs_mut().remove(id).is_some() {
+        if self.unanswered.fan_outs_mut().remove(id).is_some() || is_listen {
             self.cancel_subrequests(id, &line);
         } else if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
@@ -582,6 +606,7 @@ impl<T: Transport> Session<T> {
     fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
         let Request { id, method, method_name, params, modern, face } = request;
         if self.is_unanswered(&id) {
+            self.recorder.warn_of_reused_id();
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
         if let Some(refusal) = &self.drain.refusal {
@@ -597,6 +622,7 @@ impl<T: Transport> Session<T> {
         };
         let method = match protocol {
             Some(protocol) if !era::has(protocol, &method_name) => Method::Unknown,
+            Some(protocol) if self.is_undeclared(&method, &method_name, protocol, face.as_ref()) => Method::Unknown,
             _ => method,
         };
         match method {
@@ -636,6 +662,24 @@ impl<T: Transport> Session<T> {
             Method::Unknown => return Err(TargetKind::Method.unknown(&method_name, Era::Legacy)),
         }
         Ok(())
+    }
+
+    /// Whether the agent uses the face of a server that has not declared the capability that this request needs, and does not expose what
+    /// it names.
+    fn is_undeclared(&self, method: &Method, name: &[u8], protocol: &'static str, face: Option<&Arc<str>>) -> bool {
+        let era = era::of(protocol);
+        let Some(capability) = capability_of(name, era).filter(|_| self.view.is_face(face)) else { return false };
+        if self.view.has_declared(capability) {
+            return false;
+        }
+        let view = self.view.of(era, face);
+        let is_exposed = match method {
+            Method::List(kind) => view.catalog.count(*kind) > 0,
+            Method::Forward(request) => request.names_item() && self.target(request, &view).is_some(),
+            _ => false,
+        };
+        let identity = self.view.identity(&view, self.agent.session(), era);
+        !is_exposed && Declaration { protocol, view: &view, identity: identity.as_deref() }.lacks(capability)
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
@@ -693,21 +737,57 @@ impl<T: Transport> Session<T> {
         (tasks, PageContext { agent, view: view.legacy(), unanswered, output })
     }
 
-    fn begin_listen(&mut self, id: &Bytes, filter: Filter, face: Option<Arc<str>>) {
-        let view = &self.view.modern(face.as_ref());
+    fn begin_listen(&mut self, id: &Bytes, mut filter: Filter, face: Option<Arc<str>>) {
         if self.is_full() {
             return self.output.respond_error(Some(id), &overloaded(TOO_MANY));
         }
-        let tokens = self.tasks.tokens();
-        match self.subscriptions.listen((id, face), filter, tokens, view, &mut self.unanswered, &mut self.output) {
+        let view = &self.view.modern(face.as_ref());
+        filter.uris.retain(|(uri, _)| self.view.server_of_resource(uri, view).is_some());
+        match self.subscriptions.listen((id, face), filter, self.tasks.tokens(), view, &mut self.unanswered) {
             Ok(changes) => {
                 for (server, _) in &changes {
                     self.view.attach_for_disconnect(server, self.agent.for_servers());
                 }
                 self.change_subscriptions(changes);
+                self.continue_listen(id);
             }
             Err(TooMany) => self.output.respond_error(Some(id), &overloaded(TOO_MANY_SUBSCRIPTIONS)),
         }
+    }
+
+    /// Requests the next resources of a `subscriptions/listen` from their servers. Acknowledges it once they have answered all.
+    fn continue_listen(&mut self, id: &Bytes) {
+        loop {
+            let topics = self.subscriptions.next_topics(id);
+            if topics.is_empty() {
+                break;
+            }
+            for (uri, raw) in topics {
+                if self.request_topic(id, uri, raw).is_none() {
+                    self.subscriptions.topic_answered(id, None);
+                }
+            }
+        }
+        if let Some(line) = self.subscriptions.acknowledge(id) {
+            self.output.send([line]);
+            self.announce_list_changes();
+        }
+    }
+
+    /// Requests a resource of a `subscriptions/listen`. `None` if it cannot be requested.
+    fn request_topic(&mut self, id: &Bytes, uri: Bytes, raw: Bytes) -> Option<CallKey> {
+        let face = self.subscriptions.face(id);
+        let request = ForwardableRequest::of_topic(id, &raw, face, Moment::now()).ok()?;
+        let view = self.view.modern(request.face.as_ref());
+        let target = self.target(&request, &view)?;
+        let member = view.servers.get(target.server())?;
+        // A slow server delays the acknowledgement a little only.
+        let total = member.config.settings.handshake_timeout;
+        let (access, kind) = (request.access_target(target), request.kind());
+        let time_limits = CallLimit { progress_timeout: total, total };
+        let to = Destination { member, server: &member.handle, tool: None, rename: None, access, time_limits, kind };
+        let topic = ResourceSubscriptionChange { uri, raw, begins: true };
+        self.send_call(request, to, &view, Some(OnResponse::Topic(Box::new(topic)))).ok()
     }
 
     fn change_subscriptions(&mut self, changes: Vec<(ServerHandle, SubscriptionChange)>) {
@@ -734,13 +814,15 @@ impl<T: Transport> Session<T> {
             {
                 let identity = self.view.identity(&view, session, era::of(protocol));
                 let declaration = Declaration { protocol, view: &view, identity: identity.as_deref() };
+                self.view.note_declared(view.face_member().map(|_| declaration.read_capabilities()));
                 let result = match era::of(protocol) {
                     Era::Legacy => results::initialize(&declaration),
                     Era::Modern => results::discover(&declaration),
                 };
                 self.output.send([reply::result(&id, result.as_bytes())]);
             }
-            ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
+            ParkableRequest::List { id, kind, era: Era::Modern, face } if is_settled => {
+                self.subscriptions.list_sent(kind, face.as_ref(), &view.catalog);
                 let identity = self.view.identity(&view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
                 self.output.send(results::modern_list(&id, kind, &declaration));
@@ -783,8 +865,15 @@ impl<T: Transport> Session<T> {
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
-        let may_come = until > Instant::now()
-            && candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        let now = Instant::now();
+        let may_wait = until > now;
+        let waits = |member: &&&Member| may_wait && member.handle.published().state.starts_for_call(now);
+        candidates.iter().filter(waits).for_each(|member| member.handle.wake());
+        let may_come = may_wait
+            && candidates.iter().any(|member| {
+                let state = &member.handle.published().state;
+                state.starts_for_call(now) || state.may_be_ready_by(until)
+            });
         if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
             return self.follow(request, route, view);
         }
@@ -795,6 +884,7 @@ impl<T: Transport> Session<T> {
         let error = if may_come {
             match permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok) {
                 Ok(permit) => {
+                    candidates.iter().for_each(|member| member.handle.note_waiting_call());
                     self.view.await_lists(view, until, &mut self.events);
                     return self.unanswered.park(parked, permit);
                 }
@@ -875,7 +965,7 @@ impl<T: Transport> Session<T> {
             };
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
-        let (id, max_message) = (request.id.clone(), self.output.max_message());
+        let (id, max_message) = (request.id.clone(), list_bytes(self.output.limit().bytes()));
         let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
@@ -955,13 +1045,20 @@ impl<T: Transport> Session<T> {
 
     /// Cancels the calls for a request that several servers answer. `line` is the agent's cancellation.
     fn cancel_subrequests(&mut self, id: &Bytes, line: &Bytes) {
-        while let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
+        while let Some(UnansweredCall { key, server, record, on_response, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             server.cancel_soon(key, Some(Cancellation { line: line.clone(), request: id.clone() }));
+            // The server may have accepted it already.
+            if let OnResponse::Topic(topic) = on_response
+                && !self.subscriptions.resources().contains(&topic.uri)
+            {
+                server.subscribe_soon(self.agent.for_servers(), ResourceSubscriptionChange { begins: false, ..*topic });
+            }
         }
     }
 
-    /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
+    /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more, and may
+    /// use a resource that a result has named.
     fn target<'a>(&self, request: &ForwardableRequest, view: &'a View) -> Option<RouteTarget<'a>> {
         let resources = self.subscriptions.resources();
         let subscribed = (request.method == ForwardedMethod::Unsubscribe)
@@ -969,7 +1066,12 @@ impl<T: Transport> Session<T> {
         let subscribed = subscribed
             .flatten()
             .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
-        subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog))
+        let uses_named = matches!(request.method, ForwardedMethod::ReadResource | ForwardedMethod::Subscribe);
+        let named = || {
+            let server = if uses_named { self.view.server_of_named(&request.exposed_name, view) } else { None };
+            server.map(RouteTarget::Unlisted)
+        };
+        subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog)).or_else(named)
     }
 
     fn send_to(&mut self, mut request: ForwardableRequest, target: RouteTarget<'_>, view: &View) {
@@ -979,12 +1081,12 @@ impl<T: Transport> Session<T> {
         }
         let (tool, rename, time_limits) = match target {
             RouteTarget::Route(route) | RouteTarget::OfInterface(_, route) => {
-                let tool = (request.target_kind == TargetKind::Tool).then_some(&route.name);
+                let tool = (request.target_kind == TargetKind::Tool).then_some(route);
                 let is_own = request.exposed_name == route.name.as_bytes();
                 let rename = (!is_own).then(|| (request.raw_exposed_name.clone(), route.raw_name.clone()));
                 (tool, rename, route.limit)
             }
-            RouteTarget::Server(_) => (None, None, member.config.settings.request_limit()),
+            RouteTarget::Server(_) | RouteTarget::Unlisted(_) => (None, None, member.config.settings.request_limit()),
         };
         let (access, kind) = (request.access_target(target), request.kind());
         let server = &member.handle;
@@ -1049,7 +1151,8 @@ impl<T: Transport> Session<T> {
         let permit = permit
             .transpose()
             .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
-        let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
+        let named = tool.map(|tool| &tool.name);
+        let record = self.recorder.begin(&request, server.name(), named, member.config.settings.log_arguments);
         if let Some(limit) = self.exceeded_limit(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
             self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
@@ -1079,15 +1182,16 @@ impl<T: Transport> Session<T> {
                 replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
             }
         });
-        if matches!(on_response, OnResponse::Subscription(_) | OnResponse::NewTask { .. }) {
+        if matches!(on_response, OnResponse::Subscription(_) | OnResponse::Topic(_) | OnResponse::NewTask { .. }) {
             // The server ends the subscription or the task when the agent disconnects.
             self.view.attach_for_disconnect(server, self.agent.for_servers());
         }
         let origin = self.agent.origin(request.modern.as_ref());
-        let ForwardableRequest { line, id: request_id, progress_token, .. } = request;
+        let ForwardableRequest { line, id: request_id, progress_token, method, .. } = request;
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
+        let result_kind = method.result_kind(tool.is_some_and(|tool| tool.has_output_schema));
+        let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
         if is_subrequest {
             server.call_soon(call);
         } else {
@@ -1249,23 +1353,50 @@ impl<T: Transport> Session<T> {
         };
         let UnansweredCall { server, record, on_response, .. } = call;
         let is_subrequest = matches!(on_response, OnResponse::Subrequest);
+        let is_success = matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError);
+        if let OnResponse::Topic(topic) = on_response {
+            self.recorder.end(record, Some(&server), outcome, line.len());
+            self.subscriptions.topic_answered(&id, is_success.then_some((&*topic, &server)));
+            // The server may have been replaced meanwhile.
+            self.update_subscriptions();
+            return self.continue_listen(&id);
+        }
         if let OnResponse::Subscription(subscription) = on_response
-            && matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError)
+            && is_success
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
         {
             // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
             self.update_subscriptions();
         }
-        let (line, outcome) = if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(&line) {
-            (reply::error(Some(&id), &reserved(server.name())), CallOutcome::Malformed)
-        } else {
-            (line, outcome)
+        let (line, outcome) = match self.refused_response(&line, outcome, server.name(), is_subrequest) {
+            Some((error, outcome)) => (reply::error(Some(&id), &error), outcome),
+            None => (line, outcome),
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
         if is_subrequest {
             return self.subrequest_answered(&id, key, &line);
         }
+        if matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError) {
+            self.view.note_result(server.name(), &line);
+        }
         self.output.send([line]);
+    }
+
+    /// The error in place of a response that the agent may not receive: it claims to be of mcpd, or is too large.
+    fn refused_response(
+        &self,
+        line: &Bytes,
+        outcome: CallOutcome,
+        server: &str,
+        is_subrequest: bool,
+    ) -> Option<(ErrorObject, CallOutcome)> {
+        if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(line) {
+            return Some((reserved(server), CallOutcome::Malformed));
+        }
+        let limit = Some(self.output.limit()).filter(|limit| !is_subrequest && !limit.permits(line))?;
+        let message = format!("the response of server `{server}` {}", limit.excess(Some(line.len() - 1)));
+        let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
+        Some((error.about_server(server), CallOutcome::TooLarge))
     }
 
     /// The response of a server with rules on skills, without what policy hides. An unknown skill gets the same bytes as a denied one.
@@ -1303,6 +1434,7 @@ impl<T: Transport> Session<T> {
                 }
             }
             ServerNotification::ModernTaskStatus(update) => {
+                self.view.note_result(&update.server, &update.line);
                 let notifications = self.subscriptions.task_updated(&update, &self.view);
                 notifications.into_iter().for_each(|notification| self.notify(notification));
             }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route, interface_in};
 use crate::clock::Moment;
-use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
+use crate::era::{self, Era};
 use crate::extensions::{self, UI};
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::object_edit::{replace_members, without};
@@ -20,6 +20,7 @@ use crate::list_kind::ListKind;
 use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
 use crate::server::messages::tasks::{LegacyTaskRequest, TaskOperation};
+use crate::validity::ResultKind;
 
 const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
@@ -74,6 +75,8 @@ pub enum RouteTarget<'a> {
     OfInterface(&'a str, &'a Route),
     /// The server of this index; names and URIs are the same there.
     Server(usize),
+    /// The server of this index, which has named the resource in a result, but does not list it.
+    Unlisted(usize),
 }
 
 /// The methods whose requests lead to one server.
@@ -123,6 +126,18 @@ impl ForwardedMethod {
             b"tasks/result" => Some(Self::Task(TaskOperation::Result)),
             b"tasks/update" => Some(Self::UpdateTask),
             _ => None,
+        }
+    }
+
+    /// The form of its results, if MCP defines one that agents validate.
+    pub(super) fn result_kind(self, has_output_schema: bool) -> Option<ResultKind> {
+        match self {
+            Self::CallTool if has_output_schema => Some(ResultKind::StructuredCall),
+            Self::CallTool | Self::Task(TaskOperation::Result) => Some(ResultKind::Call),
+            Self::GetPrompt => Some(ResultKind::Prompt),
+            Self::ReadResource => Some(ResultKind::Read),
+            Self::CompleteArgument => Some(ResultKind::Completion),
+            Self::Subscribe | Self::Unsubscribe | Self::Task(_) | Self::UpdateTask | Self::Extension => None,
         }
     }
 
@@ -250,6 +265,11 @@ impl ForwardableRequest {
         uri.map_or_else(|| self.unknown(), |uri| TargetKind::Item.unknown(uri.as_bytes(), self.era()))
     }
 
+    /// Whether it calls a tool, gets a prompt or reads a resource.
+    pub(super) fn names_item(&self) -> bool {
+        matches!(self.method, ForwardedMethod::CallTool | ForwardedMethod::GetPrompt | ForwardedMethod::ReadResource)
+    }
+
     /// Whether it has params.
     pub(super) fn has_params(&self) -> bool {
         matches!(members(&self.line, ["params"]), Ok([Some(_)]))
@@ -282,6 +302,28 @@ impl ForwardableRequest {
         let Meta { modern, .. } = Meta::of(Some(&params))?;
         let (progress_token, extension) = (None, None);
         Ok(Self { line, id, progress_token, extension, modern, ..self.clone() })
+    }
+
+    /// The subscription to one resource, by its raw URI, that a `subscriptions/listen` with this raw id includes.
+    ///
+    /// # Errors
+    /// If the URI is malformed.
+    pub(super) fn of_topic(
+        id: &Bytes,
+        uri: &Bytes,
+        face: Option<Arc<str>>,
+        received: Moment,
+    ) -> Result<Self, MetaError> {
+        let [id, uri] = [id, uri].map(|raw| String::from_utf8_lossy(raw));
+        let meta = &era::own_params()["_meta"];
+        let params = format!(r#"{{"uri":{uri},"_meta":{meta}}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/subscribe","params":{params}}}"#);
+        let line = Bytes::from(line);
+        let Ok(Message::Request { id, params, .. }) = parse(&line) else {
+            return Err(MetaError::Malformed(NOT_READABLE));
+        };
+        let request = Self::read(ForwardedMethod::Subscribe, line, &id, params.as_ref(), received)?;
+        Ok(Self { face, ..request })
     }
 
     /// The server that it leads to; `None` for unknown and for denied names alike.
@@ -332,6 +374,9 @@ impl ForwardableRequest {
             (TargetKind::Prompt, RouteTarget::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
             (TargetKind::Resource, _) if self.method == ForwardedMethod::Unsubscribe => None,
+            (TargetKind::Resource, RouteTarget::Unlisted(_)) => {
+                Some(AccessTarget::UnlistedUri(Bytes::copy_from_slice(&self.exposed_name)))
+            }
             (TargetKind::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.exposed_name))),
             _ => None,
         }
@@ -385,7 +430,7 @@ impl RouteTarget<'_> {
     pub fn server(&self) -> usize {
         match self {
             Self::Route(route) | Self::OfInterface(_, route) => route.server,
-            Self::Server(server) => *server,
+            Self::Server(server) | Self::Unlisted(server) => *server,
         }
     }
 }

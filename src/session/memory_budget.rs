@@ -14,7 +14,7 @@ use super::quota::AgentQuota;
 
 /// What each connection may use without being counted, in bytes.
 pub(super) const ALLOWANCE: usize = 64 << 10;
-/// The budget, in units of `max_message`.
+/// The budget, in buffer units.
 const BUDGET_MESSAGES: usize = 16;
 /// The least budget, in bytes.
 const MIN_BUDGET: usize = 64 << 20;
@@ -41,10 +41,10 @@ pub struct MemoryUse {
 }
 
 impl Budget {
-    /// A budget for messages of at most `max_message` bytes.
+    /// A budget of multiples of this buffer unit.
     #[must_use]
-    pub fn new(max_message: usize) -> Arc<Self> {
-        let limit = max_message.saturating_mul(BUDGET_MESSAGES).max(MIN_BUDGET);
+    pub fn new(buffer_unit: usize) -> Arc<Self> {
+        let limit = buffer_unit.saturating_mul(BUDGET_MESSAGES).max(MIN_BUDGET);
         Arc::new(Self { limit, used: AtomicUsize::new(0), exceeded: Notify::new(), started: Instant::now() })
     }
 

@@ -7,6 +7,7 @@
 //! - `agent`: who the agent is and what it has declared
 //! - `view`: what the agent sees, and the servers that the agent is attached to
 //! - `unanswered`: unanswered calls and parked requests
+//! - `named_uris`: the resources that results on its profile have named
 //! - `memory_budget`, `quota`: the memory and the other resources that agents use together
 //! - `server_requests`: requests of servers to the agent
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
@@ -27,6 +28,7 @@ mod fan_out;
 pub mod forwardable_request;
 pub(crate) mod initialize_meta;
 mod memory_budget;
+mod named_uris;
 mod notification_queue;
 mod output;
 mod quota;
@@ -45,6 +47,7 @@ mod view;
 pub use self::agent::SessionStatus;
 pub(crate) use self::dispatcher::{Orders, Setup, run};
 pub use self::memory_budget::{Budget, MemoryUse};
+pub(crate) use self::named_uris::NamedUris;
 pub(crate) use self::quota::{AgentQuota, Meter, QuotaError, QuotaScope, QuotaUse};
 pub use self::task_token::TaskTokenKey;
 pub(crate) use self::transport::PeerIdentity;

@@ -13,13 +13,14 @@ use super::memory_budget::{ALLOWANCE, MemoryUse};
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::Transport;
 use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::message_limit::MessageLimit;
 use crate::server::Counter;
 use crate::server::messages::call::CallKey;
 use crate::transport::Outbox;
 
 /// An agent with more unread bytes is behind.
 const BEHIND: usize = 256 << 10;
-/// Limit of unread bytes in units of `max_message`. An agent over the limit is disconnected.
+/// Limit of unread bytes in buffer units. An agent over the limit is disconnected.
 const MAX_UNREAD_MEMORY: usize = 4;
 
 pub(super) struct Output {
@@ -31,7 +32,7 @@ pub(super) struct Output {
     memory_use: Arc<MemoryUse>,
     /// Bytes of incomplete input at the last `publish_memory`.
     unreturned_bytes: usize,
-    max_message: usize,
+    limit: MessageLimit,
 }
 
 /// The effect of a write.
@@ -44,13 +45,14 @@ pub(super) struct WriteProgress {
 }
 
 impl Output {
-    pub(super) fn new(max_message: usize, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
+    pub(super) fn new(limit: MessageLimit, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
         let (outbox, delayed) = (Outbox::default(), NotificationQueue::default());
-        Self { outbox, delayed, dropped, memory_use, unreturned_bytes: 0, max_message }
+        Self { outbox, delayed, dropped, memory_use, unreturned_bytes: 0, limit }
     }
 
-    pub(super) fn max_message(&self) -> usize {
-        self.max_message
+    /// The limit of each message, in each direction.
+    pub(super) fn limit(&self) -> &MessageLimit {
+        &self.limit
     }
 
     /// Writes as much as the agent accepts. Pending if it accepts nothing; ready, too, if there is nothing to write.
@@ -78,12 +80,12 @@ impl Output {
 
     /// Whether so little output is unwritten that mcpd may read more messages of the agent.
     pub(super) fn has_room(&self) -> bool {
-        self.outbox.bytes() <= self.max_message
+        self.outbox.bytes() <= self.limit.buffer_unit()
     }
 
     /// Whether the agent has left so much unread that it has to be disconnected.
     pub(super) fn is_stuck(&self) -> bool {
-        self.outbox.bytes() > MAX_UNREAD_MEMORY * self.max_message
+        self.outbox.bytes() > MAX_UNREAD_MEMORY * self.limit.buffer_unit()
     }
 
     /// Publishes the memory that the connection uses, including `unreturned_bytes` bytes of its input and `collected` bytes of
@@ -124,9 +126,11 @@ impl Output {
         self.respond_error(id, &ErrorObject::new(code, message));
     }
 
-    /// Sends a notification. While the agent is behind, it is delayed, and may be dropped.
+    /// Sends a notification. While the agent is behind, it is delayed, and may be dropped. One over the limit is dropped.
     pub(super) fn notify(&mut self, notification: OutgoingNotification, is_current: impl FnOnce(CallKey) -> bool) {
-        if self.is_behind() {
+        if !self.limit.permits(&notification.line) {
+            self.dropped.add_one();
+        } else if self.is_behind() {
             self.dropped.add(self.delayed.push(notification));
         } else if notification.key.is_none_or(is_current) {
             self.outbox.push(notification.line);
@@ -202,7 +206,11 @@ mod tests {
     }
 
     fn output() -> Output {
-        Output::new(MAX_MESSAGE, Arc::default(), MemoryUse::new(&Budget::new(MAX_MESSAGE), unlimited()))
+        Output::new(
+            MessageLimit::new("", None, MAX_MESSAGE),
+            Arc::default(),
+            MemoryUse::new(&Budget::new(MAX_MESSAGE), unlimited()),
+        )
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.

@@ -83,12 +83,15 @@ impl ResourceSubscriptions {
         needs_subscription
     }
 
-    /// A `subscriptions/listen` includes the resource. Returns whether the server has to get a subscription.
-    pub(super) fn listen(&mut self, uri: &Bytes, server: &ServerHandle) -> bool {
-        let is_new = !self.all.contains_key(uri);
+    /// A `subscriptions/listen` includes the resource, and `server` has accepted the subscription.
+    pub(super) fn listen(&mut self, uri: &Bytes, server: &ServerHandle) {
         self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server)).listen_requests += 1;
         self.add(uri);
-        is_new
+    }
+
+    /// Whether the agent receives updates of this resource.
+    pub(super) fn contains(&self, uri: &Bytes) -> bool {
+        self.all.contains_key(uri)
     }
 
     /// A `subscriptions/listen` with the resource has ended. Returns the request to its server, if nobody needs updates.

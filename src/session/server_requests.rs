@@ -73,6 +73,9 @@ impl ServerRequests {
             request.response_handle.not_delivered(ErrorCode::Unavailable, "the agent has closed its sending side");
         } else if self.unanswered.len() + self.early.len() >= MAX_REQUESTS {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
+        } else if !output.limit().permits(&request.line) {
+            let why = format!("the request {}", output.limit().excess(Some(request.line.len())));
+            request.response_handle.not_delivered(ErrorCode::TooLarge, &why);
         } else if !output.has_room() {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent does not read");
         } else if agent.is_ready() {
@@ -124,11 +127,16 @@ impl ServerRequests {
         }
     }
 
+    /// The agent has sent a response to no request.
+    pub(super) fn count_stray_response(&self) {
+        self.status.stray_responses.add_one();
+    }
+
     fn take(&mut self, id: &Bytes) -> Option<UnansweredRequest> {
         match self.unanswered.take(id) {
             Match::Owner(request) => Some(request),
             Match::Unknown => {
-                self.status.stray_responses.add_one();
+                self.count_stray_response();
                 None
             }
         }

@@ -1,11 +1,13 @@
 //! The subscriptions of the agent: `resources/subscribe` and `subscriptions/listen`.
 //!
 //! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent refers
-//! to a task by the token, and the server refers to it by the server's id. The acknowledgement omits unknown tasks and resources.
+//! to a task by the token, and the server refers to it by the server's id. The acknowledgement omits unknown tasks and
+//! resources, and resources whose subscription the server refuses.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +19,7 @@ use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
+use crate::catalog::Catalog;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::{Filter, end};
 use crate::era::{Era, meta};
@@ -35,6 +38,20 @@ pub(super) struct Subscriptions {
     resources: ResourceSubscriptions,
     /// Open `subscriptions/listen` requests, mostly one. They count as unanswered requests.
     requests: Vec<ListenRequest>,
+    /// Those that are not acknowledged yet.
+    beginning: Vec<BeginningListen>,
+}
+
+/// A `subscriptions/listen` whose resources the servers have not answered yet. It is acknowledged for those that they accept.
+struct BeginningListen {
+    /// With every resource that the agent may read.
+    request: ListenRequest,
+    /// How many of these were requested.
+    requested: usize,
+    /// How many of these were not answered yet.
+    waiting: usize,
+    /// The URIs of the accepted resources.
+    accepted: HashSet<Bytes>,
 }
 
 struct ListenRequest {
@@ -63,8 +80,19 @@ struct ListenedTask {
     raw_token: Bytes,
 }
 
+/// Maximum number of resources of one `subscriptions/listen` that are requested at once.
+const MAX_REQUESTED: usize = 100;
+
 /// The agent has too many subscriptions.
 pub(super) struct TooMany;
+
+impl BeginningListen {
+    /// The request with the accepted resources only.
+    fn into_accepted(mut self) -> ListenRequest {
+        self.request.filter.uris.retain(|(uri, _)| self.accepted.contains(uri));
+        self.request
+    }
+}
 
 impl ListenedTask {
     /// The task with this token, if its tool can still be called.
@@ -104,18 +132,18 @@ impl Subscriptions {
 
     /// How many `subscriptions/listen` requests are open.
     pub(super) fn len(&self) -> usize {
-        self.requests.len()
+        self.all().count()
     }
 
     pub(super) fn contains(&self, id: &Bytes) -> bool {
-        self.requests.iter().any(|listen| listen.id == id)
+        self.all().any(|listen| listen.id == id)
     }
 
     pub(super) fn contains_call(&self, key: CallKey) -> bool {
-        self.requests.iter().any(|listen| listen.key == key)
+        self.all().any(|listen| listen.key == key)
     }
 
-    /// Acknowledges the part of a `subscriptions/listen` that the agent may see. Returns the subscriptions to begin at servers.
+    /// Begins a `subscriptions/listen`, whose resources the agent may read. Returns the subscriptions to tasks to begin at servers.
     pub(super) fn listen(
         &mut self,
         (id, face): (&Bytes, Option<Arc<str>>),
@@ -123,32 +151,72 @@ impl Subscriptions {
         tokens: &TaskTokens,
         view: &View,
         unanswered: &mut UnansweredRequests,
-        output: &mut Output,
     ) -> Result<Vec<(ServerHandle, SubscriptionChange)>, TooMany> {
-        let servers = keep_readable(&mut filter, view);
         let known = std::mem::take(&mut filter.tasks).into_iter();
         let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task.0, &task.1, view)?, task)));
         let tasks: Vec<ListenedTask>;
         (tasks, filter.tasks) = known.unzip();
-        if !self.resources.has_room_for_all(&filter.uris, unanswered) || !self.has_room_for_tasks(&filter.tasks) {
+        let beginning = self.beginning.iter().flat_map(|other| &other.request.filter.uris);
+        let uris: Vec<_> = filter.uris.iter().chain(beginning).cloned().collect();
+        if !self.resources.has_room_for_all(&uris, unanswered) || !self.has_room_for_tasks(&filter.tasks) {
             return Err(TooMany);
         }
-        output.send([filter.acknowledgement(id)]);
-        let mut changes = self.task_changes(&tasks, true);
-        for ((uri, raw), server) in filter.uris.iter().zip(servers) {
-            if self.resources.listen(uri, &server) {
-                let subscription = ResourceSubscriptionChange { uri: uri.clone(), raw: raw.clone(), begins: true };
-                changes.push((server, SubscriptionChange::Resource(subscription)));
-            }
-        }
+        let changes = self.task_changes(&tasks, true);
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
         let key = unanswered.next_key();
-        self.requests.push(ListenRequest { id: id.clone(), key, face, filter, tasks, lists });
+        let request = ListenRequest { id: id.clone(), key, face, filter, tasks, lists };
+        self.beginning.push(BeginningListen { request, requested: 0, waiting: 0, accepted: HashSet::new() });
         Ok(changes)
     }
 
+    /// The next resources to request for this `subscriptions/listen`, each as text and raw. None while others are requested.
+    pub(super) fn next_topics(&mut self, id: &Bytes) -> Vec<(Bytes, Bytes)> {
+        let mut idle = self.beginning.iter_mut().filter(|it| it.request.id == id && it.waiting == 0);
+        let Some(listen) = idle.next() else { return Vec::new() };
+        let rest = &listen.request.filter.uris[listen.requested..];
+        let next = rest[..rest.len().min(MAX_REQUESTED)].to_vec();
+        listen.waiting = next.len();
+        listen.requested += next.len();
+        next
+    }
+
+    /// The server whose face this `subscriptions/listen` uses, if it names one.
+    pub(super) fn face(&self, id: &Bytes) -> Option<Arc<str>> {
+        self.all().find(|listen| listen.id == id)?.face.clone()
+    }
+
+    /// A server has answered a requested resource of this `subscriptions/listen`. It has accepted it if the resource is given.
+    pub(super) fn topic_answered(
+        &mut self,
+        id: &Bytes,
+        accepted: Option<(&ResourceSubscriptionChange, &ServerHandle)>,
+    ) {
+        let Some(listen) = self.beginning.iter_mut().find(|listen| listen.request.id == id) else { return };
+        listen.waiting -= 1;
+        if let Some((topic, server)) = accepted {
+            listen.accepted.insert(topic.uri.clone());
+            self.resources.listen(&topic.uri, server);
+        }
+    }
+
+    /// The acknowledgement of this `subscriptions/listen`, once all its resources are answered.
+    pub(super) fn acknowledge(&mut self, id: &Bytes) -> Option<Bytes> {
+        let is_complete = |it: &mut BeginningListen| {
+            it.request.id == id && it.waiting == 0 && it.requested == it.request.filter.uris.len()
+        };
+        let request = self.beginning.extract_if(.., is_complete).next()?.into_accepted();
+        let line = request.filter.acknowledgement(id);
+        self.requests.push(request);
+        Some(line)
+    }
+
+    /// Every `subscriptions/listen`, acknowledged or not.
+    fn all(&self) -> impl Iterator<Item = &ListenRequest> {
+        self.requests.iter().chain(self.beginning.iter().map(|listen| &listen.request))
+    }
+
     fn has_room_for_tasks(&self, tasks: &[(Bytes, Bytes)]) -> bool {
-        let subscribed = self.requests.iter().flat_map(|listen| &listen.tasks).map(|task| &task.raw_token);
+        let subscribed = self.all().flat_map(|listen| &listen.tasks).map(|task| &task.raw_token);
         let (count, bytes) = subscribed
             .chain(tasks.iter().map(|(_, raw)| raw))
             .fold((0, 0), |(count, bytes), raw| (count + 1, bytes + raw.len()));
@@ -157,9 +225,8 @@ impl Subscriptions {
 
     /// The subscriptions to tasks that no other `subscriptions/listen` includes.
     fn task_changes(&self, tasks: &[ListenedTask], begins: bool) -> Vec<(ServerHandle, SubscriptionChange)> {
-        let is_alone = |one: &&ListenedTask| {
-            !self.requests.iter().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one))
-        };
+        let is_alone =
+            |one: &&ListenedTask| !self.all().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one));
         tasks.iter().filter(is_alone).map(|one| one.change(begins)).collect()
     }
 
@@ -169,8 +236,10 @@ impl Subscriptions {
         id: &Bytes,
         unanswered: &UnansweredRequests,
     ) -> Vec<(ServerHandle, SubscriptionChange)> {
-        let Some(index) = self.requests.iter().position(|listen| listen.id == id) else { return Vec::new() };
-        let ListenRequest { filter, tasks, .. } = self.requests.swap_remove(index);
+        let beginning = self.beginning.extract_if(.., |listen| listen.request.id == id).next();
+        let open = self.requests.extract_if(.., |listen| listen.id == id).next();
+        let ended = open.or_else(|| beginning.map(BeginningListen::into_accepted));
+        let Some(ListenRequest { filter, tasks, .. }) = ended else { return Vec::new() };
         let mut ended = self.task_changes(&tasks, false);
         let resources = filter.uris.iter().filter_map(|(uri, raw)| self.resources.unlisten(uri, raw, unanswered));
         ended.extend(resources.map(|(server, subscription)| (server, SubscriptionChange::Resource(subscription))));
@@ -179,7 +248,8 @@ impl Subscriptions {
 
     /// Ends every `subscriptions/listen` with its response.
     pub(super) fn end_listens(&mut self, output: &mut Output) {
-        for ListenRequest { id, .. } in std::mem::take(&mut self.requests) {
+        let beginning = std::mem::take(&mut self.beginning).into_iter().map(|listen| listen.request);
+        for ListenRequest { id, .. } in std::mem::take(&mut self.requests).into_iter().chain(beginning) {
             output.send([reply::result(&id, end(&id).as_bytes())]);
         }
     }
@@ -221,6 +291,13 @@ impl Subscriptions {
         self.requests.iter().flat_map(updated).collect()
     }
 
+    /// The agent receives the list of this kind in the view that a request with this face sees.
+    pub(super) fn list_sent(&mut self, kind: ListKind, face: Option<&Arc<str>>, catalog: &Catalog) {
+        let beginning = self.beginning.iter_mut().map(|listen| &mut listen.request);
+        let all = self.requests.iter_mut().chain(beginning);
+        all.filter(|listen| listen.face.as_ref() == face).for_each(|listen| listen.lists.received(kind, catalog));
+    }
+
     /// Sends one notification per changed list to each `subscriptions/listen`.
     pub(super) fn send_list_changes(&mut self, view: &SessionView, output: &mut Output) {
         for ListenRequest { id, face, lists, .. } in &mut self.requests {
@@ -229,18 +306,6 @@ impl Subscriptions {
             }
         }
     }
-}
-
-/// Removes unknown and denied resources from the filter. Returns the servers of the others.
-fn keep_readable(filter: &mut Filter, view: &View) -> Vec<ServerHandle> {
-    let server = |uri: &Bytes| {
-        let index = view.catalog.server_of(str::from_utf8(uri).ok()?)?;
-        Some(view.servers.get(index)?.handle.clone())
-    };
-    let all = std::mem::take(&mut filter.uris).into_iter();
-    let (uris, servers) = all.filter_map(|uri| Some((server(&uri.0)?, uri))).map(|(server, uri)| (uri, server)).unzip();
-    filter.uris = uris;
-    servers
 }
 
 fn includes(filter: &Filter, kind: ListKind) -> bool {

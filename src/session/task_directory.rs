@@ -302,6 +302,6 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let origin = agent.origin(None);
     let request = RequestLine { line, id, rename: None, progress_token: None };
     // Not checked at the server: `gather` polls only tasks whose tool is callable, and `send_page` checks that again.
-    let call = Call { request, kind, limit, origin, access: None, response_handle };
+    let call = Call { request, kind, result_kind: None, limit, origin, access: None, response_handle };
     Some(Box::new(call))
 }

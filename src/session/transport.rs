@@ -16,6 +16,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::agent_message::AgentMessage;
+use crate::jsonrpc::normalise::Sender;
 use crate::test_variable::test_variable;
 use crate::transport::{MessageReader, Outbox};
 
@@ -70,7 +71,7 @@ impl LineTransport {
     pub(super) fn new(stream: UnixStream, max_message: usize) -> Self {
         let (read, writer) = stream.into_split();
         let line_timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(LINE_TIMEOUT, Duration::from_millis);
-        Self { reader: MessageReader::new(read, max_message).line_timeout(line_timeout), writer }
+        Self { reader: MessageReader::new(read, Sender::Agent, max_message).line_timeout(line_timeout), writer }
     }
 
     fn socket(&self) -> &UnixStream {

@@ -1,7 +1,7 @@
 //! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
 //!
 //! A request is parked while the first lists are incomplete, or while a server may still list the name that it needs.
-//! [`MAX_UNANSWERED_MEMORY`] limits the bytes of the calls. All parked requests together may use `max_message` bytes; the last one
+//! [`MAX_UNANSWERED_MEMORY`] limits the bytes of the calls. All parked requests together may use one buffer unit; the last one
 //! may exceed that.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
 use crate::server::{ResourceSubscriptionChange, ServerHandle};
 
-/// Memory limit for the unanswered calls of one agent, in units of `max_message`. One more call is refused with −31003.
+/// Memory limit for the unanswered calls of one agent, in buffer units. One more call is refused with −31003.
 const MAX_UNANSWERED_MEMORY: usize = 4;
 
 /// A call at a server.
@@ -51,6 +51,8 @@ pub(super) enum OnResponse {
     Skill(Box<SkillRequest>),
     /// The call is a subrequest of a fan-out request.
     Subrequest,
+    /// The call subscribes to a resource of a `subscriptions/listen`.
+    Topic(Box<ResourceSubscriptionChange>),
 }
 
 /// What filtering the response to a request about a skill needs.
@@ -138,12 +140,12 @@ pub(super) struct UnansweredRequests {
     /// In the order in which they arrived.
     parked: Vec<(ParkableRequest, RequestBytes)>,
     fan_outs: FanOuts,
-    max_message: usize,
+    buffer_unit: usize,
     quota: Arc<AgentQuota>,
 }
 
 impl UnansweredRequests {
-    pub(super) fn new(session: u64, max_message: usize, quota: Arc<AgentQuota>) -> Self {
+    pub(super) fn new(session: u64, buffer_unit: usize, quota: Arc<AgentQuota>) -> Self {
         Self {
             session,
             serial: 0,
@@ -151,7 +153,7 @@ impl UnansweredRequests {
             bytes: 0,
             parked: Vec::new(),
             fan_outs: FanOuts::default(),
-            max_message,
+            buffer_unit,
             quota,
         }
     }
@@ -215,7 +217,7 @@ impl UnansweredRequests {
 
     /// Whether the memory limit allows one more call of this size.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
-        self.bytes + bytes <= MAX_UNANSWERED_MEMORY * self.max_message
+        self.bytes + bytes <= MAX_UNANSWERED_MEMORY * self.buffer_unit
     }
 
     /// Adds a call with a unique id.
@@ -248,7 +250,7 @@ impl UnansweredRequests {
 
     /// Whether the parked requests are within their memory limit, so that one more may be parked.
     pub(super) fn has_room_to_park(&self) -> bool {
-        self.parked.iter().map(|(parked, _)| parked.bytes()).sum::<usize>() <= self.max_message
+        self.parked.iter().map(|(parked, _)| parked.bytes()).sum::<usize>() <= self.buffer_unit
     }
 
     pub(super) fn park(&mut self, request: ParkableRequest, permit: RequestBytes) {

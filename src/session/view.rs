@@ -15,17 +15,19 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::{FutureExt, select_all};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
+use super::declaration::{Capability, has_capability};
 use super::events::{Event, Events};
+use super::named_uris::NamedUris;
 use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
-use crate::manager::{AgentViewSource, Member, View, WatchedView};
+use crate::manager::{AgentViewSource, Member, View, ViewPart, WatchedView};
 use crate::printable::excerpt;
-use crate::server::lifecycle::State;
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle, ServerIdentity, ServerSnapshot};
 
@@ -35,12 +37,13 @@ const MAX_SERVER_LEN: usize = 64;
 pub(super) struct SessionView {
     legacy_view: ShownView,
     modern_view: ShownView,
+    named_uris: Arc<NamedUris>,
     agent_views: AgentViewSource,
     /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
     cwd: Option<Arc<str>>,
-    /// The server whose face this connection uses.
-    face: Option<Arc<str>>,
+    /// What of a view this connection uses.
+    part: ViewPart,
     attachments: Vec<Attachment>,
     /// Servers' instances for this agent that have not sent their lists yet.
     outstanding_instances: usize,
@@ -54,6 +57,8 @@ pub(super) struct SessionView {
     awaited_handshakes: Vec<(ServerHandle, Era)>,
     /// The lists that a legacy agent has.
     lists: ListVersions,
+    /// The capabilities that the last handshake in a face has declared.
+    declared: Option<Value>,
 }
 
 /// A view of the profile or of this agent. The agent is shown the whole, or a face of it.
@@ -87,14 +92,12 @@ impl fmt::Display for UnknownServer {
 pub(super) struct ListVersions(PerKind<Option<u64>>);
 
 impl ShownView {
-    fn new(view: watch::Receiver<Arc<View>>, face: Option<&Arc<str>>) -> Self {
-        Self { exposure: WatchedView::new(&view, face.cloned()), view }
+    fn new(view: watch::Receiver<Arc<View>>, part: &ViewPart) -> Self {
+        Self { exposure: WatchedView::new(&view, part.clone()), view }
     }
 
-    /// The whole view, or the face of `server`.
-    fn view_for(&self, server: Option<&Arc<str>>) -> Arc<View> {
-        let view = self.view.borrow();
-        server.map_or_else(|| Arc::clone(&view), |server| view.face(server))
+    fn part(&self, part: &ViewPart) -> Arc<View> {
+        self.view.borrow().part(part)
     }
 }
 
@@ -102,6 +105,13 @@ impl ListVersions {
     /// The current versions of the lists for which `is_subscribed` is true.
     pub(super) fn of(catalog: &Catalog, is_subscribed: impl Fn(ListKind) -> bool) -> Self {
         Self(PerKind::from_fn(|kind| is_subscribed(kind).then(|| catalog.version(kind))))
+    }
+
+    /// The peer receives the current list of this kind. It is compared with later ones if the peer is notified of its changes.
+    pub(super) fn received(&mut self, kind: ListKind, catalog: &Catalog) {
+        if let Some(known) = &mut self.0[kind] {
+            *known = catalog.version(kind);
+        }
     }
 
     /// Records the current versions. Returns the changed kinds, one for each notification to send: resources and templates share a
@@ -124,18 +134,22 @@ impl ListVersions {
 impl SessionView {
     pub(super) fn new(
         profile: watch::Receiver<Arc<View>>,
+        named_uris: Arc<NamedUris>,
         agent_views: AgentViewSource,
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
+        own_server: Option<Arc<str>>,
     ) -> Self {
-        let profile = ShownView::new(profile, None);
+        let part = ViewPart { face: None, without: own_server };
+        let profile = ShownView::new(profile, &part);
         Self {
             legacy_view: profile.clone(),
             modern_view: profile,
+            named_uris,
             agent_views,
             first_list_wait,
             cwd,
-            face: None,
+            part,
             attachments: Vec::new(),
             outstanding_instances: 0,
             without_cached_lists: 0,
@@ -143,17 +157,38 @@ impl SessionView {
             awaits_lists: false,
             awaited_handshakes: Vec::new(),
             lists: ListVersions::default(),
+            declared: None,
         }
     }
 
     /// The view of the legacy agent.
     pub(super) fn legacy(&self) -> Arc<View> {
-        self.legacy_view.view_for(self.face.as_ref())
+        self.legacy_view.part(&self.part)
     }
 
     /// The view of a modern request that names `face`, if it names one.
     pub(super) fn modern(&self, face: Option<&Arc<str>>) -> Arc<View> {
-        self.modern_view.view_for(face.or(self.face.as_ref()))
+        self.modern_view.part(&self.part_at(face))
+    }
+
+    /// Whether a request that names `face`, if it names one, uses a face.
+    pub(super) fn is_face(&self, face: Option<&Arc<str>>) -> bool {
+        face.is_some() || self.part.face.is_some()
+    }
+
+    /// A handshake declares these capabilities, if it is in a face.
+    pub(super) fn note_declared(&mut self, capabilities: Option<Value>) {
+        self.declared = capabilities;
+    }
+
+    /// Whether the last handshake was in a face and has declared this capability.
+    pub(super) fn has_declared(&self, capability: Capability) -> bool {
+        self.declared.as_ref().is_some_and(|declared| has_capability(declared, capability))
+    }
+
+    /// What of a view a request uses that names `face`, if it names one.
+    fn part_at(&self, face: Option<&Arc<str>>) -> ViewPart {
+        ViewPart { face: face.or(self.part.face.as_ref()).cloned(), ..self.part.clone() }
     }
 
     /// The view of a request of this era. Only a modern request names a face.
@@ -171,7 +206,7 @@ impl SessionView {
             Era::Modern => &self.modern_view,
         };
         match face {
-            Some(_) if face != self.face.as_ref() => WatchedView::new(view, face.cloned()) as _,
+            Some(_) if face != self.part.face.as_ref() => WatchedView::new(view, self.part_at(face)) as _,
             _ => Arc::clone(exposure) as _,
         }
     }
@@ -180,9 +215,9 @@ impl SessionView {
     /// kept, for the error.
     pub(super) fn set_face(&mut self, server: Arc<str>) {
         let is_known = self.check_face(Some(&server)).is_ok();
-        self.face = Some(if is_known { server } else { excerpt(&server, MAX_SERVER_LEN).into() });
+        self.part.face = Some(if is_known { server } else { excerpt(&server, MAX_SERVER_LEN).into() });
         for shown in [&mut self.legacy_view, &mut self.modern_view] {
-            *shown = ShownView::new(shown.view.clone(), self.face.as_ref());
+            *shown = ShownView::new(shown.view.clone(), &self.part);
         }
     }
 
@@ -191,8 +226,8 @@ impl SessionView {
     /// # Errors
     /// If the profile does not have the server.
     pub(super) fn check_face(&self, face: Option<&Arc<str>>) -> Result<Option<Arc<str>>, UnknownServer> {
-        let Some(server) = face.or(self.face.as_ref()) else { return Ok(None) };
-        let view = self.modern_view.view.borrow();
+        let Some(server) = face.or(self.part.face.as_ref()) else { return Ok(None) };
+        let view = self.modern_view.part(&ViewPart { face: None, ..self.part.clone() });
         let known = view.servers.iter().map(|member| &member.config.name);
         let server = Arc::clone(server);
         if known.clone().any(|name| *name == server) {
@@ -272,6 +307,24 @@ impl SessionView {
         self.lists.update(&view.catalog)
     }
 
+    /// A response of `server` is sent to the agent.
+    pub(super) fn note_result(&self, server: &Arc<str>, line: &Bytes) {
+        self.named_uris.record(server, line);
+    }
+
+    /// The index of the server of a resource that the agent may read.
+    pub(super) fn server_of_resource(&self, uri: &[u8], view: &View) -> Option<usize> {
+        view.catalog.server_of(str::from_utf8(uri).ok()?).or_else(|| self.server_of_named(uri, view))
+    }
+
+    /// The index of the server that has named a resource in a result on this profile. `None` if policy hides the resource.
+    pub(super) fn server_of_named(&self, uri: &[u8], view: &View) -> Option<usize> {
+        let uri = str::from_utf8(uri).ok()?;
+        let is_permitted = |member: &Member| member.is_enabled() && member.config.policy.permits_unlisted(uri);
+        let index = |name: Arc<str>| view.servers.iter().position(|one| one.config.name == name && is_permitted(one));
+        self.named_uris.servers_of(uri).into_iter().find_map(index)
+    }
+
     /// Whether the agent may know of changes of this resource, which may be denied by now.
     pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
@@ -300,7 +353,7 @@ impl SessionView {
             if !view.same_channel(&self.modern_view.view) {
                 events.watch(view.clone());
             }
-            self.legacy_view = ShownView::new(view, self.face.as_ref());
+            self.legacy_view = ShownView::new(view, &self.part);
         }
         is_other
     }
@@ -442,8 +495,8 @@ impl FaceHandshake {
         let is_known = self.identity_in(published).is_some();
         // A call starts an idle server, but the handshake of an agent only the agent's own instance.
         let starts = self.has_own_instance || !(published.not_started_yet || self.is_by_directory);
-        // A restarted server is stopped for a moment, and an agent's own instance is started when the agent connects.
-        let may_be_ready = published.state == State::Stopped || published.state.may_be_ready_by(until);
+        // An agent's own instance is started when the agent connects.
+        let may_be_ready = published.state.may_be_ready_by(until);
         is_known || !self.is_exposed || !starts || !may_be_ready || Instant::now() >= until
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::jsonrpc::Message;
 use crate::jsonrpc::codec::without_marks;
 use crate::jsonrpc::members::{members, string, text};
+use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM, USE_FACE};
 use crate::transport::Incoming;
@@ -73,18 +74,17 @@ pub(super) fn mcpd_version(info: &Bytes) -> Option<String> {
 
 /// Changes values of members, and adds missing members of `_meta`.
 fn edit(line: &Bytes, values: &[(&str, &[u8])], meta: Vec<(&str, Value)>) -> Option<Bytes> {
-    let Incoming::Message { line, message: Message::Request { id, params: Some(params), .. } } =
-        Incoming::of(message(line))
-    else {
+    let (incoming, _) = Incoming::read(message(line), Sender::Agent);
+    let Incoming::Message { line, message: Message::Request { id, params: Some(params), .. } } = incoming else {
         return None;
     };
     let [protocol, existing] = members(&params, ["protocolVersion", "_meta"]).ok()?;
-    let protocol = protocol?;
-    let mut edits = Vec::new();
+    let (protocol, mut edits) = (protocol?, Vec::new());
     for (name, value) in values {
         edits.push(Edit { part: if *name == "id" { &id } else { &protocol }, replacement: value });
     }
     let (object, before, after) = match &existing {
+        Some(null) if null[..] == *b"null" => (null, "{", "}"),
         Some(meta) if meta.starts_with(b"{") => (meta, "{", ""),
         Some(_) => return None,
         None => (&params, "{\"_meta\":{", "}"),
@@ -93,10 +93,12 @@ fn edit(line: &Bytes, values: &[(&str, &[u8])], meta: Vec<(&str, Value)>) -> Opt
         |key: &str| existing.as_ref().is_some_and(|meta| members(meta, [key]).is_ok_and(|[value]| value.is_some()));
     let added: Vec<_> =
         meta.iter().filter(|(key, _)| !is_present(key)).map(|(key, value)| format!("\"{key}\":{value}")).collect();
-    let comma = if object[1..].trim_ascii_start().starts_with(b"}") { "" } else { "," };
-    let opening = format!("{before}{}{after}{comma}", added.join(","));
+    // A null `_meta` is replaced as a whole, an object from its brace on.
+    let replaced = if object[..] == *b"null" { object.len() } else { 1 };
+    let is_last = replaced > 1 || object[1..].trim_ascii_start().starts_with(b"}");
+    let opening = format!("{before}{}{after}{}", added.join(","), if is_last { "" } else { "," });
     if !added.is_empty() {
-        edits.push(Edit { part: &object[..1], replacement: opening.as_bytes() });
+        edits.push(Edit { part: &object[..replaced], replacement: opening.as_bytes() });
     }
     Some(splice(&line, &mut edits))
 }
@@ -131,6 +133,7 @@ mod tests {
                 r#"{"_meta":{"mcpd/cwd":"/x"},"protocolVersion":"v"}"#,
                 r#"{"_meta":{"mcpd/connect":"1.2.3","mcpd/cwd":"/x"},"protocolVersion":"v"}"#.to_owned(),
             ),
+            (r#"{"_meta":null,"protocolVersion":"v"}"#, format!(r#"{{"_meta":{{{both}}},"protocolVersion":"v"}}"#)),
             ("{}", "{}".to_owned()),
             ("[]", "[]".to_owned()),
             (r#"{"_meta":1,"protocolVersion":"v"}"#, r#"{"_meta":1,"protocolVersion":"v"}"#.to_owned()),

@@ -28,6 +28,7 @@ use super::resubscribe::Resubscriptions;
 use crate::jsonrpc::Message;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
+use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::transport::{Incoming, Outbox};
 
@@ -165,7 +166,8 @@ impl Relay {
     }
 
     fn agent_line(&mut self, line: Bytes, now: Instant) {
-        let incoming = Incoming::of(message(&line));
+        // The daemon reads the line in the same way.
+        let (incoming, _) = Incoming::read(message(&line), Sender::Agent);
         let request = Request::of(&incoming);
         match &incoming {
             Incoming::Message { message: Message::Request { id, method, params }, .. }
@@ -216,22 +218,25 @@ impl Relay {
     fn observe_agent(&mut self, incoming: &Incoming) {
         let Incoming::Message { message, .. } = incoming else { return };
         match message {
+            Message::Request { method, .. } | Message::Notification { method, .. }
+                if method[..] == *b"notifications/initialized" =>
+            {
+                if let Some(initialize) = &mut self.memory.initialize {
+                    initialize.is_ready = true;
+                }
+            }
+            // The daemon lets it take effect with an id, too.
+            Message::Request { method, params, .. } | Message::Notification { method, params }
+                if method[..] == *b"notifications/cancelled" =>
+            {
+                if let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"])) {
+                    self.in_flight.cancel(&id);
+                    self.parked.cancel(&id);
+                    self.listen_requests.cancel(&id);
+                }
+            }
             Message::Request { method, params, .. } => self.memory.note_request(method, params.as_ref()),
-            Message::Notification { method, params } => match &method[..] {
-                b"notifications/cancelled" => {
-                    if let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"])) {
-                        self.in_flight.cancel(&id);
-                        self.parked.cancel(&id);
-                        self.listen_requests.cancel(&id);
-                    }
-                }
-                b"notifications/initialized" => {
-                    if let Some(initialize) = &mut self.memory.initialize {
-                        initialize.is_ready = true;
-                    }
-                }
-                _ => {}
-            },
+            Message::Notification { .. } => {}
             Message::Response { id, .. } => self.memory.daemon_request_ended(id),
         }
     }

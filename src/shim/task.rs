@@ -5,6 +5,8 @@ mod daemon;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -76,6 +78,8 @@ struct Task<'a, F, S> {
     /// The agent has closed its output.
     input_ended: bool,
     /// Set once it has.
+    may_interrupt: Arc<AtomicBool>,
+    /// `None` until then.
     reader_checks: Option<Interval>,
     /// The daemon accepts no more bytes.
     is_write_closed: bool,
@@ -86,11 +90,12 @@ struct Task<'a, F, S> {
 }
 
 /// Serves the agent on standard input and output until it leaves. `first` connects to the first daemon; `report`
-/// receives events; `explain` is called when requests were parked too long.
+/// receives events; `explain` is called when requests were parked too long. `may_interrupt` is set at the end of standard input.
 pub(crate) async fn run<'a, F>(
     first: impl Future<Output = Result<UnixStream, NoDaemon<F>>> + 'a,
     sockets: DaemonSockets,
     info: ShimInfo,
+    may_interrupt: Arc<AtomicBool>,
     report: impl FnMut(RelayEvent),
     explain: Explain<'a>,
 ) -> Outcome<F> {
@@ -113,6 +118,7 @@ pub(crate) async fn run<'a, F>(
         from_daemon: LineSplitter::new(usize::MAX),
         chunk: vec![0; CHUNK].into(),
         input_ended: false,
+        may_interrupt,
         reader_checks: None,
         is_write_closed: false,
         up_since: Instant::now(),
@@ -188,7 +194,10 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
         }
         match ready!(self.input.poll_read(cx, &mut self.chunk)) {
             // An incomplete line is no message. A terminal or peer that is gone sends no more, either.
-            Ok(0) | Err(_) => self.input_ended = true,
+            Ok(0) | Err(_) => {
+                self.input_ended = true;
+                self.may_interrupt.store(true, Ordering::Relaxed);
+            }
             Ok(read) => {
                 let now = Instant::now();
                 self.from_agent.push(&self.chunk[..read]);

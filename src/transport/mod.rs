@@ -5,7 +5,7 @@
 //! processes, the identity of peers.
 
 pub mod http;
-mod incoming;
+pub(crate) mod incoming;
 mod line_timeout;
 mod outbox;
 mod reader;
@@ -32,6 +32,8 @@ pub(crate) enum Arrival {
         /// Why.
         error: http::RequestError,
     },
+    /// The server has responded as if it had forgotten the session.
+    SessionInDoubt,
     /// More may be written now.
     MayWrite,
 }
@@ -42,6 +44,7 @@ impl Arrival {
         match self {
             Self::Incoming { .. } => true,
             Self::RequestFailed { error, .. } => error.is_response(),
+            Self::SessionInDoubt => true,
             Self::MayWrite => false,
         }
     }

@@ -18,6 +18,8 @@ const BATCH: usize = 32;
 pub struct Outbox {
     lines: VecDeque<Bytes>,
     bytes: usize,
+    /// Bytes that streams have accepted.
+    written: u64,
     /// Lines of which at least one byte was written.
     begun: u64,
     /// The first queued line is partly written.
@@ -77,6 +79,12 @@ impl Outbox {
         self.bytes
     }
 
+    /// Bytes that streams have accepted.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Lines queued and not yet written, including removed ones between them.
     #[must_use]
     pub fn lines(&self) -> usize {
@@ -125,6 +133,7 @@ impl Outbox {
 
     fn advance(&mut self, mut written: usize) {
         self.bytes -= written;
+        self.written += written as u64;
         while written > 0 {
             self.begun += u64::from(!self.first_begun);
             let Some(first) = self.lines.front_mut() else { return };

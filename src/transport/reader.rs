@@ -5,8 +5,9 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::vec::IntoIter;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
@@ -17,6 +18,7 @@ use super::incoming::{INLINE, Incoming};
 use super::line_timeout::LineTimeout;
 use super::throttle::Throttle;
 use crate::jsonrpc::codec::{Line, LineEnds, NdJson};
+use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::oversize;
 
 /// Minimum and maximum buffer space for one read.
@@ -34,9 +36,12 @@ const MAX_RETAINED_BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub struct MessageReader<R, T = Incoming> {
     stream: R,
+    sender: Sender,
     codec: NdJson,
     buffer: BytesMut,
     parsing: Option<Parsing<T>>,
+    /// The messages that followed the last one on its line.
+    following: IntoIter<T>,
     /// Work done in this turn.
     taken: usize,
     line_timeout: LineTimeout,
@@ -49,17 +54,19 @@ pub struct MessageReader<R, T = Incoming> {
 #[derive(Debug)]
 struct Parsing<T> {
     bytes: usize,
-    parsed: JoinHandle<T>,
+    parsed: JoinHandle<(T, Vec<T>)>,
 }
 
 impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, T> {
     /// A reader of messages of at most `max` bytes.
-    pub fn new(stream: R, max: usize) -> Self {
+    pub fn new(stream: R, sender: Sender, max: usize) -> Self {
         Self {
             stream,
+            sender,
             codec: NdJson::new(max),
             buffer: BytesMut::new(),
             parsing: None,
+            following: Vec::new().into_iter(),
             taken: 0,
             line_timeout: LineTimeout::default(),
             throttle: Throttle::default(),
@@ -96,12 +103,12 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             if let Some(parsing) = &mut self.parsing {
                 let parsed = ready!(Pin::new(&mut parsing.parsed).poll(cx));
                 self.parsing = None;
-                return Poll::Ready(parsed.map(Some).map_err(io::Error::other));
+                return Poll::Ready(parsed.map(|parsed| Some(self.first_of(parsed))).map_err(io::Error::other));
             }
             if let Some(incoming) = self.next_buffered() {
                 return Poll::Ready(Ok(Some(incoming)));
             }
-            if self.parsing.is_none() && ready!(self.poll_fill(cx))? == 0 {
+            if self.parsing.is_none() && self.following.len() == 0 && ready!(self.poll_fill(cx))? == 0 {
                 return Poll::Ready(Ok(None));
             }
         }
@@ -109,30 +116,46 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
 
     /// The next message, if it is buffered and the turn is not over.
     pub fn next_buffered(&mut self) -> Option<T> {
-        if self.parsing.is_some() || self.buffer.is_empty() || self.taken >= TURN {
+        if self.parsing.is_some() || self.taken >= TURN {
+            return None;
+        }
+        if let Some(next) = self.following.next() {
+            self.taken += MESSAGE;
+            return Some(next);
+        }
+        if self.buffer.is_empty() {
             return None;
         }
         // Decoding cannot fail.
         let line = self.codec.decode(&mut self.buffer).ok()??;
         self.taken += MESSAGE;
         match line {
-            Line::Oversized(LineEnds { head, tail }) => {
+            Line::Oversized(LineEnds { head, tail, size }) => {
                 let (id, is_response) = (oversize::id(&head, &tail), oversize::is_response(&head));
-                Some(Incoming::TooLarge { id, is_response }.into())
+                Some(Incoming::TooLarge { id, is_response, size }.into())
             }
             Line::Whole(line) if line.len() <= INLINE => {
                 self.taken += line.len();
                 self.throttle.end_line(line.len());
-                Some(Incoming::of(line).into())
+                let parsed = read(line, self.sender);
+                Some(self.first_of(parsed))
             }
             Line::Whole(line) => {
                 let bytes = line.len();
                 self.throttle.end_line(bytes);
-                let parsed = tokio::task::spawn_blocking(|| Incoming::of(line).into());
+                let sender = self.sender;
+                let parsed = tokio::task::spawn_blocking(move || read(line, sender));
                 self.parsing = Some(Parsing { bytes, parsed });
                 None
             }
         }
+    }
+
+    fn first_of(&mut self, (first, following): (T, Vec<T>)) -> T {
+        if !following.is_empty() {
+            self.following = following.into_iter();
+        }
+        first
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -160,6 +183,11 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
+    /// What was read of a line whose end was not. Empty while a line is parsed.
+    pub fn unended(&self) -> &[u8] {
+        if self.parsing.is_none() { &self.buffer } else { &[] }
+    }
+
     /// Reads nothing for this time. Messages that were read are returned. A longer pause that has begun continues.
     pub fn pause(&mut self, pause: Duration) {
         match &mut self.pause {
@@ -178,12 +206,16 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 }
 
+fn read<T: From<Incoming>>(line: Bytes, sender: Sender) -> (T, Vec<T>) {
+    let (first, following) = Incoming::read(line, sender);
+    (first.into(), following.into_iter().map(T::from).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::thread::{self, ThreadId};
 
-    use bytes::Bytes;
     use tokio::io::ReadBuf;
 
     use super::*;
@@ -198,7 +230,7 @@ mod tests {
                 yield_now().await;
             }
         };
-        let mut reader: MessageReader<_> = MessageReader::new(stream, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(stream, Sender::Server, 1 << 20);
         let reading = async { while let Some(_message) = reader.next().await.expect("it cannot fail") {} };
         tokio::select! {
             biased;
@@ -223,7 +255,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn messages_parsed_in_one_turn_have_together_a_bounded_size() {
         let burst = dense(INLINE - 100).repeat(8);
-        let mut reader: MessageReader<_> = MessageReader::new(burst.as_bytes(), 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(burst.as_bytes(), Sender::Server, 1 << 20);
         let mut most = 0;
         while let Some(_message) = reader.next().await.expect("it cannot fail") {
             most = most.max(1 + std::iter::from_fn(|| reader.next_buffered()).count());
@@ -249,7 +281,7 @@ mod tests {
         let large = dense(INLINE);
         let small = "{\"jsonrpc\":\"2.0\",\"method\":\"small\"}\n";
         let stream = [small, &large, small, &large, &large, small].concat();
-        let mut reader = MessageReader::new(stream.as_bytes(), 1 << 20);
+        let mut reader = MessageReader::new(stream.as_bytes(), Sender::Server, 1 << 20);
         let mut methods = Vec::new();
         while let Some(ReadResult(method, parser)) = reader.next().await.expect("it cannot fail") {
             assert_eq!(parser != thread::current().id(), method == "dense", "{method:?}");
@@ -261,7 +293,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn bytes_of_a_message_that_is_being_parsed_are_unreturned() {
         let large = dense(INLINE);
-        let mut reader: MessageReader<_> = MessageReader::new(large.as_bytes(), 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(large.as_bytes(), Sender::Server, 1 << 20);
         let mut most = 0;
         let message = poll_fn(|cx| {
             let polled = reader.poll_next(cx);
@@ -288,7 +320,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn reads_of_single_bytes_soon_pause() {
         let reads = Cell::new(0);
-        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, Sender::Server, 1 << 20);
         let polled = poll_fn(|cx| Poll::Ready(reader.poll_next(cx))).await;
         assert!(polled.is_pending() && reads.get() < 100, "{} reads at once", reads.get());
     }
@@ -296,7 +328,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn reader_that_is_paused_again_during_a_pause_is_woken() {
         let reads = Cell::new(0);
-        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
+        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, Sender::Server, 1 << 20);
         let mut paused_at = None;
         let read_on = poll_fn(|cx| {
             let polled = reader.poll_next(cx);

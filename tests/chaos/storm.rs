@@ -64,7 +64,7 @@ pub(crate) fn run(seed: u64, time: Duration) {
     print_line(&format!("{account}"));
     // `kill -9` is the hardest way to stop the daemon.
     daemon.kill9();
-    daemon.expect_no_family(Duration::from_secs(2));
+    daemon.expect_no_family(WAIT_LIMIT);
     account.expect_all_well();
     latencies.expect_answers();
     let allowed = ALLOWED_MIB + ALLOWED_MESSAGES * servers.max_message as f64 / f64::from(1 << 20);

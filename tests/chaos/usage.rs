@@ -28,7 +28,9 @@ impl Usage {
     pub(crate) fn by(daemon: &mut Daemon) -> Self {
         let pid = daemon.pid();
         let files = daemon.open_files();
-        let kinds = files.iter().map(|file| file.split(":[").next().unwrap_or_default().to_owned());
+        // Opened for the first line that a server writes to stderr.
+        let files = files.iter().filter(|file| !file.ends_with("/servers.log"));
+        let kinds = files.map(|file| file.split(":[").next().unwrap_or_default().to_owned());
         let below = crate::support::supervised(pid);
         Self {
             processes: count(daemon.family().into_iter().map(|process| process.command)),

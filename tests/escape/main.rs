@@ -94,7 +94,7 @@ fn links_that_a_server_leaves_give_it_nothing_at_its_next_start() {
     let mut agent = Agent::ready(&daemon);
     let mut attempt = |arguments: &Value| {
         let answer = agent.call("hostile__attempt", arguments);
-        result(&answer)["structuredContent"].as_str().expect("a text").to_owned()
+        result(&answer)["structuredContent"]["value"].as_str().expect("a text").to_owned()
     };
     let key = place.path("home/.ssh/id_ed25519");
     let private = place.path("home/.local/state/mcpd/servers/hostile");

@@ -83,7 +83,7 @@ impl Scene {
     /// Lets the hostile server make an attempt, and returns the outcome.
     pub(crate) fn attempt(&mut self, arguments: &Value) -> String {
         let answer = self.agent.call("hostile__attempt", arguments);
-        result(&answer)["structuredContent"].as_str().expect("a text").to_owned()
+        result(&answer)["structuredContent"]["value"].as_str().expect("a text").to_owned()
     }
 
     pub(crate) fn place(&self) -> &Rc<Place> {

@@ -73,7 +73,7 @@ build_rmcp_peers() {
     cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
     mkdir -p "$scratch/agents"
     cp "$target/rmcp/debug/agent" "$scratch/agents/agent-rs"
-    cp "$target"/rmcp/debug/{rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
+    cp "$target"/rmcp/debug/{definition-validator,rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
 }
 
 # Those of the agents in examples/agents that have to be built, into one directory. `build_rmcp_peers` builds the one in Rust.
@@ -127,10 +127,12 @@ check_with mcp-2 python_clients.py
 check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
+check_with mcp-2 definitions.py
 check_with mcp-2 face_checks.py
 check_with mcp-2 extension_checks.py
 check_with mcp-2 http_checks.py
 check_with mcp-2 matrix_checks.py
+check_with mcp-2 message_sizes.py
 check_with mcp-2 task_checks.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py

@@ -57,7 +57,7 @@ fn missing_file_is_reported_with_the_file_that_is_checked_without_an_argument() 
 fn schema_is_printed_without_a_daemon() {
     let schema = Place::new().mcpd(&["schema"]).expect_code(0).json();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    assert_eq!(schema["properties"]["daemon"]["properties"]["max_message"]["default"], "16MiB");
+    assert_eq!(schema["properties"]["daemon"]["properties"]["max_message"]["default"], "10176KiB");
 }
 
 #[test]

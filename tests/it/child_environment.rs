@@ -44,6 +44,7 @@ fn environment_of_a_server_is_a_short_list_and_the_configured_variables() {
         "TMPDIR",
         "TZ",
         "USER",
+        "XDG_CONFIG_HOME",
     ];
     assert_eq!(names, expected);
     assert_eq!(env["OWN"], format!("{}/x", daemon.place().path("home").display()));
@@ -95,7 +96,7 @@ fn password_of_a_proxy_is_masked_where_a_server_cannot_be_started() {
 #[test]
 fn server_has_three_descriptors_whatever_the_daemon_inherited() {
     let daemon = Setup::with(Server::named("a")).after_shell("exec 5</dev/null 9>/dev/null").start();
-    assert_eq!(tool_result(&daemon, "fds", &json!({})), json!([0, 1, 2]));
+    assert_eq!(tool_result(&daemon, "fds", &json!({}))["value"], json!([0, 1, 2]));
 }
 
 /// Case H8.
@@ -121,15 +122,15 @@ fn signal_mask_of_a_server_is_empty() {
 #[test]
 fn server_runs_in_the_home_directory_or_the_configured_one() {
     let home = Setup::with(Server::named("a")).start();
-    assert_eq!(tool_result(&home, "cwd", &json!({})), home.place().path("home").to_str().expect("text"));
+    assert_eq!(tool_result(&home, "cwd", &json!({}))["value"], home.place().path("home").to_str().expect("text"));
     let there = Setup::with(Server::named("a").line("cwd = \"/proc/self/../..\"")).start();
-    assert_eq!(tool_result(&there, "cwd", &json!({})), "/");
+    assert_eq!(tool_result(&there, "cwd", &json!({}))["value"], "/");
 }
 
 #[test]
 fn its_umask_is_the_one_the_daemon_was_started_with() {
     let daemon = Setup::with(Server::named("a")).after_shell("umask 027").start();
-    assert_eq!(tool_result(&daemon, "umask", &json!({})), "0027");
+    assert_eq!(tool_result(&daemon, "umask", &json!({}))["value"], "0027");
 }
 
 /// Case H12.

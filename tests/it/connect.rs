@@ -119,3 +119,25 @@ fn connect_reports_that_no_daemon_runs_in_a_given_runtime_directory() {
     let ran = place.client(&["connect"]).expect_code(3);
     assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");
 }
+
+/// Ctrl-C in a script's terminal reaches the whole process group.
+#[test]
+fn interrupt_is_ignored_until_the_agent_has_closed_its_output() {
+    let daemon = Setup::with(Server::named("a")).start();
+    let mut shim = Shim::ready(&daemon);
+    for n in 0..3 {
+        signal(shim.child.id(), Signal::INT);
+        let answer = shim.ask(&format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"ping"}}"#));
+        assert!(answer.contains("\"result\""), "{answer}");
+    }
+    shim.send_line(
+        r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":600000}}}"#,
+    );
+    daemon.wait_journal("a", "600000");
+    drop(shim.stdin.take());
+    let status = until("it is interrupted", || {
+        signal(shim.child.id(), Signal::INT);
+        shim.child.try_wait().expect("a status")
+    });
+    assert_eq!(status.code(), None, "the signal has ended it");
+}

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -80,7 +79,7 @@ fn call_made_while_a_server_restarts_waits_for_it() {
 }
 
 #[test]
-fn call_to_a_server_that_does_not_return_fails_as_not_sent_after_ten_seconds() {
+fn call_to_a_server_that_does_not_return_fails_as_not_sent_after_several_attempts() {
     let place = Place::new();
     let permit = place.write("permit", "");
     let setup = beside(Server::named("a").arg("--exit-unless").arg(&permit));
@@ -88,11 +87,11 @@ fn call_to_a_server_that_does_not_return_fails_as_not_sent_after_ten_seconds() {
     let mut agent = Agent::ready(&daemon);
     fs::remove_file(permit).expect("it was there");
     assert!(died(&agent.call("a__die", &json!({}))));
-    let start = Instant::now();
     let answer = agent.call("a__echo", &json!({}));
     let data = &answer["error"]["data"];
     assert_eq!((code(&answer), &data["outcome"], &data["server"]), (-31004, &json!("not_sent"), &json!("a")));
-    assert!(start.elapsed().as_secs() >= 9, "it took {:?}", start.elapsed());
+    let row = daemon.row("a");
+    assert!(row["restarts"].as_u64() >= Some(4), "{row}");
 }
 
 /// Case A4.

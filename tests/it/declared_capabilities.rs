@@ -478,6 +478,71 @@ fn method_that_is_announced_before_the_server_is_known_is_not_unknown_in_its_fac
 }
 
 #[test]
+fn method_of_a_capability_that_the_server_has_not_declared_is_unknown_in_its_face() {
+    let place = Place::new();
+    let servers = Era::BOTH.map(|era| (era, if era == Era::Legacy { "old" } else { "new" }));
+    let setup = servers.into_iter().fold(Setup::new(), |setup, (era, name)| {
+        setup.server(era.server(&format!("{name}-plain"))).server(poor(&place, era, &format!("{name}-poor")))
+    });
+    let hiding = full(&place, Era::Legacy, "old-hiding").line("expose = ['prompts']");
+    let daemon = setup.server(hiding).start_in(&place);
+    let plain = ["prompts", "resources", "subscribe", "completions", "logging", "tasks"];
+    for (server, lacking) in [
+        ("old-plain", &plain[..]),
+        ("new-plain", &plain),
+        ("old-poor", &["subscribe", "completions", "logging", "tasks"]),
+        ("new-poor", &["subscribe", "completions", "logging", "tasks"]),
+        ("old-hiding", &["tools", "resources", "subscribe", "tasks"]),
+    ] {
+        for era in Era::BOTH {
+            for is_introduced in [true, false] {
+                let mut agent = match (era, is_introduced) {
+                    (Era::Modern, false) => era.agent_at_face(&daemon, server),
+                    (Era::Legacy, false) => continue,
+                    (_, true) => introduced(era, &daemon, Some(server)).0,
+                };
+                for (capability, method, params) in methods_of_capabilities(era) {
+                    let answer = agent.request(method, &params);
+                    let is_unknown = answer["error"]["code"] == -32601;
+                    assert_eq!(is_unknown, lacking.contains(&capability), "{era:?} {server} {method}: {answer}");
+                }
+                agent.disconnect();
+            }
+        }
+        let received = daemon.journal(server).into_iter().filter(|line| line.contains("\"uri\":\"x:1\""));
+        assert_eq!(received.count(), 0, "{server}");
+    }
+}
+
+/// A request of each method that needs a capability, after the short name of the capability.
+fn methods_of_capabilities(era: Era) -> Vec<(&'static str, &'static str, Value)> {
+    let (none, named, uri, task) = (json!({}), json!({"name": "x"}), json!({"uri": "x:1"}), json!({"taskId": "x"}));
+    let reference = json!({"type": "ref/prompt", "name": "x"});
+    let mut all = vec![
+        ("tools", "tools/list", none.clone()),
+        ("tools", "tools/call", named.clone()),
+        ("prompts", "prompts/list", none.clone()),
+        ("prompts", "prompts/get", named),
+        ("resources", "resources/list", none.clone()),
+        ("resources", "resources/templates/list", none.clone()),
+        ("resources", "resources/read", uri.clone()),
+        ("completions", "completion/complete", json!({"ref": reference, "argument": {"name": "a", "value": ""}})),
+        ("tasks", "tasks/get", task.clone()),
+        ("tasks", "tasks/cancel", task.clone()),
+    ];
+    if era == Era::Legacy {
+        all.extend([
+            ("subscribe", "resources/subscribe", uri.clone()),
+            ("subscribe", "resources/unsubscribe", uri),
+            ("logging", "logging/setLevel", json!({"level": "info"})),
+            ("tasks", "tasks/list", none),
+            ("tasks", "tasks/result", task),
+        ]);
+    }
+    all
+}
+
+#[test]
 fn face_of_a_server_that_is_disabled_or_hidden_is_that_of_an_unknown_one() {
     let place = Place::new();
     let known = |name: &str| full(&place, Era::Legacy, name).flags("--server-name real --instructions secret");
@@ -533,4 +598,21 @@ fn face_waits_for_the_replacement_of_its_server() {
     daemon.client(&["reload"]).expect_code(0);
     assert_eq!(result(&agent.answer(&initialize))["serverInfo"]["name"], "real");
     agent.disconnect();
+}
+
+#[test]
+fn odd_name_and_capabilities_of_a_server_are_mended_in_its_face_unless_they_shall_pass() {
+    let odd = |name: &str| {
+        let spellings = [r#""version":"1.0"=>"version":1"#, r#"{"listChanged":true}=>[]"#];
+        let server = Server::named(name).flags("--server-name real --bare --tool echo");
+        spellings.iter().fold(server, |server, spelling| server.arg("--spell").arg(spelling))
+    };
+    let daemon = Setup::with(odd("mended")).server(odd("passed").line("malformed = 'pass'")).start();
+    for (name, version, tools) in [("mended", json!("unknown"), json!({})), ("passed", json!(1), json!([]))] {
+        daemon.wait_row(name, "has listed its tools", |row| row["tools_exposed"] == 1);
+        let found = face(Era::Legacy, &daemon, name);
+        let info = &found["serverInfo"];
+        assert_eq!((&info["name"], &info["version"]), (&json!("real"), &version), "{found}");
+        assert_eq!(found["capabilities"]["tools"], tools, "{found}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `mcpd doctor`: its findings, and the commands that it prints to fix them.
 
+mod causes;
 mod clients;
 mod daemons;
 mod http_servers;

@@ -125,6 +125,42 @@ fn expect_unavailable(answer: &Value, server: &str, reason: &str) {
     assert!(data["retryAfterMs"].is_u64(), "{answer}");
 }
 
+/// Case A21.
+#[test]
+fn call_starts_a_server_that_waits_for_its_next_attempt() {
+    for is_known in [false, true] {
+        let place = Place::new();
+        let permit = place.path("permit");
+        let setup = || beside(Server::named("a").arg("--exit-unless").arg(&permit));
+        if is_known {
+            place.write("permit", "");
+            let mut daemon = setup().start_in(&place);
+            assert!(Agent::ready(&daemon).tools().contains(&"a__echo".to_owned()));
+            daemon.term();
+            fs::remove_file(&permit).expect("it is there");
+        }
+        let daemon = setup().start_in(&place);
+        let wait = || {
+            daemon.wait_row("a", "waits for more than 10 s", |row| row["retry_in_ms"].as_u64() > Some(11_000))["restarts"].clone()
+        };
+        let attempts = wait();
+        let mut agent = Agent::ready(&daemon);
+        // One attempt fails, and so does the call.
+        expect_unavailable(&agent.call("a__echo", &json!({})), "a", "exited with code 3");
+        until("the call has made it try again", || (wait() != attempts).then_some(()));
+        place.write("permit", "");
+        until("a call is answered", || {
+            let answer = agent.call("a__echo", &json!({}));
+            let is_answered = answer["error"].is_null();
+            assert!(is_answered || code(&answer) == -31004, "{answer}");
+            is_answered.then_some(())
+        });
+        let row = daemon.row("a");
+        assert_eq!(row["state"], "ready", "{row}");
+        agent.disconnect();
+    }
+}
+
 /// Case A1.
 #[test]
 fn call_of_a_server_whose_command_cannot_be_executed_fails_without_waiting() {

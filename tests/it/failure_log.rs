@@ -87,10 +87,11 @@ fn each_exit_is_one_warning_with_the_last_line_of_that_process() {
 /// Case A7.
 #[test]
 fn restart_of_a_server_that_hangs_is_a_warning_with_the_reason() {
-    let server = Server::named("a").flags("--no-pings").line("health_interval = \"100ms\"");
+    let server = Server::named("a").line("health_interval = \"100ms\"");
     let daemon = json_log(server.line("health_timeout = \"50ms\"")).start();
+    signal(daemon.server_pid("a"), Signal::STOP);
     let fields = &wait_warnings(&daemon, 1)[0];
-    assert_eq!(fields["reason"], "did not answer 3 pings in a row");
+    assert_eq!(fields["reason"], "did not answer 3 pings in a row; it does not read its stdin any more");
     assert!(fields["code"].is_null(), "it was ended by mcpd: {fields}");
 }
 

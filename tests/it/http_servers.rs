@@ -2,14 +2,18 @@
 //!
 //! `responses` (each transport) · `policy` · `server_messages` (server notifications and requests) · `resumption` (broken streams) ·
 //! `sessions` · `legacy_sse` (HTTP+SSE) · `outages` · `bodies` (framing and malformed responses) · `concurrency` · `redirects` ·
-//! `cut_connections` · `http2` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
+//! `cut_connections` · `http2` · `codings` (compressed bodies) · `cookies` ·
+//! `rotation` (secrets that change) · `localhost` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
 
 mod bodies;
+mod codings;
 mod concurrency;
+mod cookies;
 mod cut_connections;
 mod era_detection;
 mod http2;
 mod legacy_sse;
+mod localhost;
 mod modern;
 mod modern_streams;
 mod outages;
@@ -17,6 +21,7 @@ mod policy;
 mod redirects;
 mod responses;
 mod resumption;
+mod rotation;
 mod server_messages;
 mod sessions;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, until};
 
 fn lazy() -> Server {
     Server::named("s").line("start = \"lazy\"").line("idle_timeout = \"300ms\"")
@@ -46,6 +46,44 @@ fn lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
     wait_state(&daemon, "idle");
     arguments(&agent.call("s__echo", &json!({})));
     assert_eq!(starts(&daemon), 3);
+}
+
+/// Case A20.
+#[test]
+fn server_that_exits_without_an_error_and_with_nothing_to_do_is_started_by_the_next_call() {
+    let daemon = Setup::with(Server::named("s")).start();
+    let mut agent = Agent::ready(&daemon);
+    for calls in 1..4 {
+        arguments(&agent.call("s__die", &json!({"how": "finish"})));
+        wait_state(&daemon, "idle");
+        let row = daemon.row("s");
+        assert!(row["last_error"].is_null() && row["restarts_last_hour"] == 0, "{row}");
+        daemon.client(&["status"]).expect_code(0);
+        assert!(agent.tools().contains(&"s__echo".to_owned()));
+        arguments(&agent.call("s__echo", &json!({})));
+        assert_eq!(starts(&daemon), calls + 1);
+    }
+    agent.expect_quiet();
+}
+
+/// Case A20.
+#[test]
+fn server_that_exits_without_an_error_is_restarted_if_something_was_to_do() {
+    for is_subscribed in [false, true] {
+        let place = Place::new();
+        let library = place.write("library.json", r#"{"resources":[{"uri":"x://1","name":"one"}]}"#);
+        let daemon = Setup::with(Server::named("s").arg("--library").arg(library)).start_in(&place);
+        let mut agent = Agent::ready(&daemon);
+        let how = if is_subscribed {
+            result(&agent.request("resources/subscribe", &json!({"uri": "x://1"})));
+            "finish"
+        } else {
+            "leave"
+        };
+        let answer = agent.call("s__die", &json!({"how": how}));
+        assert_eq!(answer["error"].is_null(), is_subscribed, "{answer}");
+        daemon.wait_row("s", "is restarted", |row| row["state"] == "ready" && row["restarts_last_hour"] == 1);
+    }
 }
 
 #[test]

@@ -66,9 +66,10 @@ fn error_on_a_later_page_keeps_the_pages_before_it_and_is_reported() {
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["s__a", "s__b"]);
     let row = daemon.row("s");
-    let error = "its answer to `tools/list` is an error; mcpd uses the items of the earlier pages (2)";
+    let error =
+        "its answer to `tools/list` is an error: no such page (-32603); mcpd uses the items of the earlier pages (2)";
     assert_eq!((&row["tools_truncated"], &row["last_error"]), (&json!(true), &json!(error)));
-    // It is asked again after 10 s.
+    // It is requested again.
     place.write("whole", "");
     agent.expect_notification("notifications/tools/list_changed");
     assert_eq!(agent.tools(), ["s__a", "s__b", "s__c"]);

@@ -151,6 +151,28 @@ fn unavailable_authorization_server_fails_a_call_and_keeps_the_login() {
     agent.disconnect();
 }
 
+/// Case I20.
+#[test]
+fn lost_answer_to_a_renewal_is_requested_once_more_and_named_if_that_fails() {
+    for stays_good in [true, false] {
+        let fixture = LoginFixture::new();
+        fixture.log_in().expect_code(0);
+        let daemon = fixture.serve();
+        let mut agent = Agent::ready(&daemon);
+        fixture.authorization.habits(|habits| habits.loses_renewal = Some(stays_good));
+        fixture.authorization.take_tokens_back();
+        if stays_good {
+            expect_call(&mut agent);
+        } else {
+            let lost = ", after its answer to an earlier request was lost (";
+            expect_login_required(&agent.call("tracker__echo", &json!({"text": "x"})), lost);
+            wait_needs_login(&daemon, lost);
+        }
+        assert_eq!(fixture.authorization.request_count("refresh_token"), 2);
+        agent.disconnect();
+    }
+}
+
 #[test]
 fn several_instances_renew_a_token_once() {
     let fixture = LoginFixture::new();
@@ -318,12 +340,12 @@ fn credentials_appear_in_no_log_and_no_status() {
 }
 
 #[test]
-fn server_without_oauth_fails_when_it_refuses_access() {
+fn server_without_oauth_that_refuses_access_is_retried_and_needs_no_login() {
     let fixture = LoginFixture::new();
     Setup::with(fixture.front.server().line("oauth = false")).write(&fixture.place);
     let daemon = fixture.serve();
-    let row = daemon.wait_row("tracker", "has failed", |row| row["state"] == "failed");
-    assert!(row["reason"].as_str().is_some_and(|why| why.contains("401")), "{row}");
+    let row = daemon.wait_row("tracker", "waits", |row| row["state"] == "backoff");
+    assert_eq!(row["code"], "http_unauthorized", "{row}");
     let ran = fixture.run(&["login", "tracker"]).expect_code(2);
     assert_eq!(ran.stderr, "mcpd: tracker: needs no login: its `oauth` is `false`\n");
     assert!(!fixture.file().exists());

@@ -194,7 +194,7 @@ fn tool_with_an_oversized_or_missing_schema_affects_no_other_tools() {
     let place = Place::new();
     let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema}}}"#);
     let far = r#"{"type":"object","properties":{"x":{"$ref":"http://127.0.0.1:1/schema.json"}}}"#;
-    let huge = format!(r#"{{"type":"object","description":"{}"}}"#, "x".repeat(10 << 20));
+    let huge = format!(r#"{{"type":"object","description":"{}"}}"#, "x".repeat(9 << 20));
     let tools = [tool("echo", r#"{"type":"object"}"#), tool("huge", &huge), tool("far", far)];
     let bare = [r#"{"name":"bare"}"#, r#"{"name":"odd","inputSchema":7}"#];
     let all: Vec<&str> = tools.iter().map(String::as_str).chain(bare).collect();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::reload::{change, text};
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, result, signal, until};
 
-const LIBRARY: &str = r#"{"prompts":[{"name":"danger"}],"resources":[{"uri":"x://danger","name":"one"}],
+const LIBRARY: &str = r#"{"completions":true,"prompts":[{"name":"danger"}],"resources":[{"uri":"x://danger","name":"one"}],
     "resourceTemplates":[{"uriTemplate":"y://{id}","name":"any"}]}"#;
 
 /// A lazy server whose lists are known and that starts only once the test lets it.

@@ -182,10 +182,14 @@ fn fork_bomb_is_stopped_with_all_its_processes() {
     let chain = place.write("chain", chain);
     let script = format!("sh {} 20000 </dev/null >/dev/null 2>&1; exec \"$0\" \"$@\"", chain.display());
     let storm = || Server::run_by("storm", "sh").arg("-c").arg(&script).arg(SCRIPTED);
-    for signal in [Signal::TERM, Signal::KILL] {
+    for (sent, is_guard_killed) in [(Signal::TERM, false), (Signal::KILL, false), (Signal::TERM, true)] {
         let mut daemon = Setup::with(storm()).server(Server::named("good")).start_in(&place);
         arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
-        daemon.signal(signal);
+        if is_guard_killed {
+            signal(daemon.guard_pid("storm"), Signal::KILL);
+            daemon.wait_row("storm", "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
+        }
+        daemon.signal(sent);
         daemon.wait_exit();
         daemon.expect_no_family(WAIT_LIMIT);
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
 
 const PROMPTS: &str = r#"{"prompts":[{"zeta":1.10,"name":"greet","arguments":[]},{"name":"part"}],"completions":true}"#;
-const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one","size":1e2}],"resourceTemplates":[{"uriTemplate":"x://{id}","name":"any"}]}"#;
+const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one","size":100}],"resourceTemplates":[{"uriTemplate":"x://{id}","name":"any"}]}"#;
 const OTHER_LIBRARY: &str = r#"{"resources":[{"uri":"y://1","name":"mine"},{"uri":"x://1","name":"late"}],"resourceTemplates":[{"uriTemplate":"y://{+path}","name":"deep"}]}"#;
 
 fn with_library(place: &Rc<Place>, name: &str, library: &str) -> Server {
@@ -52,7 +52,7 @@ fn resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
     let daemon = start(&[("a", LIBRARY), ("b", OTHER_LIBRARY)]);
     let mut agent = Agent::ready(&daemon);
     let listed = list(&mut agent, "resources/list");
-    let expected = json!([{"uri": "x://1", "name": "one", "size": 100.0}, {"uri": "y://1", "name": "mine"}]);
+    let expected = json!([{"uri": "x://1", "name": "one", "size": 100}, {"uri": "y://1", "name": "mine"}]);
     assert_eq!(listed["resources"], expected, "of two servers with one URI the first has it");
     let templates = list(&mut agent, "resources/templates/list");
     assert_eq!(templates["resourceTemplates"].as_array().map(Vec::len), Some(2));

@@ -96,8 +96,12 @@ fn requests_during_a_restart_are_queued_and_sent_in_order_to_the_next_daemon() {
     assert_eq!(*result(&shim.request("ping", &json!({}))), json!({}), "which needs no daemon");
     let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
     shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
+    let cancelled = json!({"requestId": cancelled});
+    shim.send(&json!({"jsonrpc": "2.0", "id": "with one", "method": "notifications/cancelled", "params": cancelled}));
     shim.send_raw("no JSON\n");
     let daemon = start(&place);
+    assert_eq!(*result(&shim.answer(&json!("with one"))), json!({}));
     for (n, call) in calls.iter().enumerate() {
         assert_eq!(*arguments(&shim.answer(call)), json!({ "held": n }));
     }

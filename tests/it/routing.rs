@@ -145,7 +145,7 @@ fn large_answer_and_a_large_call_arrive_whole() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__big", &json!({"bytes": 4 << 20}));
-    let text = result(&answer)["structuredContent"].as_str().expect("text");
+    let text = result(&answer)["structuredContent"]["value"].as_str().expect("text");
     assert!(text.len() == 4 << 20 && text.bytes().all(|byte| byte == b'x'));
     let sent = json!({"text": "é".repeat(1 << 20)});
     assert!(*arguments(&agent.call("a__echo", &sent)) == sent);

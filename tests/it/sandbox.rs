@@ -33,7 +33,7 @@ fn confined(place: &Place, name: &str, more: &str) -> Server {
 /// The outcome of an attempt of a server.
 fn attempt(agent: &mut Agent, server: &str, arguments: &Value) -> String {
     let answer = agent.call(&format!("{server}__attempt"), arguments);
-    result(&answer)["structuredContent"].as_str().expect("a text").to_owned()
+    result(&answer)["structuredContent"]["value"].as_str().expect("a text").to_owned()
 }
 
 fn read(agent: &mut Agent, server: &str, path: &Path) -> String {
@@ -112,7 +112,7 @@ fn servers_at_level_files_have_directories_of_their_own() {
             assert_eq!(attempt(&mut agent, name, &arguments), "permitted", "{variable} of {name}");
         }
         let answer = agent.call(&format!("{name}__cwd"), &json!({}));
-        let cwd = result(&answer)["structuredContent"].as_str().expect("text");
+        let cwd = result(&answer)["structuredContent"]["value"].as_str().expect("text");
         assert_eq!(Path::new(cwd), private.join("work"));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, connect_as, result, skipped, until};
 
 fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
     let place = Place::new();
@@ -84,20 +84,53 @@ fn log_message_with_several_possible_owners_is_dropped() {
     other.expect_quiet();
 }
 
-#[test]
-fn call_that_was_cancelled_counts_until_the_server_has_answered_it() {
-    let daemon = started();
-    let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let cancelled = other.start_call("s__sleep", &json!({"ms": 400, "ignore_cancel": true}));
-    daemon.wait_journal("s", "\"ms\":400");
-    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+/// Has the server work on a call that its agent has cancelled.
+fn cancel_call(daemon: &Daemon, agent: &mut Agent, ms: u64) {
+    let cancelled = agent.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
+    daemon.wait_journal("s", &format!("\"ms\":{ms}"));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
     daemon.wait_journal("s", "notifications/cancelled");
-    log(&mut one, "error", "whose?");
-    daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
+}
+
+#[test]
+fn message_during_an_unanswered_cancellation_reaches_the_one_agent_with_an_open_call() {
+    let daemon = started();
+    let [mut one, mut other, mut third] = [(); 3].map(|()| Agent::ready(&daemon));
+    cancel_call(&daemon, &mut other, 2000);
     log(&mut one, "error", "mine");
     expect_log(&mut one, "mine");
-    one.expect_quiet();
-    other.expect_quiet();
+    let busy = third.start_call("s__sleep", &json!({"ms": 300}));
+    daemon.wait_journal("s", "\"ms\":300");
+    log(&mut one, "error", "whose?");
+    result(&third.answer(&busy));
+    for agent in [&mut one, &mut other, &mut third] {
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn call_that_a_guest_has_cancelled_counts_until_the_server_has_answered_it() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("connecting as another user");
+    }
+    const GUEST: u32 = 54321;
+    let place = Place::new();
+    let server = Server::named("s").arg("--library").arg(place.write("logging.json", r#"{"logging":true}"#));
+    let daemon = Setup::with(server).head(&format!("[profiles.open]\nallow_uids = [{GUEST}]")).start_in(&place);
+    let mut guest =
+        Agent::from_stream(connect_as(GUEST, &place.runtime_dir().join("open.sock")).expect("it may connect"));
+    result(&guest.initialize("2025-11-25"));
+    let mut owner = Agent::ready(&daemon);
+    for (canceller, other, ms) in [(0, 1, 400), (1, 0, 401)] {
+        let before = daemon.row("s")["stray_responses"].clone();
+        let agents = [&mut guest, &mut owner];
+        cancel_call(&daemon, agents[canceller], ms);
+        log(agents[other], "error", "whose?");
+        daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] != before);
+        log(agents[other], "error", "mine");
+        expect_log(agents[other], "mine");
+    }
+    [guest, owner].iter_mut().for_each(Agent::expect_quiet);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Server, Setup, answer_to_ended_operator, arguments, skipped, until};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, answer_to_ended_operator, arguments, skipped, until};
 
 fn start(line: &str) -> Daemon {
     Setup::with(Server::named("a").line(line)).server(Server::named("b")).start()
@@ -14,7 +14,8 @@ fn start(line: &str) -> Daemon {
 /// What a tool of server `a` returns.
 fn tool(daemon: &Daemon, tool: &str, arguments_: &Value) -> Value {
     let called = Agent::ready(daemon).call(&format!("a__{tool}"), arguments_);
-    called["result"]["structuredContent"].clone()
+    let content = &called["result"]["structuredContent"];
+    content.get("value").unwrap_or(content).clone()
 }
 
 /// `mcpd`, run by server `a`.
@@ -112,6 +113,32 @@ fn process_of_a_server_that_may_be_an_agent_is_admitted() {
     assert_eq!(ran["code"], 0, "{ran}");
     let answer = tool(&daemon, "connect", &json!({"path": daemon.agent_socket()}));
     assert!(answer.as_str().expect("text").contains(r#""result":{}"#), "{answer}");
+}
+
+/// Case H14.
+#[test]
+fn daemon_that_is_its_own_server_does_not_list_its_own_tools_again() {
+    for sharing in ["shared", "session"] {
+        let place = Place::new();
+        let own = Server::run_by("self", MCPD).arg("connect").arg("--runtime-dir").arg(place.runtime_dir());
+        let own = own.line("agent = true").line(format!("sharing = \"{sharing}\""));
+        let daemon = Setup::with(own).server(Server::named("b").flags("--bare --tool echo")).spawn_in(&place);
+        let listed = |agent: &mut Agent| {
+            until("the tools of the other server are listed twice", || {
+                let tools = agent.tools();
+                (tools.len() > 1).then_some(tools)
+            })
+        };
+        let mut agent = Agent::ready(&daemon);
+        assert_eq!(listed(&mut agent), ["self__b__echo", "b__echo"], "{sharing}");
+        agent.disconnect();
+        // By now its own tools are known.
+        daemon.client(&["restart", "self"]).expect_code(0);
+        let mut agent = Agent::ready(&daemon);
+        assert_eq!(listed(&mut agent), ["self__b__echo", "b__echo"], "{sharing}");
+        arguments(&agent.call("self__b__echo", &json!({"n": 1})));
+        agent.disconnect();
+    }
 }
 
 /// A process that has the id `pid`; `None` if the system does not let a test choose it.

@@ -126,7 +126,7 @@ fn replacement_that_cannot_list_is_discarded_and_a_failing_new_server_is_retried
     let ran = reload(&daemon, &set).expect_code(1);
     assert!(
         ran.stdout.starts_with(
-            "not started  s: its answer to `tools/list` is an error (its previous definition keeps running)"
+            "not started  s: its answer to `tools/list` is an error: not yet (-32603) (its previous definition keeps running)"
         ),
         "{ran}"
     );

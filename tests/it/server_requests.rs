@@ -224,7 +224,7 @@ fn agent_receives_no_request_that_it_or_its_version_does_not_support() {
 fn malformed_server_request_is_refused_and_reaches_no_agent() {
     let daemon = start(|server| server);
     let mut agent = capable_agent(&daemon);
-    for params in [json!([]), json!({"mode": "telepathy"}), json!({"_meta": {"progressToken": {}}})] {
+    for params in [json!([1]), json!({"mode": "telepathy"}), json!({"_meta": {"progressToken": {}}})] {
         assert_eq!(refusal(&mut agent, ELICIT, &params)["code"], -32602, "{params}");
     }
     agent.expect_quiet();

@@ -1,13 +1,15 @@
 //! `mcpd logs`: stderr lines of servers, read without delaying the server.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::thread::{self, JoinHandle};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, resident_kib, run, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Place, Ran, Server, Setup, arguments, resident_kib, run, until, wait_exit};
 
 /// The lines that `mcpd logs --json` prints.
 fn lines(daemon: &Daemon, args: &[&str]) -> Vec<Value> {
@@ -264,6 +266,85 @@ fn logs_without_a_daemon_reports_that_none_runs() {
         let ran = place.client(args).expect_code(3);
         assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{args:?}: {ran}");
     }
+}
+
+/// What `mcpd logs` prints after the daemon was killed.
+fn kept(place: &Place, args: &[&str]) -> Ran {
+    let ran = place.client(&[&["logs"], args].concat()).expect_code(3);
+    assert!(ran.stderr.contains("not running"), "{ran}");
+    ran
+}
+
+/// Case E14.
+#[test]
+fn lines_of_servers_outlive_the_daemon() {
+    let place = Place::new();
+    place.write("token", "s3cr3t");
+    let secret = format!("${{file:{}}}", place.path("token").display());
+    let setup = Setup::with(Server::named("a").env("TOKEN", &secret)).server(Server::named("b"));
+    let mut daemon = setup.server(Server::named("each").line("sharing = \"session\"")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let long = "ä".repeat(9000);
+    for (server, text) in
+        [("a", "first"), ("b", "other"), ("a", "with s3cr3t"), ("a", &long), ("a", "esc\u{1b}[2J\u{202e}")]
+    {
+        write(&daemon, &mut agent, server, text);
+    }
+    arguments(&agent.call("each__stderr", &json!({"text": "mine"})));
+    let pids = ["a", "b"].map(|name| u64::from(daemon.server_pid(name)));
+    let file = place.path("home/.local/state/mcpd/servers.log");
+    until("the last line is kept", || fs::read_to_string(&file).ok()?.contains("mine").then_some(()));
+    agent.disconnect();
+    daemon.kill9();
+
+    let ran = kept(&place, &["--json"]);
+    let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let cut = format!("{}…", "ä".repeat(500));
+    assert_eq!(texts(&lines), ["first", "other", "with …", &cut, "esc\u{1b}[2J\u{202e}", "mine"]);
+    let servers: Vec<_> = lines.iter().map(|line| line["server"].as_str().expect("text")).collect();
+    assert_eq!(servers, ["a", "b", "a", "a", "a", "each"]);
+    assert_eq!([&lines[0]["pid"], &lines[1]["pid"]].map(|pid| pid.as_u64().expect("a number")), pids);
+    assert!(lines[5]["purpose"].is_string(), "{ran}");
+
+    let ran = kept(&place, &["b", "each", "-n", "1"]);
+    assert!(ran.stdout.ends_with("]: mine\n") && ran.stdout.lines().count() == 1, "{ran}");
+    assert!(ran.stderr.contains(file.to_str().expect("text")), "{ran}");
+    assert!(kept(&place, &["a"]).stdout.ends_with("]: esc\\u{1b}[2J\\u{202e}\n"));
+    let nothing = kept(&place, &["unknown"]);
+    assert!(nothing.stdout.is_empty() && !nothing.stderr.contains("servers.log"), "{nothing}");
+    let mode = |path: &std::path::Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(file.parent().expect("a directory"))), (0o600, 0o700));
+}
+
+/// Case E14.
+#[test]
+fn flood_on_stderr_is_kept_in_part_and_its_rest_is_counted() {
+    let mut daemon = Setup::with(Server::named("a")).start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__stderr", &json!({"bytes": 1 << 20, "lines": true})));
+    let file = daemon.place().path("home/.local/state/mcpd/servers.log");
+    until("the rest is counted", || {
+        write(&daemon, &mut agent, "a", "more");
+        fs::read_to_string(&file).ok()?.contains("lines are not shown here").then_some(())
+    });
+    agent.disconnect();
+    daemon.kill9();
+    let shown = kept(daemon.place(), &["a", "-n", "100000"]).stdout;
+    let complaints = shown.lines().filter(|line| line.ends_with("complaint")).count();
+    assert!((100..2000).contains(&complaints), "{complaints} lines");
+}
+
+/// Case E14.
+#[test]
+fn lines_of_servers_go_to_the_journal_where_stderr_is_the_journal() {
+    let place = Place::new();
+    let script = "export JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2)";
+    let daemon = Setup::with(Server::named("a")).after_shell(script).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    write(&daemon, &mut agent, "a", "to the journal");
+    let entry = format!("<6>a[{}]: to the journal\n", daemon.server_pid("a"));
+    until("the journal has it", || daemon.log().contains(&entry).then_some(()));
+    assert!(!place.path("home/.local/state/mcpd/servers.log").exists());
 }
 
 #[test]

@@ -125,8 +125,11 @@ fn unlisted_skill_is_requested_only_from_the_one_server_with_skills() {
 #[test]
 fn server_that_fails_does_not_hide_the_skills_of_the_others() {
     let place = Place::new();
-    let broken = with_library(&place, Era::Legacy, "broken", &json!({"extensions": {SKILLS: {}}, "files": {}}));
-    let daemon = Setup::with(broken).server(one(&place, Era::Legacy)).start_in(&place);
+    let malformed = json!({"skills/list": {"skills": "none"}});
+    let library = json!({"extensions": {SKILLS: {}}, "files": {}, "methods": malformed});
+    let daemon = Setup::with(with_library(&place, Era::Legacy, "broken", &library))
+        .server(one(&place, Era::Legacy))
+        .start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");

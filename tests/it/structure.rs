@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport"],
     &["oauth", "config_lints"],
     &["bridge", "calls", "catalog", "known_clients", "demo_server", "net", "sockets", "tool"],
-    &["client_capabilities", "config", "task_state"],
+    &["client_capabilities", "config", "task_state", "validity"],
     &["client_info", "era", "logging", "policy", "progress_token", "systemctl", "token_estimate"],
     &[
         "deadline_timer",
@@ -32,6 +32,7 @@ const LAYERS: &[&[&str]] = &[
         "jsonrpc",
         "list_kind",
         "log_level",
+        "message_limit",
         "suggest",
         "test_variable",
         "clock",

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Place, Server, Setup, arguments, code, result};
+use crate::support::http::{Behavior, Front, Request, Response};
+use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until};
+
+/// How a server answers a request.
+type Answer = fn(&Request) -> Response;
 
 /// A server that lists these tools only.
 fn bare(name: &str, tools: &[&str]) -> Server {
@@ -112,11 +116,38 @@ fn list_change_without_a_difference_is_not_announced() {
 }
 
 #[test]
-fn server_without_the_tools_capability_receives_no_tools_request() {
-    let setup = Setup::with(Server::named("mute").flags("--no-tools-capability")).server(bare("files", &["read"]));
-    let daemon = setup.start();
+fn list_that_changes_back_is_announced_to_agents_that_have_read_it_meanwhile() {
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let daemon = Setup::with(bare("s", &["mutate_tools"])).start();
+    let (mut legacy, mut modern, mut changer) =
+        (Agent::ready(&daemon), Agent::modern(&daemon, &json!({})), Agent::ready(&daemon));
+    legacy.tools();
+    let (subscription, _) = modern.listen(&json!({"toolsListChanged": true}));
+    for (change, is_listed) in [("add", true), ("remove", false), ("add", true)] {
+        arguments(&changer.call("s__mutate_tools", &json!({ change: ["x"] })));
+        legacy.expect_notification(CHANGED);
+        modern.subscription_notification(&subscription, CHANGED);
+        for agent in [&mut legacy, &mut modern] {
+            assert_eq!(agent.tools().contains(&"s__x".to_owned()), is_listed, "{change}");
+        }
+    }
+    for agent in [&mut legacy, &mut modern, &mut changer] {
+        agent.expect_quiet();
+    }
+    modern.disconnect();
+}
+
+#[test]
+fn tools_are_requested_from_a_server_that_declares_them_and_once_from_one_that_declares_nothing() {
+    let place = Place::new();
+    let library = place.write("library.json", r#"{"prompts":[{"name":"greet"}]}"#);
+    let prompts = Server::named("prompts").flags("--no-tools-capability --library").arg(&library);
+    let nothing = Server::named("nothing").flags("--no-tools-capability");
+    let daemon = Setup::with(prompts).server(nothing).server(bare("files", &["read"])).start_in(&place);
     assert_eq!(Agent::ready(&daemon).tools(), ["files__read"]);
-    assert!(!daemon.journal("mute").iter().any(|line| line.contains("tools/list")));
+    assert_eq!(daemon.row("nothing")["state"], "ready");
+    let requests = |server| daemon.journal(server).iter().filter(|line| line.contains("tools/list")).count();
+    assert_eq!((requests("prompts"), requests("nothing")), (0, 1));
 }
 
 #[test]
@@ -217,12 +248,74 @@ fn server_that_returns_without_tools_lists_no_tools() {
     assert_eq!(code(&agent.call("files__read", &json!({}))), -32602);
 }
 
+/// Case B26.
+#[test]
+fn list_that_fails_is_reported_like_a_server_that_is_down_until_it_comes() {
+    let answers: [(&str, Answer); 3] = [
+        ("its answer to `tools/list` is an error: backend unreachable (-32603)", |request| {
+            let error = json!({"code": -32603, "message": "backend unreachable"});
+            Response::json(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error}))
+        }),
+        ("its answer to `tools/list` is malformed", |request| {
+            Response::json(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": {}}))
+        }),
+        ("its answer to `tools/list` did not come: it answers with HTTP 502 Bad Gateway: no backend", |_| {
+            Response::body("text/plain", "no backend").with_status(502)
+        }),
+    ];
+    for (reason, answer) in answers {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "", Behavior::json());
+        front.intercept(move |request| (request.rpc() == "tools/list").then(|| answer(request)));
+        let daemon = Setup::with(front.server()).server(bare("other", &["x"])).start_in(&place);
+        let mut agent = Agent::ready(&daemon);
+        assert_eq!(agent.tools(), ["other__x"]);
+        let row = daemon.wait_row("a", "has failed to list", |row| row["state"] == "list_failed");
+        assert_eq!(
+            (&row["reason"], &row["code"], &row["restarts"]),
+            (&json!(reason), &json!("list_failed"), &json!(0))
+        );
+        for command in [&["status"][..], &["status", "--check"], &["doctor"]] {
+            let ran = daemon.client(command).expect_code(1);
+            let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(reason), "{command:?}: {ran}");
+        }
+        until("it is requested again", || {
+            (front.http().count(|request| request.rpc() == "tools/list") > 2).then_some(())
+        });
+        front.stop_intercepting();
+        let row = daemon.wait_row("a", "has listed", |row| row["state"] == "ready");
+        assert!(row["reason"].is_null(), "{row}");
+        daemon.client(&["status"]).expect_code(0);
+        agent.expect_notification("notifications/tools/list_changed");
+        assert!(agent.tools().contains(&"a__echo".to_owned()));
+    }
+}
+
+/// Case B26.
+#[test]
+fn list_that_fails_later_is_reported_and_the_former_one_stays() {
+    let place = Place::new();
+    let front = Front::start(&place, "a", "--bare --tool x", Behavior::json());
+    let daemon = Setup::with(front.server()).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(agent.tools(), ["a__x"]);
+    front.intercept(|request| (request.rpc() == "tools/list").then(|| Response::status(500)));
+    front.notify(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+    daemon.wait_row("a", "has failed to list", |row| row["state"] == "list_failed");
+    daemon.client(&["status"]).expect_code(1);
+    assert_eq!(agent.tools(), ["a__x"]);
+    arguments(&agent.call("a__x", &json!({})));
+    front.stop_intercepting();
+    daemon.wait_row("a", "has listed", |row| row["state"] == "ready");
+    agent.expect_quiet();
+}
+
 #[test]
 fn refused_list_is_requested_again() {
     let daemon = Setup::with(bare("files", &["read"]).flags("--list-errors 1")).start();
     let mut agent = Agent::ready(&daemon);
     if agent.tools().is_empty() {
-        // Up to about 15 s.
         agent.expect_notification("notifications/tools/list_changed");
     }
     assert_eq!(agent.tools(), ["files__read"]);

@@ -102,7 +102,13 @@ fn item(kind: ListKind, key: &str, reads_only: bool) -> Item {
     let definition = format!(r#"{{"{member}":{raw},"annotations":{{"readOnlyHint":{reads_only}}}}}"#);
     let json = Bytes::from(definition);
     let begin = member.len() + 4;
-    Item { key: key.into(), raw_key: json.slice(begin..begin + raw.len()), json, model_bytes: 0 }
+    Item {
+        key: key.into(),
+        raw_key: json.slice(begin..begin + raw.len()),
+        json,
+        model_bytes: 0,
+        validity: Validity::default(),
+    }
 }
 
 /// The names, URIs or templates that agents see.
@@ -232,7 +238,7 @@ proptest! {
             let sources: Vec<_> = servers.iter().zip(&parts)
                 .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
                 .collect();
-            let catalog = Catalog::build(&mut names, naming, &sources);
+            let catalog = Catalog::build(&mut names, naming, &sources, usize::MAX);
             check_names(&catalog, &parts, &requested)?;
             check_uris(&catalog, &parts, &requested)?;
             for kind in [ListKind::Tools, ListKind::Prompts] {

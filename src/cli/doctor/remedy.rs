@@ -1,4 +1,4 @@
-//! The remedy for a server that is down, by the code of its error.
+//! The remedy for a server that is down, by the probable cause or the code of its error.
 
 use super::probe::DaemonProbe;
 use super::remotes;
@@ -6,7 +6,10 @@ use crate::admin::report::{ServerReport, StateName};
 use crate::config::Program;
 use crate::config::command_line::without_secrets;
 use crate::config::interpolate::Sources;
+use crate::config::known_commands::{asks_before_install, lacks_stdin};
+use crate::config_lints::{ANSWER, PASS_STDIN};
 use crate::known_clients::shell_word;
+use crate::server::Cause;
 
 /// The command that makes mcpd try a server again, with its files as they are now.
 pub(super) fn again(probe: &DaemonProbe, name: &str) -> String {
@@ -29,9 +32,89 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
                 reloaded(probe, &again(probe, &report.name))
             )
         }
+        ("unusable_value", _) if report.state == StateName::Backoff => {
+            format!("run that program in a terminal, and fix what it reports; then {}", again(probe, &report.name))
+        }
+        _ if let Some(cause) = report.cause.filter(|cause| is_probable(probe, report, *cause)) => {
+            of_cause(probe, report, cause)
+        }
+        _ if report.state == StateName::ListFailed => {
+            let (name, again) = (&report.name, again(probe, &report.name));
+            format!(
+                "fix what it reports: {} may show more; mcpd requests the list again by itself, and {again} restarts it",
+                probe.mcpd(&format!("logs {name}"))
+            )
+        }
+        _ if let Some(remedy) = of_answer(code) => {
+            format!("{remedy}; then {}", reloaded(probe, &again(probe, &report.name)))
+        }
         (_, Some(remote)) => of_remote(probe, report, code, &remote.origin),
         (_, None) => of_program(probe, report, code, has_ended),
     }
+}
+
+/// What to do about a server whose answer to the first request shows the error.
+fn of_answer(code: &str) -> Option<&'static str> {
+    match code {
+        "unsupported_version" => Some("update the server or mcpd, until they have a version in common"),
+        "initialize_error" => Some("fix what its error names"),
+        "invalid_response" | "malformed_initialize" => Some("report it to the server's author"),
+        _ => None,
+    }
+}
+
+/// Whether the cause explains more than what the server itself reports on stderr.
+fn is_probable(probe: &DaemonProbe, report: &ServerReport, cause: Cause) -> bool {
+    let has_ended = matches!(report.code.as_deref(), Some("exited" | "signaled" | "ended"));
+    match cause {
+        // It has served, so a restart is the remedy.
+        _ if report.code.as_deref() == Some("unanswered") => false,
+        Cause::StdinUnread if is(probe, report, lacks_stdin) => true,
+        Cause::SkippedLines if has_ended => report.stderr.is_empty(),
+        Cause::StdinUnread | Cause::StreamClosed | Cause::LastMessage => report.stderr.is_empty(),
+        _ => true,
+    }
+}
+
+/// Whether this holds for the command and the arguments of the server.
+fn is(probe: &DaemonProbe, report: &ServerReport, condition: fn(&str, &[String]) -> bool) -> bool {
+    probe.program(&report.name).is_some_and(|program| condition(&program.command, &program.args))
+}
+
+/// What to do about this cause.
+pub(super) fn of_cause(probe: &DaemonProbe, report: &ServerReport, cause: Cause) -> String {
+    let is = |condition| is(probe, report, condition);
+    let definition = probe.definition(&report.name);
+    let remedy = match (cause, &report.remote) {
+        (Cause::HeaderFraming, _) => format!(
+            "if it is a language server, correct `command` and `args` in {definition}; else report it to the server's author"
+        ),
+        (Cause::UnusedIds, _) => {
+            "report it to the server's author: an answer has to repeat the id of its request".to_owned()
+        }
+        (Cause::UnendedMessage, _) => {
+            "report it to the server's author: a message has to end with a line feed, and to be flushed".to_owned()
+        }
+        (Cause::SkippedLines, Some(remote)) => remotes::remedy("protocol_violation", &remote.origin),
+        (Cause::SkippedLines, None) => format!(
+            "correct `command` and `args` in {definition}, so that it serves MCP on stdio; if it writes its log to stdout, report it to the \
+             server's author"
+        ),
+        (Cause::Question, _) if is(asks_before_install) => format!("{ANSWER} in {definition}"),
+        (Cause::Question, _) => format!(
+            "if it asks a question, add what answers it to `args` or `env` in {definition}, or run {} in a terminal and answer it",
+            command_line_of(probe, report)
+        ),
+        (Cause::StdinUnread | Cause::StreamClosed, _) if is(lacks_stdin) => format!("{PASS_STDIN} in {definition}"),
+        (Cause::StdinUnread | Cause::StreamClosed, _) => format!(
+            "correct `command` and `args` in {definition}, so that the server runs in the foreground and uses the stdin and stdout of the command"
+        ),
+        (Cause::LastMessage, _) => "report it to the server's author, with the message that it ended over".to_owned(),
+        (Cause::ContentCoding, _) => {
+            "report it to its operator, or to that of its proxy: mcpd requests `Accept-Encoding: identity`".to_owned()
+        }
+    };
+    format!("{remedy}; then {}", reloaded(probe, &again(probe, &report.name)))
 }
 
 fn of_program(probe: &DaemonProbe, report: &ServerReport, code: &str, has_ended: bool) -> String {
@@ -63,8 +146,12 @@ fn stderr_remedy(probe: &DaemonProbe, report: &ServerReport, again: &str) -> Str
     if !report.stderr.is_empty() {
         return format!("fix what its last lines report; then {again}");
     }
-    let command = probe.program(&report.name).map_or_else(|| "its command".to_owned(), command_line);
+    let command = command_line_of(probe, report);
     format!("it wrote nothing to stderr: run {command} in a terminal, and fix the error that it prints; then {again}")
+}
+
+fn command_line_of(probe: &DaemonProbe, report: &ServerReport) -> String {
+    probe.program(&report.name).map_or_else(|| "its command".to_owned(), command_line)
 }
 
 /// What to do about a command that is not found. `again`: the command that makes mcpd try the server again.

@@ -29,12 +29,20 @@ pub(super) fn remedy(code: &str, origin: &str) -> String {
         "network_unreachable" => "check whether this machine has a network that leads there",
         "http_unauthorized" | "http_forbidden" => "check the credentials in its `headers`",
         "http_not_found" | "http_method_not_allowed" => "correct the path of its `url`; many servers have `/mcp`",
-        "http_status" | "protocol_violation" => {
+        "redirect" => "write the origin that it redirects to in its `url`, if you trust it",
+        "initialize_timeout" | "discover_timeout" | "start_timeout" => {
+            return format!("{}, and give the server more time with `handshake_timeout` if it needs it", check(origin));
+        }
+        "unreachable" => return check(origin),
+        "session_ended" | "event_stream_closed" | "unanswered" => {
+            return format!("{origin} is reached, and does not keep the connection: its operator's log may show why");
+        }
+        // The server itself has answered.
+        _ => {
             return format!(
                 "{origin} is reached, but does not answer as an MCP server: correct the path of its `url`, or report it to its operator"
             );
         }
-        _ => return check(origin),
     };
     remedy.to_owned()
 }
@@ -69,8 +77,11 @@ mod tests {
             ("proxy", "start that proxy"),
             ("http_not_found", "correct the path"),
             ("http_unauthorized", "`headers`"),
+            ("redirect", "in its `url`"),
             ("http_status", "https://example.org is reached"),
             ("unreachable", "reaches https://example.org"),
+            ("unanswered", "https://example.org is reached"),
+            ("initialize_timeout", "`handshake_timeout`"),
         ] {
             let remedy = remedy(code, "https://example.org");
             assert!(remedy.contains(part), "{code}: {remedy}");

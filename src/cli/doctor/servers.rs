@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::denials;
+use super::causes;
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
-use super::remedy::remedy;
+use super::remedy::{of_cause, remedy};
 use super::remotes;
 use crate::admin::report::{ServerReport, StateName};
-use crate::cli::text;
+use crate::cli::{malformed, text};
 use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
-use crate::server::MAX_MISSES;
+use crate::server::{Cause, MAX_MISSES};
 
 /// Repeated starts within an hour from which on a finding reports them.
 const MANY_RESTARTS: u64 = 3;
@@ -62,20 +62,21 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
         };
         return vec![Finding::fine(name, found)];
     }
-    match report.state {
+    let failed = match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
-        state if state.is_down() => {
-            let mut findings = vec![down(probe, report, *trial)];
-            findings.extend(denials::finding(probe, report));
-            return findings;
-        }
-        StateName::Starting if let Some(trial) = trial => return vec![late(probe, report, *trial)],
+        state if state.is_down() => Some(down(probe, report, *trial)),
+        StateName::Starting if let Some(trial) = trial => Some(late(probe, report, *trial)),
+        StateName::Starting if report.question().is_some() => Some(waiting(probe, report)),
         // A server between two attempts has the same state as a new server.
-        StateName::Starting if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
-        _ => {}
+        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None)),
+        _ => None,
+    };
+    if let Some(failed) = failed {
+        return [failed].into_iter().chain(causes::findings(probe, report)).collect();
     }
     let mut findings = vec![up(probe, report, *trial)];
     findings.extend(stability(probe, report));
+    findings.extend(causes::left_container(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings
@@ -95,6 +96,7 @@ fn up(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Findi
         (report.prompts_exposed, "prompt"),
         (report.resources_exposed, "resource"),
         (usize::try_from(report.skipped_lines).unwrap_or(usize::MAX), "stray stdout line"),
+        (usize::try_from(report.results_mended).unwrap_or(usize::MAX), "mended result"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| text::count(*count, what));
     for part in software.chain(protocol).chain(transport).chain(counts) {
@@ -130,11 +132,25 @@ fn late(probe: &DaemonProbe, report: &ServerReport, trial: Trial) -> Finding {
     );
     let check = match &report.remote {
         Some(remote) => remotes::check(&remote.origin),
+        None if report.skipped_lines > 0 => {
+            format!(
+                "it wrote lines to stdout that are no messages ({}), as if it were no MCP server",
+                report.skipped_lines
+            )
+        }
         None if report.stderr.is_empty() => "it wrote nothing to stderr".to_owned(),
         None => "read its last lines above to see what it waits for".to_owned(),
     };
     let advice = format!("{check}; to give it the whole time, run {}, then {}", probe.start(), probe.mcpd("status"));
     Finding::problem(&*report.name, found, advice).with_lines(last_stderr_lines(report))
+}
+
+/// A server that starts, and seems to ask a question.
+fn waiting(probe: &DaemonProbe, report: &ServerReport) -> Finding {
+    let question = report.question().unwrap_or_default();
+    let found = format!("is starting, and its last line on stderr has no end: `{question}`");
+    Finding::warning(&*report.name, found, of_cause(probe, report, Cause::Question))
+        .with_lines(last_stderr_lines(report))
 }
 
 fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
@@ -179,7 +195,7 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     // A server at a URL has no stderr here.
     let (check, shows) = match &report.remote {
-        Some(remote) => (remotes::check(&remote.origin), ""),
+        Some(remote) => (remotes::remedy(report.code.as_deref().unwrap_or_default(), &remote.origin), ""),
         // The log of a server that wrote nothing is empty.
         None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows what servers wrote to stderr"),
         None => (probe.mcpd(&format!("logs {name}")), " shows its output before it ended"),
@@ -238,6 +254,13 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
             "report it to the server's author: these names have invisible characters, or more than 128 characters",
         ));
     }
+    if report.items_malformed > 0 {
+        let found = format!("{} malformed, which strict clients reject", are(report.items_malformed));
+        let advice =
+            "report it to the server's author; mcpd mends them or leaves them out, unless `malformed = \"pass\"`";
+        let lines = report.malformed.iter().map(malformed::item);
+        findings.push(Finding::warning(name, found, advice).with_lines(lines));
+    }
     if report.tools_truncated {
         let taken = report.tools_exposed + report.tools_denied;
         let found = format!("lists more tools than mcpd accepts; the first {taken} are used");
@@ -248,6 +271,10 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, shadowed_resources(report.resources_shadowed), DENY_SHADOWED));
     }
     findings
+}
+
+fn are(definitions: usize) -> String {
+    format!("{} {}", text::count(definitions, "definition"), if definitions == 1 { "is" } else { "are" })
 }
 
 /// Overrides by an operator that may have been forgotten.

@@ -12,8 +12,8 @@ use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
 use crate::server::{GuardProgram, ServerContext};
 
-/// Until all servers have to be ready.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(25);
+/// Until all servers have to be ready. Longer than the default `handshake_timeout`, after which a server has a reason.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// Starts `servers` for an agent that works in `directory` and stops them again.
 ///

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{InstanceReport, ServerReport};
+use crate::admin::report::{InstanceReport, ProfileReport, ServerReport};
+use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
@@ -18,9 +19,10 @@ const MAX_TOOLS: usize = 10;
 const MAX_NOTES: usize = 20;
 
 /// One line for each note. The table already has the number of denied tools.
-pub(super) fn notes(servers: &[ServerReport], style: OutputStyle) -> String {
+pub(super) fn notes(servers: &[ServerReport], profiles: &[ProfileReport], style: OutputStyle) -> String {
     let mut all: Vec<_> = servers.iter().flat_map(of_server).collect();
     all.extend(sandboxes(servers));
+    all.extend(profiles.iter().filter_map(cut_lists));
     let mut text = String::new();
     for note in all.iter().take(MAX_NOTES) {
         text += &(wrap(&one_line(note), 0, 4, style.width()) + "\n");
@@ -29,6 +31,18 @@ pub(super) fn notes(servers: &[ServerReport], style: OutputStyle) -> String {
         let _ = writeln!(text, "… {left} more");
     }
     text
+}
+
+/// What is missing in the lists of a profile because they would be too large.
+fn cut_lists(ProfileReport { name, cut, .. }: &ProfileReport) -> Option<String> {
+    let more = if cut.count > cut.first.len() { ", …" } else { "" };
+    let items = cut.first.join(", ");
+    (cut.count > 0).then(|| {
+        format!(
+            "profile {name}: {} not listed, as the list would be larger than `max_message`: {items}{more}",
+            cut.count
+        )
+    })
 }
 
 /// What sandboxes do not restrict on this system, once for all servers that it is true of.
@@ -46,6 +60,8 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
     all.extend(enablement(server));
+    let question = server.question();
+    all.extend(question.map(|line| format!("{name}: is starting, and its last line on stderr has no end: `{line}`")));
     all.extend(unanswered(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
@@ -63,6 +79,13 @@ fn of_server(server: &ServerReport) -> Vec<String> {
             "{name}: {what} not listed: the name has control characters or other invisible ones, or more than {MAX_NAME_LEN} characters"
         ));
     }
+    all.extend(server.malformed.first().map(|worst| {
+        let others = match server.items_malformed {
+            0 | 1 => String::new(),
+            all => format!("; {} more: `mcpd doctor {name}`", all - 1),
+        };
+        format!("{name}: {}{others}", malformed::item(worst))
+    }));
     if let shadowed @ 1.. = server.resources_shadowed {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }

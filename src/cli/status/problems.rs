@@ -102,12 +102,13 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
     text
 }
 
-/// The command that fixes or explains a problem. The log helps only if the server has written to stderr.
+/// The command that fixes or explains a problem. `doctor` has a remedy for a known cause, and the log helps only if the server has
+/// written to stderr.
 fn command_for(server: &ServerReport) -> String {
     let name = &server.name;
     match server.state {
         StateName::NeedsLogin => format!("mcpd login {name}"),
-        _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
+        _ if server.cause.is_some() || server.stderr.is_empty() => format!("mcpd doctor {name}"),
         _ => format!("mcpd logs {name}"),
     }
 }

@@ -11,7 +11,7 @@ use crate::admin::report::{HiddenReport, StateName, ToolReport, ToolServer, Tool
 use crate::cli::style::OutputStyle;
 use crate::cli::text::one_line;
 use crate::cli::tool_names::{self, qualified};
-use crate::cli::{admin_failure, json, print};
+use crate::cli::{admin_failure, json, malformed, print};
 use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
 
@@ -70,6 +70,9 @@ fn is_selected(selection: &Selection<'_>, tool: &ToolReport) -> bool {
 fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     let row = |tool: &&ToolReport| match (&tool.name, &tool.hidden) {
         (Some(name), _) if tool.hidden_from_modern.is_some() => Row::visible(name, Some(TASK_ONLY), tool.tokens),
+        (Some(name), _) if !tool.defects.is_empty() => {
+            Row::visible(name, Some(&malformed::of_defects(&tool.defects)), tool.tokens)
+        }
         (Some(name), _) => Row::visible(name, tool.description.as_deref(), tool.tokens),
         (None, hidden) => Row::hidden(&tool.tool, hidden_reason(tool, hidden.as_ref()), tool.tokens),
     };
@@ -87,7 +90,7 @@ fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
 
 /// What hides a tool, and the command that shows it if there is one.
 pub(in crate::cli) fn hidden_reason(
-    ToolReport { server, tool, .. }: &ToolReport,
+    ToolReport { server, tool, defects, .. }: &ToolReport,
     hidden: Option<&HiddenReport>,
 ) -> String {
     let Some(HiddenReport { why, pattern, table }) = hidden else { return "not visible".to_owned() };
@@ -101,7 +104,9 @@ pub(in crate::cli) fn hidden_reason(
         ("disabled", _) => format!("its server is disabled: `mcpd enable {server}`"),
         ("profile", _) => "its server is not in the profile".to_owned(),
         ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
+        ("malformed", _) => malformed::of_defects(defects),
         ("again", _) => "its server lists it twice".to_owned(),
+        ("cut", _) => "the list would be larger than `max_message`".to_owned(),
         ("nameless", _) => "every name for it is taken".to_owned(),
         (other, _) => one_line(other),
     }

@@ -19,6 +19,15 @@ pub(crate) enum Setting {
     Table(Vec<(String, String)>),
     /// The value of `sandbox`.
     Sandbox(Sandbox),
+    /// A value with a comment above its key.
+    Explained(Box<Setting>, String),
+}
+
+impl Setting {
+    /// The key `of` with this value, on one line.
+    pub(in crate::config) fn assignment(&self, of: &str) -> String {
+        line(of, self).trim_end().to_owned()
+    }
 }
 
 impl From<&str> for Setting {
@@ -34,6 +43,13 @@ pub(super) fn server(name: &str, settings: &[(&str, Setting)]) -> String {
     let (mut lines, mut tables) = (format!("[servers.{name}]\n"), String::new());
     for (of, setting) in settings {
         let of = toml_key(of);
+        let setting = match setting {
+            Setting::Explained(setting, why) => {
+                lines.push_str(&format!("# {why}\n"));
+                setting
+            }
+            setting => setting,
+        };
         match (setting, line(&of, setting)) {
             (_, line) if line.len() <= WIDTH => lines.push_str(&line),
             (Setting::Table(members), _) => {
@@ -54,6 +70,7 @@ fn line(of: &str, setting: &Setting) -> String {
         Setting::Text(value) => toml_string(value),
         Setting::Flag(value) => value.to_string(),
         Setting::Sandbox(sandbox) => sandbox.toml(),
+        Setting::Explained(setting, _) => return line(of, setting),
         Setting::List(items) => {
             format!("[{}]", items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", "))
         }

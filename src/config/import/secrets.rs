@@ -219,7 +219,7 @@ fn literal(text: &str) -> Option<String> {
 fn each_text(setting: &Setting, with: impl Fn(&str) -> String) -> Setting {
     match setting {
         Setting::Text(text) => Setting::Text(with(text)),
-        Setting::Flag(_) | Setting::Sandbox(_) => setting.clone(),
+        Setting::Flag(_) | Setting::Sandbox(_) | Setting::Explained(..) => setting.clone(),
         Setting::List(items) => Setting::List(items.iter().map(|item| with(item)).collect()),
         Setting::Table(members) => {
             Setting::Table(members.iter().map(|(key, text)| (key.clone(), with(text))).collect())

@@ -1,5 +1,6 @@
 //! The forms of `${…}` as a table.
 
+use super::super::CommandOutputs;
 use super::table::Table;
 use super::*;
 
@@ -12,6 +13,9 @@ fn table() -> Table {
         ("~", "/home/u"),
         ("/etc/token", "secret\n"),
         ("/etc/two", "a\n\n"),
+        ("/etc/dos", "a\r\n"),
+        ("/etc/dos-two", "a\r\n\r\n"),
+        ("/etc/return", "a\r"),
         ("/etc/nul", "a\0b"),
         ("/etc/empty", "\n"),
         ("/home/u/token", "from home"),
@@ -69,9 +73,12 @@ fn a_dollar_alone_is_literal() {
 }
 
 #[test]
-fn files_and_credentials_lose_one_newline() {
+fn files_and_credentials_lose_one_line_break() {
     check("${file:/etc/token}", "secret");
     check("${file:/etc/two}", "a\n");
+    check("${file:/etc/dos}", "a");
+    check("${file:/etc/dos-two}", "a\r\n");
+    check("${file:/etc/return}", "a\r");
     check("${file:~/token}", "from home");
     check("Bearer ${cred:db}", "Bearer from systemd");
 }
@@ -129,6 +136,56 @@ fn references_are_distinguished_from_possible_secrets() {
         let template = Template::parse(text).expect("well-formed");
         assert_eq!((template.references().as_str(), template.source()), (expected, text));
         assert!(!format!("{template:?}").contains("hunter2"));
+    }
+}
+
+#[test]
+fn programs_are_split_without_a_shell_and_run_later() {
+    for (text, words) in [
+        ("${cmd:op}", &["op"][..]),
+        ("${cmd:op read 'op://a b/c' \"d}\" \\} $HOME *}", &["op", "read", "op://a b/c", "d}", "}", "$HOME", "*"]),
+        ("${cmd:~/bin/x  -y}", &["~/bin/x", "-y"]),
+        ("${cmd:sh -c 'echo {}; exit'}", &["sh", "-c", "echo {}; exit"]),
+    ] {
+        let template = Template::parse(text).expect("well-formed");
+        let mut secrets = Secrets::default();
+        let filled = template.interpolate(&table(), &mut secrets).expect("it is not run");
+        assert!(filled.contains('\0') && secrets.masked(&filled) == "…", "{filled:?}");
+        let commands: Vec<_> = template.commands().collect();
+        assert_eq!(
+            (commands[0].program(), commands[0].args()),
+            (words[0], &words[1..].iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()[..])
+        );
+        let mut outputs = CommandOutputs::default();
+        outputs.add(commands[0], "out".to_owned());
+        assert_eq!(outputs.fill(&format!("a{filled}b{filled}")), "aoutbout");
+    }
+    check("$${cmd:op}", "${cmd:op}");
+    check_malformed("${cmd:}", "needs a program");
+    check_malformed("${cmd: }", "needs a program");
+    check_malformed("${cmd:'' x}", "needs a program");
+    check_malformed("${cmd:op 'x}", "has an open quote");
+    check_malformed("${cmd:op", "never closed");
+    check_malformed("${cmd:op ${NAME}}", "cannot contain another");
+}
+
+#[test]
+fn programs_are_looked_for_and_shown_without_their_arguments() {
+    let mut sources = table();
+    [("PATH", "/bin"), ("/bin/op", ""), ("/bin/op mode", "755"), ("/home/u/op", ""), ("/home/u/op mode", "700")]
+        .iter()
+        .for_each(|(name, value)| sources.insert(name, value));
+    for (text, missing) in [
+        ("${cmd:op hunter2}", None),
+        ("${cmd:~/op hunter2}", None),
+        ("${cmd:/bin/op}", None),
+        ("x ${cmd:opp hunter2}", Some("`${cmd:opp …}` has no value: `opp` is not found")),
+        ("${cmd:/etc/token}", Some("`${cmd:/etc/token}` has no value: `/etc/token` is not found")),
+    ] {
+        let template = Template::parse(text).expect("well-formed");
+        assert_eq!(template.undefined(&sources).map(|missing| missing.to_string()).as_deref(), missing);
+        assert!(!format!("{:?}{}", template.commands().collect::<Vec<_>>(), template.references()).contains("hunter2"));
+        assert!(template.names_secret());
     }
 }
 

@@ -29,6 +29,14 @@ pub enum UnusableValue {
         "`${{cred:{0}}}` has no value: mcpd does not run in a systemd unit with credentials; add `LoadCredential={0}:PATH` to its unit"
     )]
     Credential(String),
+    /// A `${cmd:…}` whose program cannot be run, fails, or prints no usable text.
+    #[error("`{reference}` has no value: {reason}")]
+    Command {
+        /// The reference without the program's arguments.
+        reference: String,
+        /// What the program did, without its output.
+        reason: String,
+    },
     /// A `~/` of a user without a home directory.
     #[error("`~/` has no value: mcpd does not know the home directory; set `HOME`, or write an absolute path")]
     Home,

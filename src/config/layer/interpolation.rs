@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::super::interpolate::{Sources, Template, UnusableValue};
 use super::super::launch::{AGENT_CWD, Secrets};
+use super::super::rotation::RotatingHeaders;
 use super::super::spanned::Spanned;
 
 /// The sources of values, and the secrets found so far.
@@ -31,6 +32,28 @@ impl<'a> Interpolation<'a> {
         templates: &[(String, Spanned<Template>)],
     ) -> Result<BTreeMap<String, String>, UnusableValue> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
+    }
+
+    /// Those of these headers that are read again. `values` are the values of all.
+    pub(super) fn rotating(
+        &self,
+        templates: &[(String, Spanned<Template>)],
+        values: &BTreeMap<String, String>,
+    ) -> Result<RotatingHeaders, UnusableValue> {
+        let mut rotating = BTreeMap::new();
+        for (name, template) in templates {
+            if let Some(template) = template.value.rotating(self.sources)? {
+                rotating.insert(name.clone(), template);
+            }
+        }
+        let values = values.iter().filter(|(name, _)| rotating.contains_key(*name));
+        let values = values.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Ok(RotatingHeaders::new(rotating, values, self.secrets.clone()))
+    }
+
+    /// `text` without the placeholders for what is not known yet.
+    pub(super) fn without_placeholders(&self, text: &str) -> String {
+        self.secrets.without_placeholders(text).replace(AGENT_CWD, "")
     }
 
     pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UnusableValue> {

@@ -41,13 +41,14 @@ impl RemoteTemplate {
         let unfit = |key: &'static str, complaint: &'static str| UnusableValue::Invalid { key, complaint };
         let url = interpolation.text(&self.url)?;
         // The agent's directory is encoded when the placeholder is replaced.
-        if let Some(complaint) = url_complaint(&url.replace(AGENT_CWD, "")) {
+        if let Some(complaint) = url_complaint(&interpolation.without_placeholders(&url)) {
             return Err(unfit("url", complaint));
         }
         let headers = interpolation.named(&self.headers)?;
-        if !headers.values().all(|value| is_header_value(value)) {
+        if !headers.values().all(|value| is_header_value(&interpolation.without_placeholders(value))) {
             return Err(unfit("headers", "has one with a control character"));
         }
+        let rotating = interpolation.rotating(&self.headers, &headers)?;
         let roots = interpolation.roots(&self.roots)?;
         let ca_file = self.ca_file.as_ref().map(|path| interpolation.text(path)).transpose()?;
         if ca_file.as_deref().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
@@ -58,7 +59,8 @@ impl RemoteTemplate {
             Some(OAuthTemplate::Off) => OAuth::Off,
             Some(OAuthTemplate::On(keys)) => OAuth::On(keys.interpolate(&mut interpolation)?),
         };
-        Ok(Remote { url, headers, roots, ca_file: ca_file.map(PathBuf::from), oauth, secrets: interpolation.secrets })
+        let (ca_file, secrets) = (ca_file.map(PathBuf::from), interpolation.secrets);
+        Ok(Remote { url, headers, rotating, roots, ca_file, oauth, secrets })
     }
 }
 

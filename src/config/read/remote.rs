@@ -117,6 +117,7 @@ impl Reader<'_> {
     fn credential(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let what = format!("`{}`", entry.key);
         let template = self.template(&entry.node, &what)?;
+        let template = self.without_programs(&entry.node, &what, template)?;
         if template.value.as_literal().is_some_and(|text| !is_credential(text)) {
             let message = format!("{what} is empty, or has other characters than those of ASCII");
             let help = "write what the authorization server has given you";

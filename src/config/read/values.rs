@@ -121,7 +121,7 @@ impl Reader<'_> {
         let complaint = match self.path_template(node, what)?.value.interpolate(self.sources, &mut secrets) {
             Ok(text) if text.is_empty() => format!("{what} is empty"),
             // The path is printed in many messages, so it must not contain secrets.
-            Ok(_) if secrets != Secrets::default() => format!("{what} cannot come from a file or a credential"),
+            Ok(_) if !secrets.is_empty() => format!("{what} cannot come from a file or a credential"),
             Ok(text) => return Some(text.into()),
             Err(undefined) => format!("{what} cannot be filled in: {undefined}"),
         };
@@ -174,6 +174,22 @@ impl Reader<'_> {
     pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Spanned<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse_path(text))
+            .and_then(|template| self.without_programs(node, what, template))
+    }
+
+    /// Refuses references to programs, which only texts that a start needs may have.
+    pub(super) fn without_programs(
+        &mut self,
+        node: &Node,
+        what: &str,
+        template: Spanned<Template>,
+    ) -> Option<Spanned<Template>> {
+        if !template.value.runs_programs() {
+            return Some(template);
+        }
+        let problem = Problem::new(node.span.clone(), format!("{what} cannot have a `${{cmd:…}}`"));
+        self.error(problem.help("use it in `args`, `env`, `url` or `headers`"));
+        None
     }
 
     fn well_formed(&mut self, node: &Node, parsed: Result<Template, TemplateError>) -> Option<Spanned<Template>> {

@@ -114,7 +114,8 @@ fn show_list<T>(key: &str, items: &[Spanned<T>], serialize: impl Fn(&T) -> Strin
 
 /// A text as written, without expansion. A text that looks like a secret is reduced to its references.
 fn template_text(template: &Template) -> String {
-    toml_string(&if is_secret_value(template.source()) { template.references() } else { template.source().to_owned() })
+    let is_secret = is_secret_value(template.source()) || template.runs_programs();
+    toml_string(&if is_secret { template.references() } else { template.source().to_owned() })
 }
 
 /// A URL as written, without parts that may be secret: many services have secrets in the path or the query. The rest identifies the server.
@@ -145,7 +146,11 @@ fn args_without_secrets(args: &[Spanned<Template>]) -> Vec<Spanned<String>> {
     let texts: Vec<_> = args.iter().map(|arg| arg.value.source()).collect();
     let secrets = in_arguments(&texts);
     let shown = args.iter().enumerate().map(|(index, Spanned { value, location })| {
-        let value = if secrets.contains(&index) { value.references() } else { value.source().to_owned() };
+        let value = if secrets.contains(&index) || value.runs_programs() {
+            value.references()
+        } else {
+            value.source().to_owned()
+        };
         Spanned { value, location: location.clone() }
     });
     shown.collect()

@@ -32,10 +32,10 @@ fn malformed_input_requests_are_refused_with_the_reason() {
     };
     assert_eq!(RequiredInputs::read(&bytes(&many(MAX_INPUTS))).map(|required| required.inputs.len()), Ok(MAX_INPUTS));
     for (result, why) in [
-        (many(MAX_INPUTS + 1), "it asks for more than 64 things at once"),
+        (many(MAX_INPUTS + 1), "its `inputRequests` is no object with at most 64 members"),
         ("{}".to_owned(), "it has neither `inputRequests` nor `requestState`"),
         ("[]".to_owned(), "it is malformed"),
-        (r#"{"inputRequests":[]}"#.to_owned(), "its `inputRequests` is no object"),
+        (r#"{"inputRequests":[]}"#.to_owned(), "its `inputRequests` is no object with at most 64 members"),
         (r#"{"inputRequests":{"a":{}}}"#.to_owned(), "an input request has no method"),
         (r#"{"inputRequests":{"a":7}}"#.to_owned(), "an input request is malformed"),
         (

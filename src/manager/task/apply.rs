@@ -260,7 +260,9 @@ impl Entry {
     fn reconfigured(mut self, config: Arc<ServerConfig>, waits_for: Vec<ServerHandle>) -> Self {
         let continues = self.continues_under(&config);
         self.enablement = self.enablement_under(&config);
-        (self.config, self.refused) = (config, None);
+        // The process that goes on has its own copy of the headers that are read again.
+        self.config = if continues { Arc::new(self.config.with_live_settings(&config)) } else { config };
+        self.refused = None;
         if !continues {
             self.wait_for(waits_for);
             self.due = self.running.control.reconfigure(Arc::clone(&self.config));

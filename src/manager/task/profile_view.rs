@@ -11,7 +11,7 @@ use super::Entry;
 use crate::catalog::{Lists, Names};
 use crate::config::{Profile, ServerConfig};
 use crate::manager::agent_views::Subscribers;
-use crate::manager::view::{Member, View, keep_names};
+use crate::manager::view::{Exposing, Member, View, keep_names};
 use crate::naming::Naming;
 
 /// The configuration of a server, and its variant for a profile; `None` if the profile excludes the server.
@@ -22,6 +22,8 @@ type Seen = (Arc<ServerConfig>, Option<Arc<ServerConfig>>);
 pub(super) struct ProfileView {
     pub(super) profile: Arc<Profile>,
     pub(super) names: Names,
+    /// Maximum size of a message for profiles without a limit of their own, in bytes.
+    max_message: usize,
     /// The profile shares the view of the whole.
     is_whole: bool,
     seen: Vec<Seen>,
@@ -33,26 +35,28 @@ pub(super) struct ProfileView {
 
 impl ProfileView {
     /// The view of everything that the servers' own policies permit.
-    pub(super) fn whole(naming: Naming) -> Self {
+    pub(super) fn whole(naming: Naming, max_message: usize) -> Self {
         let view = Arc::new(View::empty(naming));
-        Self::new(Arc::new(Profile::whole(naming)), false, view)
+        Self::new(Arc::new(Profile::whole(naming)), max_message, false, view)
     }
 
     /// A profile whose view is empty, or that of the whole if they are the same.
     pub(super) fn of(profile: Arc<Profile>, whole: &Self) -> Self {
         let is_whole = whole.is_same_as(&profile);
         let view = if is_whole { whole.view.borrow().clone() } else { Arc::new(View::empty(profile.naming)) };
-        Self::new(profile, is_whole, view)
+        Self::new(profile, whole.max_message, is_whole, view)
     }
 
-    fn new(profile: Arc<Profile>, is_whole: bool, first: Arc<View>) -> Self {
+    fn new(profile: Arc<Profile>, max_message: usize, is_whole: bool, first: Arc<View>) -> Self {
         let (view, names, subscribers) = (watch::Sender::new(first), Names::default(), Subscribers::default());
-        Self { profile, names, is_whole, seen: Vec::new(), changed: true, view, subscribers }
+        Self { profile, names, max_message, is_whole, seen: Vec::new(), changed: true, view, subscribers }
     }
 
     /// Whether this view of the whole serves `profile` unchanged.
     fn is_same_as(&self, profile: &Profile) -> bool {
-        profile.is_whole() && profile.naming == self.profile.naming
+        profile.is_whole()
+            && profile.naming == self.profile.naming
+            && profile.quotas.max_message.is_none_or(|own| own == self.max_message)
     }
 
     /// Changes the naming of this view of the whole. Names that agents know keep their targets, or become unknown.
@@ -101,7 +105,9 @@ impl ProfileView {
         let same = members.len() == last.servers.len() && members.iter().zip(&last.servers).all(|(a, b)| a.is_as(b));
         let is_new = std::mem::take(&mut self.changed) || !same || settled != last.settled;
         if is_new {
-            let view = View::new(&mut self.names, self.profile.naming, members, settled);
+            let max_message = self.profile.quotas.max_message.unwrap_or(self.max_message);
+            let exposing = Exposing { naming: self.profile.naming, max_message };
+            let view = View::new(&mut self.names, exposing, members, settled);
             self.view.send_replace(Arc::new(view.with_faces_of(&last)));
         }
         self.subscribers.show(&self.view.borrow(), is_new, &mut self.names);

@@ -114,8 +114,10 @@ impl ManagerTask {
             !self.predecessors(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
         let enablement = before.map_or_else(|| Enablement::configured(config), |entry| entry.enablement_under(config));
         let enabled = enablement.runs() && !waits;
-        let record =
-            before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.shared.clone());
+        let record = match before {
+            Some(entry) => entry.running.shared.clone(),
+            None => SharedState::new(Arc::clone(&config.name), self.setup.host.output.clone()),
+        };
         let running = self.start_running(Arc::clone(config), enabled, record);
         if let Some(entry) = before {
             running.control.override_health(entry.running.control.health_override());

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::error::{NetError, NetErrorKind};
+use super::localhost::{Localhost, is_localhost};
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
 use super::response::cause;
@@ -38,6 +39,7 @@ pub(super) struct Connector {
     resolver: Resolver,
     tls: Tls,
     proxies: Arc<Proxies>,
+    localhost: Localhost,
 }
 
 impl Connector {
@@ -46,7 +48,7 @@ impl Connector {
         dialer.enforce_http(false);
         dialer.set_nodelay(true);
         dialer.set_keepalive(Some(KEEPALIVE));
-        Self { dialer, resolver, tls, proxies }
+        Self { dialer, resolver, tls, proxies, localhost: Localhost::default() }
     }
 
     async fn connect(mut self, uri: Uri) -> Result<Stream, Error> {
@@ -66,6 +68,9 @@ impl Connector {
     }
 
     async fn dial(&mut self, uri: Uri) -> Result<Stream, Error> {
+        if is_localhost(host(&uri)?) {
+            return Ok(Stream::Plain(self.localhost.dial(port(&uri)).await?));
+        }
         Ok(Stream::Plain(self.dialer.call(uri).await?.into_inner()))
     }
 
@@ -101,8 +106,7 @@ impl Connector {
     async fn with_address(&self, uri: &Uri) -> Result<Uri, Error> {
         let found = self.resolver.look_up(host(uri)?.to_owned()).await?;
         let mut address = *found.first().ok_or("the host has no address")?;
-        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
-        address.set_port(uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 }));
+        address.set_port(port(uri));
         let mut parts = uri.clone().into_parts();
         parts.authority = Some(Authority::try_from(address.to_string())?);
         parts.path_and_query = Some(PathAndQuery::from_static("/"));
@@ -123,6 +127,10 @@ fn not_connected(proxy: &Proxy, error: &(dyn StdError + 'static)) -> NetError {
 fn host(uri: &Uri) -> Result<&str, Error> {
     let host = uri.host().ok_or("the URL has no host")?;
     Ok(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host))
+}
+
+fn port(uri: &Uri) -> u16 {
+    uri.port_u16().unwrap_or(if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 })
 }
 
 impl Service<Uri> for Connector {

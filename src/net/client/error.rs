@@ -32,6 +32,8 @@ pub(crate) enum NetErrorKind {
     NameLookup,
     ConnectionRefused,
     NetworkUnreachable,
+    /// The server redirects to another origin.
+    Redirect,
     Other,
 }
 
@@ -70,7 +72,7 @@ impl NetErrorKind {
 }
 
 impl NetError {
-    pub(super) fn new(kind: NetErrorKind, text: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: NetErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 
@@ -111,8 +113,14 @@ impl NetError {
             NetErrorKind::NameLookup => "name_lookup",
             NetErrorKind::ConnectionRefused => "connection_refused",
             NetErrorKind::NetworkUnreachable => "network_unreachable",
+            NetErrorKind::Redirect => "redirect",
             NetErrorKind::Other => "unreachable",
         }
+    }
+
+    /// Whether the server was reached, and its redirect was refused.
+    pub(crate) fn is_redirect(&self) -> bool {
+        self.kind == NetErrorKind::Redirect
     }
 }
 

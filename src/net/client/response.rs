@@ -7,20 +7,22 @@ use std::io::{self, ErrorKind};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::HeaderMap;
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
+
+use super::decoder::Body;
 
 /// A response whose body has not been read. Dropping it before its end closes its connection.
 pub struct Response {
     status: StatusCode,
     headers: HeaderMap,
-    body: Incoming,
+    body: Body,
     proxy: Option<Box<str>>,
 }
 
 impl Response {
     pub(super) fn new(response: http::Response<Incoming>) -> Self {
         let (head, body) = response.into_parts();
+        let body = Body::new(body, &head.headers);
         Self { status: head.status, headers: head.headers, body, proxy: None }
     }
 
@@ -54,24 +56,24 @@ impl Response {
         self.headers = HeaderMap::new();
     }
 
-    /// The length of the body in bytes, if it was announced.
+    /// The content coding of the body, if it cannot be decoded; for a person.
     #[must_use]
-    pub fn content_length(&self) -> Option<u64> {
-        self.body.size_hint().exact()
+    pub fn unknown_coding(&self) -> Option<&str> {
+        self.body.unknown_coding()
     }
 
-    /// The next part of the body, or `None` at its end. Cancel-safe.
+    /// The length of the body in bytes, if it is known.
+    #[must_use]
+    pub fn content_length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    /// The next part of the decoded body, or `None` at its end. Cancel-safe.
     ///
     /// # Errors
-    /// If the connection failed; for a person.
+    /// If the connection failed or the body cannot be decoded; for a person.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
-        while let Some(frame) = self.body.frame().await {
-            // Other frames are trailers.
-            if let Ok(data) = frame.map_err(|error| cause(&error))?.into_data() {
-                return Ok(Some(data));
-            }
-        }
-        Ok(None)
+        self.body.chunk().await
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper_util::client::legacy::{Client, Error};
@@ -27,6 +27,8 @@ const MAX_IDLE: usize = 256;
 const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
 /// The `User-Agent`.
 pub(super) const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
+/// Without it, a server may choose any coding. Source: RFC 9110, 12.5.3.
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// Sends requests, each once. Cheap to clone.
 #[derive(Clone)]
@@ -79,6 +81,7 @@ impl Sender {
         *request.headers_mut() = headers;
         // Configured headers have precedence.
         request.headers_mut().entry(USER_AGENT).or_insert(USER_AGENT_VALUE);
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
         let proxy = self.proxies.of(&uri).filter(|proxy| proxy.is_sent(&uri));
         if let Some(authorization) = proxy.as_ref().and_then(|proxy| proxy.authorization()) {
             request.headers_mut().entry(PROXY_AUTHORIZATION).or_insert(authorization.clone());

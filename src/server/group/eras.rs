@@ -71,7 +71,8 @@ impl Group {
         has_legacy && slot.is_to_switch_to(self.preferred(&slot.instance_role))
     }
 
-    /// The instance for calls of this era, if each era may have its own. If one instance is down, the other takes its calls.
+    /// The instance for calls of this era, if each era may have its own. If one instance is down, the other takes its calls. The same if the
+    /// modern one cannot list its tools.
     pub(super) fn instance_for_era_or_start(&mut self, era: Era) -> Option<usize> {
         let modern = self.modern_instance();
         match era {
@@ -81,7 +82,9 @@ impl Group {
                 fallback.or_else(|| self.permanent())
             }
             Era::Modern => match modern {
-                Some(index) if !self.slots[index].speaks(Era::Legacy) => Some(index),
+                Some(index) if !self.slots[index].speaks(Era::Legacy) && !self.slots[index].cannot_list() => {
+                    Some(index)
+                }
                 None if self.may_have_modern_instance() => {
                     self.start(InstanceRole::Era(Era::Modern), false);
                     Some(self.slots.len() - 1)
@@ -172,6 +175,12 @@ impl Slot {
 
     pub(super) fn speaks(&self, era: Era) -> bool {
         self.running.handle.published().eras.contains(era)
+    }
+
+    /// Its tools could never be listed.
+    fn cannot_list(&self) -> bool {
+        let published = self.running.handle.published();
+        published.list_errors[ListKind::Tools].is_some() && published.lists[ListKind::Tools].items.is_empty()
     }
 
     pub(super) fn is_to_switch_to(&self, era: Era) -> bool {

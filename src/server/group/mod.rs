@@ -251,6 +251,7 @@ impl Group {
                     slot.running.handle.notify(session, era, line).await;
                 }
             }
+            Command::Wake => self.slots.iter().for_each(|slot| slot.running.handle.wake()),
             // These commands go to the instances directly.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } => {}
         }

@@ -68,6 +68,7 @@ impl Group {
             all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
             all.not_started_yet = enabled && shown.is_none_or(|one| one.not_started_yet);
+            all.list_errors = shown.map(|one| one.list_errors.clone()).unwrap_or_default();
             all.checked = shown.and_then(|one| one.checked);
             all.remote = shown.and_then(|one| one.remote);
             all.protocol = shown.and_then(|one| one.protocol);

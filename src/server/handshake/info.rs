@@ -48,7 +48,8 @@ impl ServerInfo {
         let version = String::from_utf8_lossy(&version);
         let unsupported = || ServerError::UnsupportedVersion { versions: shortened(version.as_bytes()) };
         let protocol = era::known(&version).ok_or_else(unsupported)?;
-        Self::read(protocol, result, &capabilities.ok_or_else(malformed)?, info.as_ref()).ok_or_else(malformed)
+        let capabilities = capabilities.unwrap_or_else(|| Bytes::from_static(b"{}"));
+        Self::read(protocol, result, &capabilities, info.as_ref()).ok_or_else(malformed)
     }
 
     /// Reads the raw result of `server/discover`; `None` if that does not list the version of the modern era.
@@ -63,13 +64,12 @@ impl ServerInfo {
     }
 
     fn read(protocol: &'static str, result: &Bytes, capabilities: &Bytes, info: Option<&Bytes>) -> Option<Self> {
-        let [tools, prompts, resources, logging] =
-            members(capabilities, ["tools", "prompts", "resources", "logging"]).ok()?;
         // Invalid instructions are ignored.
         let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| raw);
         let identity = ServerIdentity::read(protocol, info, capabilities, instructions.as_ref())?;
+        let [tools, prompts, resources, logging] =
+            members(&identity.capabilities, ["tools", "prompts", "resources", "logging"]).ok()?;
         let tasks = identity.tasks();
-        let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
         let of_kind = |kind| match kind {
             ListKind::Tools => &tools,
             ListKind::Prompts => &prompts,
@@ -90,9 +90,9 @@ impl ServerInfo {
             software: info.and_then(|info| client_info::name_and_version(info, MAX_EXCERPT_LEN)),
             offers: PerKind::from_fn(|kind| match kind {
                 ListKind::Skills => identity.extensions().iter().any(|one| *one.id == *SKILLS),
-                _ => declared(of_kind(kind)),
+                _ => of_kind(kind).is_some(),
             }),
-            logs: !is_modern && declared(&logging),
+            logs: !is_modern && logging.is_some(),
             tasks,
             notifications,
             identity: Arc::new(identity),
@@ -123,7 +123,8 @@ mod tests {
     fn initialize_result_is_read() {
         let full = r#"{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a\u001b","version":"1"},"x":1}"#;
         check(full, Ok(("2024-11-05", Some("a\u{1b} 1"), true)));
-        check(r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#, Ok(("2025-11-25", None, false)));
+        check(r#"{"protocolVersion":"2025-11-25"}"#, Ok(("2025-11-25", None, true)));
+        check(r#"{"protocolVersion":"2025-11-25","capabilities":{"logging":{}}}"#, Ok(("2025-11-25", None, false)));
     }
 
     #[test]
@@ -132,6 +133,7 @@ mod tests {
         check(r#"{"protocolVersion":"2026-07-28","capabilities":{}}"#, Err("2026-07-28"));
         check(r#"{"capabilities":{}}"#, Err("malformed"));
         check("[]", Err("malformed"));
+        check(r#"{"protocolVersion":"2025-11-25","capabilities":[1]}"#, Err("malformed"));
         check(r#"{"protocolVersion":7,"capabilities":{}}"#, Err("malformed"));
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::finding::{DiscoverOutcome, interpret_discover, is_version_refused};
@@ -37,12 +38,15 @@ enum RequestState {
 }
 
 /// A handshake that has not ended.
-pub(super) struct Negotiation {
+pub(super) struct Negotiation<'a> {
     opening: HandshakePlan,
+    first_message: &'a Notify,
     initialize: RequestState,
     discover: RequestState,
     /// `server/discover` was sent a second time.
     has_retried: bool,
+    /// `initialize` was sent a second time, with a version by the words of the refusal.
+    has_proposed_again: bool,
     /// The end of the time that the server has to answer.
     answer_deadline: Option<Instant>,
     /// Why `initialize` has no result.
@@ -57,14 +61,16 @@ pub(super) struct Negotiation {
 /// `None` while the handshake continues.
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
-impl Negotiation {
-    pub(super) fn new(opening: HandshakePlan) -> Self {
+impl<'a> Negotiation<'a> {
+    pub(super) fn new(opening: HandshakePlan, first_message: &'a Notify) -> Self {
         let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
         Self {
             opening,
+            first_message,
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
             has_retried: false,
+            has_proposed_again: false,
             answer_deadline: looks.then(|| Instant::now() + FALLBACK_DELAY),
             refusal: None,
             modern: None,
@@ -77,8 +83,8 @@ impl Negotiation {
         self.send(self.opening.first, instance);
         let info = loop {
             let received = match self.answer_deadline {
-                Some(at) => timeout_at(at, next(instance)).await,
-                None => Ok(next(instance).await),
+                Some(at) => timeout_at(at, next(instance, self.first_message)).await,
+                None => Ok(next(instance, self.first_message).await),
             };
             let progress = match received {
                 Ok(received) => match received? {
@@ -122,7 +128,7 @@ impl Negotiation {
         match era {
             Era::Legacy => {
                 self.initialize = RequestState::Sent;
-                initialize(instance);
+                initialize(instance, era::NEWEST_LEGACY);
             }
             Era::Modern => {
                 self.discover = RequestState::Sent;
@@ -151,6 +157,14 @@ impl Negotiation {
     }
 
     fn initialized(&mut self, outcome: HandshakeResponse, instance: &mut Instance) -> Progress {
+        if !self.has_proposed_again
+            && let Some(version) = version_after_refusal(&outcome)
+        {
+            self.has_proposed_again = true;
+            instance.wire.state_protocol(version);
+            initialize(instance, version);
+            return Ok(None);
+        }
         self.initialize = RequestState::Answered;
         let why = match outcome {
             Ok(Ok(result)) => match ServerInfo::from_initialize(&result) {
@@ -268,6 +282,15 @@ impl Negotiation {
             self.send(Era::Legacy, instance);
         }
         Ok(None)
+    }
+}
+
+/// The version for a second `initialize`, by the text or data of an error, or by the body of an HTTP response.
+fn version_after_refusal(outcome: &HandshakeResponse) -> Option<&'static str> {
+    match outcome {
+        Ok(Ok(_)) | Err(HandshakeError::Refused(_)) => None,
+        Ok(Err(error)) => era::version_after_refusal(&String::from_utf8_lossy(error)),
+        Err(HandshakeError::Closed(closed)) => closed.version_after_refusal(),
     }
 }
 

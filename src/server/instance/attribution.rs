@@ -62,6 +62,11 @@ impl<'a> Workload<'a> {
     fn sessions(&self) -> impl Iterator<Item = u64> {
         self.calls_and_tasks().map(|(session, _)| session).chain(self.server_requests.sessions())
     }
+
+    /// The owner of everything but cancelled calls.
+    fn owner_of_open(&self) -> Ownership {
+        self.sessions().fold(Ownership::Nobody, Ownership::and)
+    }
 }
 
 /// Where a log message of the server goes.
@@ -134,6 +139,13 @@ impl Attribution {
         work.calls_and_tasks().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
     }
 
+    /// Whether all open calls are of one agent, and all cancelled calls are of its user, who may see messages about each of them.
+    fn is_among_one_user(&self, work: &Workload<'_>) -> bool {
+        let is_one = self.source_stream.is_none() && matches!(work.owner_of_open(), Ownership::One(_));
+        let uid = || self.owner_channel(work).and_then(|to| to.uid());
+        is_one && uid().is_some_and(|uid| work.cancelled.are_all_of(uid))
+    }
+
     /// Where a log message goes: to the one modern call that it certainly belongs to and that requests it, else to a session.
     ///
     /// Source: MCP 2025-11-25, `server/utilities/logging`.
@@ -148,16 +160,17 @@ impl Attribution {
             self.may_be_about(id) && (era == Era::Legacy || call.origin.level().is_some())
         };
         let calls = || work.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
+        let is_among_one_user = self.is_among_one_user(work);
         let in_transit = work.cancelled.in_transit_for(now);
         let is_any_stateless = calls().any(|call| call.origin.is_stateless());
-        if self.source_stream.is_none() && in_transit != Ownership::Nobody {
+        if !is_among_one_user && self.source_stream.is_none() && in_transit != Ownership::Nobody {
             // It may be about a cancelled call. Then drop it, unless all work is of one session and that is legacy.
             let owner = work.sessions().fold(in_transit, Ownership::and);
             if is_any_stateless || owner == Ownership::Several {
                 return LogRecipient::Nobody;
             }
         }
-        let owner = self.owner(work, now);
+        let owner = if is_among_one_user { work.owner_of_open() } else { self.owner(work, now) };
         if !is_any_stateless {
             let Ownership::One(session) = owner else { return LogRecipient::Session(None) };
             return LogRecipient::Session(Some(LogOwner { session, to: self.owner_channel(work) }));
@@ -187,8 +200,7 @@ impl Attribution {
             (Ownership::One(session), _) => session,
             (Ownership::Nobody, Some(agent)) => agent.session,
             (Ownership::Several, _) => {
-                let owner_without_cancelled = work.sessions().fold(Ownership::Nobody, Ownership::and);
-                return Err(if owner_without_cancelled == Ownership::Several {
+                return Err(if work.owner_of_open() == Ownership::Several {
                     "several agents are using this server, so mcpd cannot know whom this is for"
                 } else {
                     "a call of another agent was given up, and the server may still be working on it, so mcpd \

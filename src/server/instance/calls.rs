@@ -21,7 +21,7 @@ impl CallCounter {
         Self { count: 0, stats }
     }
 
-    pub(super) fn stats(&self) -> &Stats {
+    pub(super) fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
 
@@ -59,7 +59,7 @@ impl CallCounter {
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
         let unread = || wire.calls().map(|(_, call)| (call.response_handle.key.session, unread(call)));
         wire.unwritten_lines() >= MAX_LINES
-            || wire.is_full_with(bytes) && !fair_share::is_below_share(wire.max_message(), session, bytes, unread())
+            || wire.is_full_with(bytes) && !fair_share::is_below_share(wire.buffer_unit(), session, bytes, unread())
     }
 
     /// Removes unwritten calls that their listener hides by now.

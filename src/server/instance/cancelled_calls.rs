@@ -5,6 +5,7 @@
 //!
 //! - A cancelled call counts until the server answers it. Servers need not do so (MCP 2025-11-25, `basic/utilities/cancellation`). So
 //!   it stops counting [`GRACE`] after the cancellation, if the server has answered a request that was sent after the cancellation.
+//! - A *log message* goes to the agent with open calls, if all of these and all cancelled calls are of one user.
 //! - When the recipient of a *request of the server* is chosen, it counts only until such a later response arrives: a server that
 //!   has read the cancellation has to stop.
 //!   Two cases also wait for [`GRACE`]: HTTP, where messages may overtake each other, and servers that once answered a call although they
@@ -67,6 +68,8 @@ pub(in crate::server) struct CancelledCalls {
     highest_answered_id: u64,
     /// The server may work on a call after it has read the cancellation.
     waits_full_grace: bool,
+    /// The users of all cancelled calls since the last time that none counted.
+    users: Ownership,
     /// Modern era: how long messages about cancelled calls may arrive, and the sessions of these calls.
     in_transit: Option<(Instant, Ownership)>,
 }
@@ -77,16 +80,30 @@ impl CancelledCalls {
         Self { waits_full_grace: !in_order, ..Self::default() }
     }
 
-    /// Adds a call that was cancelled or has timed out `now`.
+    /// A call of this user, if it is known, is about to be added.
+    fn note_user(&mut self, uid: Option<u32>, now: Instant) {
+        self.sweep(now);
+        if self.is_empty() && self.in_transit_for(now) == Ownership::Nobody {
+            self.users = Ownership::Nobody;
+        }
+        self.users = uid.map_or(Ownership::Several, |uid| self.users.and(uid.into()));
+    }
+
+    /// Whether every cancelled call is of this user.
+    pub(super) fn are_all_of(&self, uid: u32) -> bool {
+        self.users == Ownership::One(uid.into())
+    }
+
+    /// Adds a call of this session and user that was cancelled or has timed out `now`.
     pub(super) fn add(
         &mut self,
         id: u64,
-        session: u64,
+        (session, uid): (u64, Option<u32>),
         until: Option<Until>,
         load: Option<WeakLoadToken>,
         now: Instant,
     ) {
-        self.sweep(now);
+        self.note_user(uid, now);
         if self.known.len() == CAPACITY
             && let Some(CancelledCall { session, until, .. }) = self.known.pop_front()
         {
@@ -100,7 +117,8 @@ impl CancelledCalls {
     }
 
     /// A call of this session at a modern server was cancelled `now`.
-    pub(super) fn add_modern(&mut self, session: u64, now: Instant) {
+    pub(super) fn add_modern(&mut self, (session, uid): (u64, Option<u32>), now: Instant) {
+        self.note_user(uid, now);
         self.in_transit = Some((now + IN_TRANSIT, self.in_transit_for(now).and(session)));
     }
 

@@ -21,9 +21,10 @@ pub(in crate::server) enum Effect {
     },
     /// One of its lists could not be followed to its end; `reason` says why.
     ListFailed {
+        kind: ListKind,
         reason: ServerError,
         /// The pages before the one that failed, if the list was never fetched before.
-        partial: Option<(ListKind, List)>,
+        partial: Option<List>,
         settled: bool,
     },
     /// The server has answered the health check of these callers.

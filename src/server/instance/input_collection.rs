@@ -13,7 +13,7 @@ pub(super) fn has_space_for_inputs(wire: &Wire, id: u64) -> bool {
     let bytes = |(_, bridged): (u64, &PendingBridgedCall)| bridged.state.input_response_bytes();
     let of_call: usize = wire.bridged_calls().filter(|(other, _)| *other == id).map(bytes).sum();
     let of_all: usize = wire.bridged_calls().map(bytes).sum();
-    of_call <= wire.max_message() && of_all <= MAX_RETAINED_MEMORY * wire.max_message()
+    of_call <= wire.buffer_unit() && of_all <= MAX_RETAINED_MEMORY * wire.buffer_unit()
 }
 
 /// The agent has answered an input of a call.

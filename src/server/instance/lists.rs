@@ -8,15 +8,22 @@ use serde_json::value::RawValue;
 
 use super::pending_request::PendingRequest;
 use super::wire::Wire;
+use crate::backoff::Backoff;
 use crate::calls::CallOutcome;
 use crate::catalog::List;
-use crate::jsonrpc::reply::METHOD_NOT_FOUND;
+use crate::config::{Malformed, Settings};
+use crate::jsonrpc::reply::{ErrorObject, METHOD_NOT_FOUND};
 use crate::list_kind::{ListKind, PerKind};
-use crate::server::error::ServerError;
+use crate::printable::{excerpt, one_line};
+use crate::server::error::{ListProblem, ServerError};
 use crate::server::listing::{Listing, Next, Pace};
 
-/// Delay before a failed list is fetched again.
-const RETRY: Duration = Duration::from_secs(10);
+/// First delay before a failed list is fetched again. It doubles with each failure.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// Longest delay before a failed list is fetched again.
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// Longest error of a server that is shown, in characters.
+const MAX_ERROR_LEN: usize = 200;
 /// Delay before a list of skills is fetched again, unless the server states a longer one: the skills extension has no notification of changes.
 const SKILLS_REFRESH: Duration = Duration::from_secs(60);
 /// Longest delay that a server can state.
@@ -29,10 +36,13 @@ pub(in crate::server) struct ServerLists {
     states: PerKind<Option<ListState>>,
     /// Time limit for each page.
     timeout: Duration,
+    /// The server does not declare its tools.
+    tries_tools: bool,
+    malformed: Malformed,
 }
 
 /// One list that the server offers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ListState {
     is_fetching: bool,
     /// A change was announced since the list was requested last.
@@ -40,6 +50,7 @@ struct ListState {
     pace: Pace,
     /// When to fetch it again: the last fetch has failed, or the list can change without a notification.
     retry_at: Option<Instant>,
+    backoff: Backoff,
     /// A fetch has ended, in success or not.
     attempted: bool,
 }
@@ -50,15 +61,22 @@ pub(super) enum Fetch {
     Continues,
     Done(ListKind, List),
     Failed {
+        kind: ListKind,
         reason: ServerError,
         /// The pages before the failure, if the list was never fetched before.
-        partial: Option<(ListKind, List)>,
+        partial: Option<List>,
     },
 }
 
 impl ServerLists {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { states: PerKind::default(), timeout }
+    pub(super) fn new(settings: &Settings) -> Self {
+        let (timeout, malformed) = (settings.handshake_timeout, settings.malformed);
+        Self { states: PerKind::default(), timeout, tries_tools: false, malformed }
+    }
+
+    /// Whether the server does not declare its tools. Then it has none if the first list of them fails.
+    pub(in crate::server) fn try_tools(&mut self, tries_tools: bool) {
+        self.tries_tools = tries_tools;
     }
 
     /// Fetches the lists that the server offers. `false` if it offers none.
@@ -68,6 +86,11 @@ impl ServerLists {
             self.fetch(wire, kind);
         }
         self.states.iter().any(|(_, state)| state.is_some())
+    }
+
+    /// A list that the server offers; that of tools if it offers none.
+    pub(in crate::server) fn offered(&self) -> ListKind {
+        ListKind::ALL.into_iter().find(|kind| self.states[*kind].is_some()).unwrap_or(ListKind::Tools)
     }
 
     /// Whether no fetch of this list has ended yet.
@@ -112,7 +135,7 @@ impl ServerLists {
         let Some(state) = &mut self.states[kind] else { return };
         (state.has_changed, state.retry_at, state.is_fetching) = (false, None, true);
         state.pace.begin(Instant::now());
-        self.request_page(wire, Listing::of(kind), None);
+        self.request_page(wire, Listing::of(kind, self.malformed), None);
     }
 
     fn request_page(&self, wire: &mut Wire, listing: Listing, cursor: Option<&Bytes>) {
@@ -127,11 +150,12 @@ impl ServerLists {
         let kind = listing.kind();
         let result = match outcome {
             Ok(result) => result,
-            // Templates have no capability of their own, so a server with resources need not know the method.
-            Err(error) if kind == ListKind::Templates && is_unknown_method(&error) => {
+            // Templates have no capability of their own, so a server with resources need not know the method. Servers also declare prompts
+            // and resources that they do not have.
+            Err(error) if kind != ListKind::Tools && is_unknown_method(&error) => {
                 return self.done(kind, List::default());
             }
-            Err(_) => return self.failed(listing, "is an error"),
+            Err(error) => return self.failed(listing, ListProblem::Error(shown(&error))),
         };
         match listing.page(&result) {
             Ok(Next::Page(listing, cursor)) => {
@@ -139,13 +163,14 @@ impl ServerLists {
                 Fetch::Continues
             }
             Ok(Next::Done(list)) => self.done(kind, list),
-            Err(listing) => self.failed(listing, "is malformed"),
+            Err(listing) => self.failed(listing, ListProblem::Malformed),
         }
     }
 
     fn done(&mut self, kind: ListKind, list: List) -> Fetch {
         if let Some(state) = &mut self.states[kind] {
             (state.is_fetching, state.attempted) = (false, true);
+            state.backoff.reset();
             let refresh = || Duration::from_millis(list.cache_hint.unwrap_or_default().ttl);
             state.retry_at = (kind == ListKind::Skills)
                 .then(|| Instant::now() + refresh().clamp(SKILLS_REFRESH, MAX_SKILLS_REFRESH));
@@ -153,19 +178,22 @@ impl ServerLists {
         Fetch::Done(kind, list)
     }
 
-    /// Ends a fetch that has failed; `problem` says what the response is.
-    pub(super) fn failed(&mut self, listing: Listing, problem: &'static str) -> Fetch {
+    /// Ends a fetch that has failed.
+    pub(super) fn failed(&mut self, listing: Listing, problem: ListProblem) -> Fetch {
         let kind = listing.kind();
+        if kind == ListKind::Tools && self.tries_tools && self.is_first_fetch(kind) {
+            return self.done(kind, List::default());
+        }
         let mut is_first = false;
         if let Some(state) = &mut self.states[kind] {
             is_first = !std::mem::replace(&mut state.attempted, true);
             state.is_fetching = false;
-            state.retry_at = Some(Instant::now() + RETRY);
+            state.retry_at = Some(Instant::now() + state.backoff.next(fastrand::f64()));
         }
         let partial = listing.partial().filter(|_| is_first);
         let used = partial.as_ref().map(|list| list.items.len());
         let reason = ServerError::List { kind, problem, used };
-        Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
+        Fetch::Failed { kind, reason, partial }
     }
 
     /// Whether every list was fetched or has failed, and no list has to be fetched again soon. A list that changes all the time counts
@@ -178,8 +206,30 @@ impl ServerLists {
     }
 }
 
+/// An error as it is shown: its message and code.
+fn shown(error: &Bytes) -> String {
+    let text = match serde_json::from_slice::<ErrorObject>(error) {
+        Ok(ErrorObject { code, message, .. }) => format!("{} ({code})", excerpt(&message, MAX_ERROR_LEN)),
+        Err(_) => excerpt(&String::from_utf8_lossy(error), MAX_ERROR_LEN),
+    };
+    one_line(&text)
+}
+
 fn is_unknown_method(error: &Bytes) -> bool {
     CallOutcome::of(Err(error)).code() == Some(METHOD_NOT_FOUND.into())
+}
+
+impl Default for ListState {
+    fn default() -> Self {
+        Self {
+            is_fetching: false,
+            has_changed: false,
+            pace: Pace::default(),
+            retry_at: None,
+            backoff: Backoff::new(FIRST_RETRY, MAX_RETRY),
+            attempted: false,
+        }
+    }
 }
 
 impl ListState {
@@ -199,6 +249,33 @@ mod tests {
     use crate::catalog::CacheHint;
 
     #[test]
+    fn failed_list_is_fetched_again_with_growing_delays() {
+        let mut lists = ServerLists::new(&Settings::default());
+        lists.states[ListKind::Tools] = Some(ListState::default());
+        let fail = |lists: &mut ServerLists| {
+            let before = Instant::now();
+            lists.failed(Listing::of(ListKind::Tools, Malformed::Mend), ListProblem::Malformed);
+            let due = lists.states[ListKind::Tools].as_ref().and_then(ListState::due_at).expect("it is fetched again");
+            (due - before).as_secs_f64()
+        };
+        for longest in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0] {
+            let delay = fail(&mut lists);
+            assert!((longest / 2.0..=longest + 0.5).contains(&delay), "{delay} of {longest}");
+        }
+        lists.done(ListKind::Tools, List::default());
+        assert!(fail(&mut lists) <= 1.5);
+    }
+
+    #[test]
+    fn error_of_a_server_is_shown_on_one_short_line() {
+        let shown = |error: &str| shown(&Bytes::copy_from_slice(error.as_bytes()));
+        assert_eq!(shown(r#"{"code":-32603,"message":"backend unreachable"}"#), "backend unreachable (-32603)");
+        assert_eq!(shown(r#"{"reason":"x"}"#), r#"{"reason":"x"}"#);
+        let long = shown(&format!(r#"{{"code":1,"message":"a\nb{}"}}"#, "x".repeat(10_000)));
+        assert!(long.len() < 2 * MAX_ERROR_LEN && !long.contains('\n'), "{long}");
+    }
+
+    #[test]
     fn skills_are_fetched_again_when_their_time_has_passed() {
         for (kind, ttl, expected) in [
             (ListKind::Tools, Some(1), None),
@@ -207,7 +284,7 @@ mod tests {
             (ListKind::Skills, Some(300_000), Some(Duration::from_mins(5))),
             (ListKind::Skills, Some(u64::MAX), Some(MAX_SKILLS_REFRESH)),
         ] {
-            let mut lists = ServerLists::new(Duration::ZERO);
+            let mut lists = ServerLists::new(&Settings::default());
             lists.states[kind] = Some(ListState::default());
             let before = Instant::now();
             lists.done(kind, List { cache_hint: ttl.map(|ttl| CacheHint { ttl }), ..List::default() });

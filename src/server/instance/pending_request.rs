@@ -26,8 +26,12 @@ pub(in crate::server) enum PendingRequest {
     Discover,
     /// A health check. Any message of the server answers it.
     Ping,
+    /// A request for a list in place of a ping. Its items are not used.
+    Probe,
     /// A ping whose response shows that the server has read the cancellations before it.
     CancellationCheck,
+    /// A ping that shows whether the server still knows the session.
+    SessionCheck { deadline: Instant },
     /// A health check with callers.
     Check,
     /// A page of a list.
@@ -52,9 +56,13 @@ impl PendingRequest {
     /// When [`Instance::expire`](super::Instance::expire) has to look at it.
     pub(super) fn next_check_at(&self) -> Option<Instant> {
         match self {
-            Self::Initialize | Self::Discover | Self::Ping | Self::CancellationCheck | Self::Check => None,
+            Self::Initialize | Self::Discover | Self::Ping | Self::Probe | Self::CancellationCheck | Self::Check => {
+                None
+            }
             Self::Page { deadline, .. } | Self::Subscribe { deadline, .. } => Some(*deadline),
-            Self::LogLevel { deadline } | Self::Ignored { deadline } => Some(*deadline),
+            Self::SessionCheck { deadline } | Self::LogLevel { deadline } | Self::Ignored { deadline } => {
+                Some(*deadline)
+            }
             Self::CancelTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
             Self::Call(call) => Some(call.deadline.at()),
@@ -87,6 +95,11 @@ impl PendingRequest {
     /// Whether the server may make a task of it, which belongs to a session.
     pub(super) fn creates_task(&self) -> bool {
         matches!(self, Self::Call(call) if call.requests_task())
+    }
+
+    /// Whether an error in its response may be about a resource.
+    pub(super) fn is_about_resource(&self) -> bool {
+        self.call().is_some_and(|call| call.resource.is_some())
     }
 
     /// Whether it belongs to the handshake.

@@ -35,7 +35,7 @@ use crate::server::server_request::{
 };
 
 /// Maximum number of unanswered requests of one instance. One more is refused with −31003, and so is a request that exceeds
-/// `max_message` together with the others.
+/// one buffer unit together with the others.
 const MAX_OPEN: usize = 64;
 
 /// The unanswered requests of one instance.
@@ -258,7 +258,7 @@ impl ServerRequests {
         parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let bytes: usize = self.open.iter().map(|open| open.bytes).sum();
-        let is_full = bytes > 0 && bytes + line.len() > wire.max_message();
+        let is_full = bytes > 0 && bytes + line.len() > wire.buffer_unit();
         if is_full || self.open.len() >= MAX_OPEN {
             return Err(not_delivered(
                 ErrorCode::Overloaded,
@@ -311,13 +311,7 @@ impl ServerRequests {
                 if let AnswerUse::Call(input) = answer_use {
                     return Some(InputAnswer { input, response: Ok(line) });
                 }
-                if !wire.try_queue_line(line) {
-                    let why = "the answer was dropped, because the server does not read its input";
-                    wire.try_queue_line(reply::error(
-                        Some(&id),
-                        &may_have_arrived_error(ErrorCode::Overloaded, why, &self.server),
-                    ));
-                }
+                wire.queue_answer(&id, line, &self.server);
                 None
             }
         }

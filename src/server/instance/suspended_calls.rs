@@ -76,14 +76,14 @@ impl SuspendedCalls {
     /// # Errors
     /// Why the request is refused.
     pub(super) fn collect(wire: &mut Wire, call: u64, request: &ServerRequest<'_>) -> Result<(), &'static str> {
-        let (bytes, max_message, now) = (request.params.map_or(0, Bytes::len), wire.max_message(), Instant::now());
-        if Self::bytes(wire) + bytes > MAX_RETAINED_MEMORY * max_message {
+        let (bytes, buffer_unit, now) = (request.params.map_or(0, Bytes::len), wire.buffer_unit(), Instant::now());
+        if Self::bytes(wire) + bytes > MAX_RETAINED_MEMORY * buffer_unit {
             return Err("too many calls wait for the retries of their agents");
         }
         let Some(bridged) = wire.bridged_mut(call) else {
             return Err("the call that this is for is not bridged");
         };
-        match bridged.state.on_server_request(request, max_message, now) {
+        match bridged.state.on_server_request(request, buffer_unit, now) {
             None => Err("the call that this is for is not bridged"),
             Some(false) => Err("too many requests for agents are unanswered"),
             Some(true) => {
@@ -139,7 +139,7 @@ impl SuspendedCalls {
         mut bridged: Box<PendingBridgedCall>,
         line: &Bytes,
     ) -> Result<(), Box<PendingBridgedCall>> {
-        if Self::bytes(wire) + line.len() > MAX_RETAINED_MEMORY * wire.max_message() {
+        if Self::bytes(wire) + line.len() > MAX_RETAINED_MEMORY * wire.buffer_unit() {
             return Err(bridged);
         }
         bridged.state.cache_response(line);

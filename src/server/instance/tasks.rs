@@ -178,7 +178,7 @@ impl TaskTable {
     /// `false` if an open task has its id.
     fn add(&mut self, cancelled: &mut CancelledCalls, task_key: u64, task: SessionTask) -> bool {
         if let Some((task_key, session)) = self.of_sessions.evict() {
-            cancelled.add(task_key, session, None, None, Instant::now());
+            cancelled.add(task_key, (session, None), None, None, Instant::now());
         }
         self.of_sessions.add(task_key, task)
     }

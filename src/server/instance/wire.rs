@@ -4,7 +4,7 @@
 //! Components of an instance receive it as `&mut Wire`; no component has a reference to another. The [`PendingRequest`] of a response
 //! decides its meaning.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,14 +12,19 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::bridged_call::PendingBridgedCall;
+use super::last_line::LastLine;
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
-use crate::jsonrpc::pending::{Match, Pending};
-use crate::jsonrpc::reply;
+use crate::jsonrpc::mcpd_error::ErrorCode;
+use crate::jsonrpc::pending::{Match, Pending, parse_own_id};
+use crate::jsonrpc::{Message, reply};
+use crate::message_limit::MessageLimit;
+use crate::server::evidence::Evidence;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Link, LinkError};
+use crate::server::server_request::may_have_arrived_error;
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
@@ -39,15 +44,30 @@ pub(in crate::server) struct Wire {
     next_deadline: Option<Instant>,
     /// `None` until the handshake has ended.
     protocol: Option<&'static str>,
-    max_message: usize,
+    limit: MessageLimit,
     /// The server accepts no calls before this time.
     paused_until: Option<Instant>,
+    /// The response to a request of the handshake had no `jsonrpc`, so those to later requests need none either.
+    is_unversioned: bool,
+    last_line: LastLine,
+    evidence: Evidence,
 }
 
 impl Wire {
-    pub(super) fn new(link: Link, max_message: usize) -> Self {
+    pub(super) fn new(link: Link, limit: MessageLimit) -> Self {
         let (outbox, pending) = (Outbox::default(), Pending::default());
-        Self { link, outbox, pending, next_deadline: None, protocol: None, max_message, paused_until: None }
+        Self {
+            link,
+            outbox,
+            pending,
+            next_deadline: None,
+            protocol: None,
+            limit,
+            paused_until: None,
+            is_unversioned: false,
+            last_line: LastLine::default(),
+            evidence: Evidence::default(),
+        }
     }
 
     /// Closes the connection and returns its transport.
@@ -55,9 +75,14 @@ impl Wire {
         self.link
     }
 
-    /// The largest message in bytes, each way.
-    pub(super) fn max_message(&self) -> usize {
-        self.max_message
+    /// The limit of each message, each way.
+    pub(super) fn limit(&self) -> &MessageLimit {
+        &self.limit
+    }
+
+    /// The unit of the limits of buffers, in bytes.
+    pub(super) fn buffer_unit(&self) -> usize {
+        self.limit.buffer_unit()
     }
 }
 
@@ -107,12 +132,60 @@ impl Wire {
 
     /// The next message or event. May be cancelled without loss.
     pub(in crate::server) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
-        self.link.poll_next(cx)
+        let mut arrival = ready!(self.link.poll_next(cx))?;
+        if let Arrival::Incoming { incoming: incoming @ Incoming::Unclear(_), .. } = &mut arrival {
+            self.clarify(incoming);
+        }
+        Poll::Ready(Ok(arrival))
     }
 
     /// The next message, if it was read already.
     pub(in crate::server) fn next_buffered(&mut self) -> Option<Incoming> {
-        self.link.next_buffered()
+        let mut incoming = self.link.next_buffered()?;
+        self.clarify(&mut incoming);
+        Some(incoming)
+    }
+
+    /// Decides about a line that is not a message.
+    fn clarify(&mut self, incoming: &mut Incoming) {
+        let Incoming::Unclear(unclear) = incoming else { return };
+        let error = unclear.error.clone();
+        *incoming = match unclear.unversioned.take() {
+            Some((line, message)) if self.tolerates(&message) => Incoming::Message { line, message },
+            _ => {
+                self.evidence.note_skipped(&unclear.line);
+                Incoming::Malformed(error)
+            }
+        };
+    }
+
+    /// What the server has left that may explain its failure.
+    pub(in crate::server) fn evidence(&self) -> Evidence {
+        let mut evidence = self.evidence.clone();
+        if self.protocol.is_some() {
+            evidence.note_served();
+        }
+        self.link.note_pipes(self.outbox.written(), &mut evidence);
+        let is_unanswered = |id| self.pending.with_ids().any(|(pending, _)| pending == id);
+        if !self.has_unwritten() && self.last_line.request.is_none_or(is_unanswered) {
+            self.last_line.method().into_iter().for_each(|method| evidence.note_last_message(method));
+        }
+        evidence
+    }
+
+    /// The server has sent a response with an id that no pending request has.
+    pub(in crate::server) fn note_stray_response(&mut self, id: &[u8], outcome: Result<&Bytes, &Bytes>) {
+        let is_late = parse_own_id(id).is_some_and(|id| id < self.next_id());
+        if !is_late {
+            self.evidence.note_unused_id(id, outcome.err().map(|error| &error[..]));
+        }
+    }
+
+    /// Whether this message may lack its version.
+    fn tolerates(&mut self, message: &Message) -> bool {
+        let Message::Response { id, .. } = message else { return false };
+        self.is_unversioned |= self.get_mut(id).is_some_and(|pending| pending.is_handshake_request());
+        self.is_unversioned
     }
 
     /// Whether lines wait to be written.
@@ -123,6 +196,21 @@ impl Wire {
     /// The transport of a server at a URL.
     pub(in crate::server) fn remote(&self) -> Option<RemoteTransport> {
         self.link.remote()
+    }
+
+    /// Whether it is a session with a server at a URL.
+    pub(super) fn is_remote_session(&self) -> bool {
+        self.protocol.is_some() && self.era() == Era::Legacy && !self.is_stdio()
+    }
+
+    /// States this version in the headers of all requests until another one is negotiated.
+    pub(in crate::server) fn state_protocol(&mut self, protocol: &'static str) {
+        self.link.state_protocol(protocol);
+    }
+
+    /// The server has forgotten the session: the connection is over.
+    pub(super) fn forget_session(&mut self) {
+        self.link.forget_session();
     }
 
     /// Whether the server is a process.
@@ -145,18 +233,33 @@ impl Wire {
 impl Wire {
     /// Queues a notification or a response. Returns its number in the outbox.
     pub(in crate::server) fn queue_line(&mut self, line: Bytes) -> u64 {
+        self.last_line.note(&line, None);
         self.outbox.push(line)
     }
 
-    /// Queues a notification or a response, unless the queue of a server that does not read is full. Small lines have a separate limit.
+    /// Queues a notification or a response, unless it is too large, or the queue of a server that does not read is full. Small lines have a
+    /// separate limit.
     /// Returns whether the line was queued.
     pub(super) fn try_queue_line(&mut self, line: Bytes) -> bool {
         let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
-        let has_room = is_small || self.outbox.bytes() <= self.max_message;
+        let has_room = self.limit.permits(&line) && (is_small || self.outbox.bytes() <= self.buffer_unit());
         if has_room {
             self.queue_line(line);
         }
         has_room
+    }
+
+    /// Queues an agent's response to the request `id` of the server, or else an error that says why the server does not receive it.
+    pub(super) fn queue_answer(&mut self, id: &Bytes, line: Bytes, server: &str) {
+        let (code, why) = if self.limit.permits(&line) {
+            (ErrorCode::Overloaded, "was dropped, because the server does not read its input".to_owned())
+        } else {
+            (ErrorCode::TooLarge, self.limit.excess(Some(line.len() - 1)))
+        };
+        if !self.try_queue_line(line) {
+            let error = may_have_arrived_error(code, &format!("the answer of the agent {why}"), server);
+            self.try_queue_line(reply::error(Some(id), &error));
+        }
     }
 
     /// Queues a request of mcpd with the `_meta` that its era requires.
@@ -172,35 +275,53 @@ impl Wire {
         if let Some(deadline) = entry.next_check_at() {
             self.expire_by(deadline);
         }
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            link.register_request(outbox.push(reply::request(id, method, params)), id);
+            let line = reply::request(id, method, params);
+            last_line.note(&line, Some(id));
+            link.register_request(outbox.push(line), id);
             entry
         })
     }
 
-    /// Queues the request of a call. `line` builds it from the new id.
-    pub(super) fn send_call(&mut self, mut call: PendingCall, line: impl FnOnce(u64) -> Bytes) {
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
+    /// Queues the request of a call. `line` builds it from the new id. `Err` has the call and the size of a request that is too large.
+    pub(super) fn send_call(
+        &mut self,
+        mut call: PendingCall,
+        line: impl FnOnce(u64) -> Bytes,
+    ) -> Result<(), Box<(PendingCall, usize)>> {
+        let line = line(self.next_id());
+        if !self.limit.permits(&line) {
+            return Err(Box::new((call, line.len() - 1)));
+        }
+        let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            call.line = outbox.push(line(id));
+            last_line.note(&line, Some(id));
+            call.line = outbox.push(line);
             link.register_request(call.line, id);
             PendingRequest::Call(call)
         });
+        Ok(())
     }
 
-    /// Queues a request of a bridged call.
+    /// Queues a request of a bridged call, as [`Self::send_call`] does.
     pub(super) fn send_bridged(
         &mut self,
         mut bridged: Box<PendingBridgedCall>,
         line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
-    ) {
-        let (outbox, link) = (&mut self.outbox, &mut self.link);
+    ) -> Result<(), (Box<PendingBridgedCall>, usize)> {
+        let line = line(&bridged, self.next_id());
+        if !self.limit.permits(&line) {
+            return Err((bridged, line.len() - 1));
+        }
+        let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            bridged.call.line = outbox.push(line(&bridged, id));
+            last_line.note(&line, Some(id));
+            bridged.call.line = outbox.push(line);
             link.register_request(bridged.call.line, id);
             PendingRequest::Bridged(bridged)
         });
+        Ok(())
     }
 
     /// Registers a bridged call that is not at the server now, and returns the id that it has until it is sent again.
@@ -223,9 +344,9 @@ impl Wire {
         self.outbox.lines()
     }
 
-    /// Whether the queue and this many more bytes would exceed the size of the largest message.
+    /// Whether the queue and this many more bytes would exceed one buffer unit.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
-        self.has_unwritten() && self.outbox.bytes() + bytes > self.max_message
+        self.has_unwritten() && self.outbox.bytes() + bytes > self.buffer_unit()
     }
 }
 

@@ -24,9 +24,16 @@ fn exited() -> ServerError {
     ServerError::Exited(Exit { code: Some(1), ..Exit::default() })
 }
 
+fn busy(retry_after: Option<Duration>) -> ServerError {
+    ServerError::Disconnected(Disconnect::Status {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        retry_after,
+        message: None,
+    })
+}
+
 fn ended_for(retry_after: Option<Duration>) -> Event {
-    let busy = |_| Disconnect::Status { status: StatusCode::SERVICE_UNAVAILABLE, retry_after, message: None };
-    Event::Ended(retry_after.map_or_else(exited, |after| ServerError::Disconnected(busy(after))))
+    Event::Ended(if retry_after.is_some() { busy(retry_after) } else { exited() })
 }
 
 fn not_found() -> ServerError {
@@ -105,6 +112,51 @@ fn retry_after_of_a_server_is_respected_up_to_a_limit() {
 }
 
 #[test]
+fn call_starts_the_next_attempt_after_a_pause_but_not_before_the_server_permits_it() {
+    let unsupported = || ServerError::UnsupportedVersion { versions: "1".to_owned() };
+    for (ends, reason, first_ms, until_ms) in [
+        (1, exited(), Some(200), 200),
+        (5, exited(), Some(2_000), 3_200),
+        (40, exited(), Some(2_000), 30_000),
+        (40, busy(Some(Duration::from_secs(1))), Some(2_000), 30_000),
+        (1, busy(Some(Duration::from_secs(300))), Some(300_000), 300_000),
+        (1, not_found(), None, 200),
+        (40, not_found(), None, 300_000),
+        (1, unsupported(), Some(200), 200),
+        (2, unsupported(), None, 400),
+        (40, unsupported(), None, 300_000),
+    ] {
+        let (now, mut lifecycle) = (Instant::now(), lifecycle());
+        for _ in 1..ends {
+            lifecycle.on(Event::Ended(reason.clone()), now, 0.0);
+            lifecycle.on(Event::Due, now, 0.0);
+        }
+        lifecycle.on(Event::Ended(reason.clone()), now, 0.0);
+        let state = lifecycle.state();
+        assert!(matches!(state, State::Backoff { until, .. } if (*until - now).as_millis() == until_ms), "{state:?}");
+        let starts_at = |ms| state.starts_for_call(now + Duration::from_millis(ms));
+        match first_ms {
+            Some(ms) => assert!(!starts_at(ms - 1) && starts_at(ms), "{reason} {state:?}"),
+            None => assert!(state.is_permanent() && !starts_at(600_000), "{reason} {state:?}"),
+        }
+    }
+}
+
+#[test]
+fn server_that_has_finished_is_stopped_and_not_retried() {
+    let finished = || Event::Finished(ServerError::Exited(Exit { code: Some(0), ..Exit::default() }));
+    for before in [vec![Event::Started], vec![Event::Started, ill()], vec![Event::Started, Event::Stop]] {
+        let mut lifecycle = after(before.into_iter().chain([finished()]));
+        assert_eq!(*lifecycle.state(), State::Stopped);
+        lifecycle.on(started(), Instant::now(), 0.0);
+        assert_eq!(*lifecycle.state(), State::Starting);
+    }
+    let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
+    [Event::Started, finished()].into_iter().for_each(|event| lifecycle.on(event, Instant::now(), 0.0));
+    assert_eq!(lifecycle.state().name(), StateName::Failed);
+}
+
+#[test]
 fn a_steady_run_resets_the_delay() {
     let start = Instant::now();
     for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
@@ -170,6 +222,15 @@ fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
 }
 
 #[test]
+fn attempt_that_may_have_prompted_a_person_is_repeated_late_or_for_a_call() {
+    let prompted = || Event::Ended(ServerError::UnusableValue("`op` exited with code 1".to_owned()));
+    let lifecycle = after([prompted()]);
+    let State::Backoff { until, callable_at, .. } = lifecycle.state() else { panic!("{lifecycle:?}") };
+    assert_eq!(*until - *callable_at, PROMPT_DELAY - CALL_PAUSE);
+    assert!(lifecycle.state().starts_for_call(*callable_at) && !lifecycle.state().is_permanent());
+}
+
+#[test]
 fn stopped_server_needs_no_login() {
     assert_eq!(*after([Event::Started, Event::Stop, login_needed()]).state(), State::Stopped);
 }
@@ -210,7 +271,11 @@ proptest! {
                 && !matches!(before, State::Backoff { .. })
             {
                 let delay = until.saturating_duration_since(now);
-                prop_assert!((retry_after..=MAX_DELAY.max(retry_after)).contains(&delay), "{delay:?}");
+                let max = if lifecycle.state().is_permanent() { MAX_PERMANENT_DELAY } else { MAX_DELAY };
+                prop_assert!((retry_after..=max.max(retry_after)).contains(&delay), "{delay:?}");
+                let starts = |after| lifecycle.state().starts_for_call(now + after);
+                prop_assert!(starts(delay) != lifecycle.state().is_permanent());
+                prop_assert!(retry_after.is_zero() || !starts(retry_after - Duration::from_nanos(1)));
             }
             if matches!(before, State::NeedsLogin { .. }) {
                 prop_assert!(stopped || *lifecycle.state() == before);

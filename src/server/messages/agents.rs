@@ -142,7 +142,7 @@ mod tests {
     use crate::server::stop_level::StopReceiver;
 
     fn agents(uids: &[Option<u32>]) -> Agents {
-        let (to, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let (to, _) = SessionSender::channel(None, Arc::default(), StopReceiver::channel().1);
         let mut all = Agents::default();
         for (session, uid) in (0..).zip(uids) {
             let profile = Arc::from(format!("profile{session}"));

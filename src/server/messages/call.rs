@@ -29,6 +29,7 @@ use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
 use crate::server::stop_level::{StopLevel, StopReceiver};
+use crate::validity::ResultKind;
 
 /// Identifies a call while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +47,8 @@ pub struct Call {
     pub request: RequestLine,
     /// What it requires beyond being forwarded.
     pub kind: RequestKind,
+    /// The form of its result, if that is mended for agents.
+    pub result_kind: Option<ResultKind>,
     /// Its time limits.
     pub limit: CallLimit,
     /// The agent that sent it.
@@ -228,6 +231,8 @@ struct SessionChannel {
     dropped: Arc<Counter>,
     /// The stop level of the daemon.
     stopping: StopReceiver,
+    /// The user of the agent.
+    uid: Option<u32>,
 }
 
 /// Unanswered requests of one session; one more is refused with −31003. One server can have all of them: in flight and in
@@ -241,11 +246,16 @@ const SESSION_CAPACITY: usize = MAX_UNANSWERED_PER_SESSION + 768;
 const RESERVED_FOR_ANSWERS: usize = MAX_UNANSWERED_PER_SESSION;
 
 impl SessionSender {
-    /// A channel to a new session. `dropped` counts dropped notifications; `stopping` is the stop level of the daemon.
+    /// A channel to a new session of this user. `dropped` counts dropped notifications; `stopping` is the stop level of the daemon.
     #[must_use]
-    pub fn channel(dropped: Arc<Counter>, stopping: StopReceiver) -> (Self, mpsc::Receiver<ToAgent>) {
+    pub fn channel(uid: Option<u32>, dropped: Arc<Counter>, stopping: StopReceiver) -> (Self, mpsc::Receiver<ToAgent>) {
         let (to, receiver) = mpsc::channel(SESSION_CAPACITY);
-        (Self(Arc::new(SessionChannel { to, dropped, stopping })), receiver)
+        (Self(Arc::new(SessionChannel { to, dropped, stopping, uid })), receiver)
+    }
+
+    /// The user of the agent, if it is known.
+    pub(crate) fn uid(&self) -> Option<u32> {
+        self.0.uid
     }
 
     /// Whether the daemon is stopping.

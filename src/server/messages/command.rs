@@ -62,6 +62,8 @@ pub enum Command {
     Check(oneshot::Sender<()>),
     /// Fetch the lists again, as another instance has reported a change.
     Relist,
+    /// Start the next attempt now, if the server waits for one and calls may start it: the name that an agent calls may be of this server.
+    Wake,
     /// Drop a task whose agent never received it.
     DropTask {
         /// Number of its connection.

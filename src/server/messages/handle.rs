@@ -3,7 +3,7 @@
 //! It never waits for the server itself, only for capacity in the task's queue.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -49,6 +49,11 @@ impl ServerHandle {
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
+    }
+
+    /// Notes that a call waits until the server has listed.
+    pub(crate) fn note_waiting_call(&self) {
+        self.0.stats.is_called.store(true, Ordering::Relaxed);
     }
 
     /// Sends a call, which gets exactly one answer. If the task's queue is full, returns the call for
@@ -110,6 +115,11 @@ impl ServerHandle {
     /// Makes the instance fetch its lists again.
     pub(crate) fn relist(&self) {
         self.send_soon(Command::Relist);
+    }
+
+    /// Starts the next attempt of a server that is down.
+    pub(crate) fn wake(&self) {
+        self.send_soon(Command::Wake);
     }
 
     fn send_soon(&self, command: Command) {
@@ -189,7 +199,7 @@ impl ServerHandle {
         let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal }).await;
     }
 
-    /// Renews a subscription that an agent had at the task before this one.
+    /// Begins or ends a subscription of an agent without waiting for capacity in the queue.
     pub(crate) fn subscribe_soon(&self, agent: Agent, subscription: ResourceSubscriptionChange) {
         self.send_soon(Command::Subscribe {
             agent: Box::new(agent),

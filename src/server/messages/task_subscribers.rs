@@ -87,7 +87,7 @@ mod tests {
     use crate::server::stop_level::StopReceiver;
 
     fn agent(session: u64) -> Agent {
-        let (to, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let (to, _) = SessionSender::channel(None, Arc::default(), StopReceiver::channel().1);
         Agent::from_call(session, &to, Era::Modern)
     }
 

@@ -6,10 +6,13 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use rustix::net::{SendFlags, send};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
+use tokio::task::unconstrained;
 use tokio::time::timeout;
 
 use super::reaper_handle::ReaperHandle;
@@ -20,10 +23,10 @@ use crate::server::launch_spec::LaunchSpec;
 use crate::server::reaper::Answer;
 use crate::server::start_error::StartError;
 
-/// Time for a guard to exit after [`KILL`], before it is killed.
+/// Time for a guard to exit after [`KILL`], before it is killed, and time for the reaper to kill what is left then.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// A running guard. Dropping it closes its lifeline, so that the guard kills its subtree.
+/// A running guard. Dropping it kills the subtree. If mcpd dies instead, the lifeline closes, and the guard ends the subtree in order.
 #[derive(Debug)]
 pub(super) struct GuardedProcess {
     pid: u32,
@@ -33,15 +36,17 @@ pub(super) struct GuardedProcess {
     commands: OwnedWriteHalf,
 }
 
-/// Starts a guard and sends it the server's streams.
+/// Starts a guard and sends it the server's streams, and copies of mcpd's ends of stdout and stderr.
 pub(super) async fn spawn(
     reaper: &ReaperHandle,
     program: &Path,
     streams: [OwnedFd; 3],
+    outputs: [OwnedFd; 2],
 ) -> Result<GuardedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (ours, theirs) = StdUnixStream::pair().map_err(refused)?;
-    fd_passing::send_streams(&ours, &streams).map_err(refused)?;
+    let ([stdin, stdout, stderr], [written_stdout, written_stderr]) = (streams, outputs);
+    fd_passing::send_streams(&ours, &[stdin, stdout, stderr, written_stdout, written_stderr]).map_err(refused)?;
     ours.set_nonblocking(true).map_err(refused)?;
     let socket = UnixStream::from_std(ours).map_err(refused)?;
     reaper.request_guard(program, &theirs.into()).map_err(refused)?;
@@ -67,12 +72,6 @@ async fn receive_answer(socket: &UnixStream) -> io::Result<(Answer, Option<Owned
     Ok((Answer::from_bytes(bytes), fds.into_iter().next()))
 }
 
-/// Cancel-safe.
-async fn next_report(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<Report> {
-    let line = reports.next_line().await.ok().flatten()?;
-    serde_json::from_str(&line).ok()
-}
-
 impl GuardedProcess {
     pub(super) fn guard_pid(&self) -> u32 {
         self.pid
@@ -84,19 +83,37 @@ impl GuardedProcess {
             serde_json::to_vec(spec).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');
         self.commands.write_all(&line).await.map_err(|_| SpawnError::GuardLost)?;
-        match next_report(&mut self.reports).await {
+        match self.next_report().await {
             Some(Report::Started { pid }) => Ok(pid),
             Some(Report::NotStarted(error)) => Err(SpawnError::Error(error)),
             _ => Err(SpawnError::GuardLost),
         }
     }
 
-    /// Waits for the end of the server. Cancel-safe.
+    /// Waits for the end of the server or of the guard. Cancel-safe.
     pub(super) async fn wait_ended(&mut self) -> ProcessEnd {
-        match next_report(&mut self.reports).await {
+        match self.next_report().await {
             Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
             _ => ProcessEnd::GuardLost,
         }
+    }
+
+    /// The next report. `None` if the guard is gone. Cancel-safe.
+    async fn next_report(&mut self) -> Option<Report> {
+        let line = tokio::select! {
+            biased;
+            line = self.reports.next_line() => line,
+            // What it sent has arrived already. The socket stays open while the reaper ends the server.
+            _ = self.guard_pidfd.readable() => unconstrained(self.reports.next_line()).now_or_never()?,
+        };
+        serde_json::from_str(&line.ok().flatten()?).ok()
+    }
+
+    /// Waits until no process of the server is left. Cancel-safe.
+    pub(super) async fn wait_closed(&mut self) {
+        while let Ok(Some(_)) = self.reports.next_line().await {}
+        // A guard that has lost its reaper closes the socket first.
+        let _ = self.guard_pidfd.readable().await;
     }
 
     pub(super) fn terminate(&self) {
@@ -107,13 +124,22 @@ impl GuardedProcess {
     pub(super) async fn kill(&mut self) {
         self.send_command(KILL);
         if timeout(KILL_GRACE, self.guard_pidfd.readable()).await.is_err() {
+            // For the reaper, as the guard may have read the first one.
+            self.send_command(KILL);
             let _ = pidfd_send_signal(&self.guard_pidfd, Signal::KILL);
-            let _ = timeout(KILL_GRACE, self.guard_pidfd.readable()).await;
         }
+        let _ = timeout(KILL_GRACE, self.wait_closed()).await;
     }
 
     /// Sends a command of one byte, which never waits. A guard that is gone needs none.
     fn send_command(&self, command: u8) {
-        let _ = self.commands.try_write(&[command]);
+        // Not through the runtime, which may be shut down while this is dropped.
+        let _ = send(self.commands.as_ref(), &[command], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
+
+impl Drop for GuardedProcess {
+    fn drop(&mut self) {
+        self.send_command(KILL);
     }
 }

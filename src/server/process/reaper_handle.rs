@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::server::reaper::{ARGV0, START_GUARD};
-use crate::server::{fd_passing, subtree};
+use crate::server::{ending, fd_passing, subtree};
 
 /// Time for a reaper to exit after its socket was closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Delay between attempts to kill the remains of a lost reaper.
-const KILL_AGAIN: Duration = Duration::from_millis(20);
-/// Time for these remains to die.
+/// Delay between two looks at the remains of a lost reaper.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Time for these remains to die, after the guards among them have had their time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The handle of the reaper of all guards of one owner. The reaper is started together with the first guard. When the last clone of the
@@ -135,17 +135,18 @@ impl ReaperState {
     }
 
     /// Kills every descendant of this process outside its own Unix session, except those that existed before the first server,
-    /// and the next reaper with its guards.
+    /// and the next reaper with its guards. The guards of the lost reaper have time to end their servers.
     async fn kill_orphans(&self) {
         let Some(preexisting) = &self.preexisting else { return };
-        let deadline = Instant::now() + KILL_TIMEOUT;
+        let began = Instant::now();
         loop {
             let next = self.running().as_ref().map(|running| running.pid);
             let spared: Vec<u32> = preexisting.iter().copied().chain(next).collect();
-            if !subtree::kill_orphans(&spared) || Instant::now() > deadline {
+            let elapsed = began.elapsed();
+            if !subtree::kill_orphans(&spared, elapsed < ending::LIMIT) || elapsed > ending::LIMIT + KILL_TIMEOUT {
                 return;
             }
-            sleep(KILL_AGAIN).await;
+            sleep(LOOK_AGAIN).await;
         }
     }
 }

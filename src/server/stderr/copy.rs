@@ -1,40 +1,70 @@
-//! Copies a few stderr lines of each server to mcpd's own log, at level debug.
+//! Copies a limited number of stderr lines of each server to what outlives the daemon, and to mcpd's own log at level debug.
 
 use std::time::{Duration, Instant};
 
+use crate::clock::{Moment, WallClockAnchor};
+use crate::config::Secrets;
+use crate::logging::{ServerLine, ServerOutput};
+
 /// Maximum lines of one instance to copy in each period. The rest is counted.
-const COPIES: u32 = 20;
+const COPIES: u32 = 100;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum characters to copy of a line.
 const MAX_LINE_LEN: usize = 500;
 
-/// Copies lines at level debug. If that level is off, a line costs one check.
-#[derive(Default)]
-pub(super) struct Copier {
+/// Copies lines of one process. If nobody keeps them, a line costs two checks.
+pub(super) struct Copier<'a> {
+    server: &'a str,
+    purpose: Option<&'a str>,
+    pid: u32,
+    output: &'a ServerOutput,
+    secrets: &'a Secrets,
     period: Option<Instant>,
     copied: u32,
     withheld: u64,
 }
 
-impl Copier {
-    pub(super) fn copy(&mut self, server: &str, purpose: Option<&str>, text: &str) {
-        if !tracing::enabled!(tracing::Level::DEBUG) {
+impl<'a> Copier<'a> {
+    pub(super) fn new(
+        server: &'a str,
+        purpose: Option<&'a str>,
+        pid: u32,
+        output: &'a ServerOutput,
+        secrets: &'a Secrets,
+    ) -> Self {
+        Self { server, purpose, pid, output, secrets, period: None, copied: 0, withheld: 0 }
+    }
+
+    pub(super) fn copy(&mut self, text: &str) {
+        if !self.output.keeps() && !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
         let now = Instant::now();
         if self.period.is_none_or(|began| now.duration_since(began) >= PERIOD) {
             if self.withheld > 0 {
-                tracing::debug!(server, instance = purpose, "stderr: {} lines are not shown here", self.withheld);
+                self.write(&format!("… {} lines are not shown here", self.withheld));
             }
-            *self = Self { period: Some(now), copied: 0, withheld: 0 };
+            (self.period, self.copied, self.withheld) = (Some(now), 0, 0);
         }
         if self.copied == COPIES {
             self.withheld += 1;
             return;
         }
         self.copied += 1;
+        let text = self.secrets.masked(text);
         let end = text.char_indices().nth(MAX_LINE_LEN).map_or(text.len(), |(end, _)| end);
         let sign = if end < text.len() { "…" } else { "" };
-        tracing::debug!(server, instance = purpose, "stderr: {}{sign}", &text[..end]);
+        self.write(&format!("{}{sign}", &text[..end]));
+    }
+
+    fn write(&self, text: &str) {
+        let Self { server, purpose, pid, .. } = *self;
+        if !self.output.is_journal() {
+            tracing::debug!(server, instance = purpose, "stderr: {text}");
+        }
+        if self.output.keeps() {
+            let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(Moment::now())).to_string();
+            self.output.keep(&ServerLine { time, server, pid, purpose, text });
+        }
     }
 }

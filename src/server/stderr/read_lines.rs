@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::copy::Copier;
 use super::ring::{Line, Log, Ring};
 use crate::clock::Moment;
+use crate::config::Secrets;
+use crate::logging::ServerOutput;
 
 /// Maximum length of a line, in bytes. A longer line is cut and ends with `…`.
 const MAX_LINE: usize = 64 << 10;
+/// Time after which a line counts as ended, although it has no line end: it may be a question to a person.
+const UNFINISHED: Duration = Duration::from_secs(1);
 /// Bytes read at once.
 const CHUNK: usize = 4 << 10;
 
@@ -22,11 +28,12 @@ pub(crate) struct Writer {
     ring: watch::Sender<Ring>,
     server: Arc<str>,
     purpose: Option<Arc<str>>,
+    output: ServerOutput,
 }
 
 impl Writer {
-    pub(crate) fn new(server: Arc<str>) -> Self {
-        Self { ring: watch::Sender::default(), server, purpose: None }
+    pub(crate) fn new(server: Arc<str>, output: ServerOutput) -> Self {
+        Self { ring: watch::Sender::default(), server, purpose: None, output }
     }
 
     /// The writer of one of several instances.
@@ -38,30 +45,43 @@ impl Writer {
         Log::new(self.ring.subscribe())
     }
 
-    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`.
-    pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32, total: Arc<AtomicU64>) {
+    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`. `secrets` are masked in copies.
+    pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32, total: Arc<AtomicU64>, secrets: Secrets) {
         let mut buffer = vec![0; CHUNK];
-        let (mut partial, mut copier) = (Partial::default(), Copier::default());
-        while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+        let mut partial = Partial::default();
+        let mut copier = Copier::new(&self.server, self.purpose.as_deref(), pid, &self.output, &secrets);
+        loop {
+            let reading = pipe.read(&mut buffer);
+            let read = match partial.bytes.is_empty() {
+                true => reading.await,
+                false => match timeout(UNFINISHED, reading).await {
+                    Ok(read) => read,
+                    Err(_) => {
+                        self.take(&mut partial, b"\n", (pid, true), &mut copier);
+                        continue;
+                    }
+                },
+            };
+            let Ok(read @ 1..) = read else { break };
             total.fetch_add(read as u64, Ordering::Relaxed);
-            self.take(&mut partial, &buffer[..read], pid, &mut copier);
+            self.take(&mut partial, &buffer[..read], (pid, false), &mut copier);
             // Otherwise a server that writes without pause would delay all other tasks for about a hundred reads.
             tokio::task::yield_now().await;
         }
         // Ends the last line if it has no newline.
-        self.take(&mut partial, b"\n", pid, &mut copier);
+        self.take(&mut partial, b"\n", (pid, false), &mut copier);
     }
 
-    fn take(&self, partial: &mut Partial, read: &[u8], pid: u32, copier: &mut Copier) {
+    fn take(&self, partial: &mut Partial, read: &[u8], (pid, is_unended): (u32, bool), copier: &mut Copier<'_>) {
         let lines: Vec<_> = read.split_inclusive(|byte| *byte == b'\n').filter_map(|part| partial.take(part)).collect();
         if lines.is_empty() {
             return;
         }
         let read = Moment::now();
-        lines.iter().for_each(|text| copier.copy(&self.server, self.purpose.as_deref(), text));
+        lines.iter().for_each(|text| copier.copy(text));
         self.ring.send_modify(|ring| {
             for text in lines {
-                ring.push(Line { read, pid, purpose: self.purpose.clone(), text });
+                ring.push(Line { read, pid, purpose: self.purpose.clone(), text, is_unended });
             }
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::crash::crash;
 use crate::clock::Moment;
 
 /// Maximum bytes of all lines of one server, over all its instances. When it is full, the oldest lines are dropped. Twenty servers
@@ -24,6 +25,8 @@ pub struct Line {
     pub purpose: Option<Arc<str>>,
     /// The line as written, not blank.
     pub text: Box<str>,
+    /// The server paused before it ended the line.
+    pub is_unended: bool,
 }
 
 #[derive(Debug, Default)]
@@ -65,8 +68,8 @@ impl Log {
         Self(ring)
     }
 
-    /// The last lines of the process that wrote the newest line, oldest first. If npm has failed, they begin with its first error,
-    /// which has the reason; the last one has the path of a log. Each is cut to `longest` bytes, and all together to `most`.
+    /// The last lines of the process that wrote the newest line, oldest first. If they end with the report of a crash, these are the
+    /// lines that explain it. Each is cut to `longest` bytes, and all together to `most`.
     #[must_use]
     pub fn last(&self, count: usize, longest: usize, most: usize) -> Vec<String> {
         self.last_where(|_, _| true, (count, longest, most))
@@ -87,21 +90,33 @@ impl Log {
         let numbered = (ring.dropped..).zip(&ring.lines).filter(|(number, line)| matches_filter(*number, line));
         let matching: Vec<_> = numbered.map(|(_, line)| line).collect();
         let newest_pid = matching.last().map(|line| line.pid);
-        let of_process: Vec<_> = matching.into_iter().filter(|line| Some(line.pid) == newest_pid).collect();
-        let is_npm_error = |line: &&Arc<Line>| line.text.starts_with("npm error ");
-        let has_npm_failed = of_process.last().is_some_and(is_npm_error);
-        let first_error = of_process.iter().position(is_npm_error).filter(|_| has_npm_failed);
-        let end = first_error.map_or(of_process.len(), |first| of_process.len().min(first + count));
-        let newest_first = of_process[..end].iter().rev().take(count).map(|line| beginning(&line.text, longest));
+        let of_process = matching.iter().filter(|line| Some(line.pid) == newest_pid);
+        let of_process: Vec<_> = of_process.map(|line| &*line.text).collect();
+        let shown = crash(&of_process).map_or_else(|| (0..of_process.len()).collect(), |crash| crash.shown);
+        let newest_first = shown.iter().rev().take(count).map(|at| beginning(of_process[*at], longest));
         let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
         last.reverse();
         last
     }
 
-    /// The last line of the server process `pid`.
+    /// The last line of the server process `pid`, or the message of the crash that it has reported.
     pub(crate) fn last_of(&self, pid: u32) -> Option<String> {
         let ring = self.0.borrow();
-        ring.lines.iter().rev().find(|line| line.pid == pid).map(|line| line.text.to_string())
+        let lines: Vec<_> = ring.lines.iter().filter(|line| line.pid == pid).map(|line| &*line.text).collect();
+        let at = crash(&lines).map_or(lines.len().checked_sub(1)?, |crash| crash.message);
+        Some(lines[at].to_owned())
+    }
+
+    /// The last line of the server process `pid`, if that has no end.
+    pub(crate) fn unended_of(&self, pid: u32) -> Option<String> {
+        let ring = self.0.borrow();
+        let last = ring.lines.iter().rev().find(|line| line.pid == pid);
+        last.filter(|line| line.is_unended).map(|line| line.text.to_string())
+    }
+
+    /// Whether the newest line has no end.
+    pub(crate) fn is_unended(&self) -> bool {
+        self.0.borrow().lines.back().is_some_and(|line| line.is_unended)
     }
 
     /// A reader that starts at the last `count` lines.
@@ -194,7 +209,7 @@ mod tests {
     use super::*;
 
     fn line(text: &str) -> Line {
-        Line { read: Moment::now(), pid: 1, purpose: None, text: text.into() }
+        Line { read: Moment::now(), pid: 1, purpose: None, text: text.into(), is_unended: false }
     }
 
     #[test]
@@ -225,16 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn first_errors_of_npm_are_preferred_to_its_last_ones() {
+    fn crash_of_the_last_process_is_shown_by_its_message() {
         let (ring, log) = watch::channel(Ring::default());
         let log = Log::new(log);
-        let push = |text| ring.send_modify(|ring| ring.push(Line { pid: 1, ..line(text) }));
-        for text in ["npm warn x", "npm error code E404", "npm error 404 Not Found", "npm error A complete log: x"] {
-            push(text);
+        let push = |pid, text| ring.send_modify(|ring| ring.push(Line { pid, ..line(text) }));
+        for (pid, text) in [(1, "starting"), (1, "Error: x"), (2, "ready"), (1, "    at a (b)"), (1, "Node.js v22.1.0")]
+        {
+            push(pid, text);
         }
-        assert_eq!(log.last(2, 100, 1000), ["npm error code E404", "npm error 404 Not Found"]);
-        push("the server's own line");
-        assert_eq!(log.last(2, 100, 1000), ["npm error A complete log: x", "the server's own line"]);
+        assert_eq!(log.last(9, 100, 1000), ["Error: x", "Node.js v22.1.0"]);
+        assert_eq!(
+            (log.last_of(1).as_deref(), log.last_of(2).as_deref(), log.last_of(3)),
+            (Some("Error: x"), Some("ready"), None)
+        );
     }
 
     #[test]

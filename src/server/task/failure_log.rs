@@ -11,6 +11,7 @@ use crate::era::Era;
 use crate::printable::{excerpt, one_line};
 use crate::server::error::ServerError;
 use crate::server::exit::Exit;
+use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
 /// Maximum characters of a line of stderr.
@@ -37,6 +38,9 @@ impl ServerTask {
             State::Failed { reason } if was_up => self.warn("ended, will not be restarted", reason, None),
             State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
             State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
+            State::Stopped if was_up => {
+                tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "exited with nothing to do; the next call starts it");
+            }
             State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
             _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.name()),
         }
@@ -69,8 +73,16 @@ impl ServerTask {
         );
     }
 
+    /// The error with what the instance has left that may explain it.
+    pub(super) fn explained(&self, error: ServerError, instance: &Instance) -> ServerError {
+        let mut evidence = instance.wire.evidence();
+        let question = self.last_process.pid.and_then(|pid| self.stderr.log().unended_of(pid));
+        question.into_iter().for_each(|line| evidence.note_question(line));
+        error.explained(evidence.masked(|text| self.masked(text)))
+    }
+
     /// The text with the server's secrets masked.
-    fn masked(&self, text: &str) -> String {
+    pub(super) fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),
             Ok(Launch::Remote(remote)) => remote.secrets.masked(text),

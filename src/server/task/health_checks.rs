@@ -7,7 +7,7 @@ use super::shutdown::StopReason;
 use crate::config::OnUnhealthy;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;
-use crate::server::health::{CallHealth, CheckResult, Health, UnansweredCounts};
+use crate::server::health::{Check, CheckResult, Health, Outcomes, UnansweredCounts};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
@@ -22,11 +22,16 @@ impl ServerTask {
     /// Checks the instance. Returns the reason if it must be restarted.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<StopReason> {
         let health_override = self.control.health_override();
-        let calls = CallHealth { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
+        let outcomes = Outcomes {
+            answers_pings: instance.health.answers_pings(&instance.wire),
+            has_calls: instance.calls() > 0,
+            timed_out: instance.health.take_timed_out(),
+        };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
-        match health.check(Instant::now(), calls, health_override != HealthOverride::Auto) {
+        match health.check(Instant::now(), outcomes, health_override != HealthOverride::Auto) {
             CheckResult::Wait => return None,
-            CheckResult::Ping => instance.health.ping(&mut instance.wire),
+            CheckResult::Send(Check::Ping) => instance.health.ping(&mut instance.wire),
+            CheckResult::Send(Check::List) => instance.health.probe(&mut instance.wire, instance.lists.offered()),
             CheckResult::Healthy => {
                 self.publisher.publish_check(UnansweredCounts::default());
                 if health_override == HealthOverride::Auto {
@@ -36,21 +41,21 @@ impl ServerTask {
             CheckResult::Missed(silence) => {
                 self.publisher.publish_check(silence);
                 if health.is_unresponsive() {
-                    return self.ill(silence);
+                    return self.ill(silence, instance);
                 }
             }
         }
         None
     }
 
-    fn ill(&mut self, silence: UnansweredCounts) -> Option<StopReason> {
+    fn ill(&mut self, silence: UnansweredCounts, instance: &Instance) -> Option<StopReason> {
         let reason = ServerError::Unanswered(silence);
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
             return Some(StopReason::Broken(reason));
         }
         // The first reason stays. The report has the present numbers.
         if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {
-            self.on(Event::Unhealthy(reason));
+            self.on(Event::Unhealthy(self.explained(reason, instance)));
         }
         None
     }

@@ -1,4 +1,4 @@
-//! Lazy servers: started by the first call, and stopped when idle.
+//! Lazy servers: started by the first call, and stopped when idle. So is a server that has exited by itself with nothing to do.
 //!
 //! A server can sleep only while its lists are known from a former instance or from [`crate::server::cache`].
 
@@ -11,7 +11,7 @@ use crate::config::Start;
 use crate::server::cache::ListCacheFile;
 use crate::server::control::DesiredState;
 use crate::server::instance::Instance;
-use crate::server::lifecycle::Event;
+use crate::server::lifecycle::{Event, State};
 
 impl ServerTask {
     /// Waits until an instance has to run again; `false` if the server is stopped for good.
@@ -32,13 +32,14 @@ impl ServerTask {
             let Some(DesiredState { config, revision, .. }) = self.handling_commands_until(control.next()).await else {
                 return false;
             };
-            (self.config, self.revision) = (config, revision);
+            (self.config, self.revision, self.has_finished) = (config, revision, false);
             self.publisher.update(|published| (published.revision, published.first_start_ended) = (revision, false));
             self.load_lists().await;
             if !self.may_sleep() || !self.publisher.knows_lists() {
                 break;
             }
         }
+        self.has_finished = false;
         self.on(Event::Start { startable: startable(&self.config) });
         true
     }
@@ -49,7 +50,7 @@ impl ServerTask {
 
     /// Subscriptions keep a server awake, as only an instance sends notifications.
     fn may_sleep(&self) -> bool {
-        self.is_lazy() && self.agents.has_no_subscriptions()
+        (self.is_lazy() || self.has_finished) && self.agents.has_no_subscriptions()
     }
 
     /// Waits for a call; `false` if the desired state changes first.
@@ -70,10 +71,18 @@ impl ServerTask {
         called
     }
 
+    /// Whether a process that exits now without an error was not needed any more.
+    pub(super) fn has_nothing_to_do(&self, instance: &Instance) -> bool {
+        let is_ready = matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. });
+        let is_idle = !instance.is_busy() && self.parked.is_empty() && self.queued.is_empty();
+        let knows_all = self.publisher.snapshot().lists_complete && self.publisher.knows_lists();
+        is_ready && is_idle && knows_all && self.agents.has_no_subscriptions()
+    }
+
     /// When the instance stops if it stays idle, if it may sleep.
     pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
         let waits = !self.parked.is_empty() || !self.queued.is_empty();
-        if !self.may_sleep() || instance.is_busy() || waits {
+        if !self.is_lazy() || !self.may_sleep() || instance.is_busy() || waits {
             self.idle_since = None;
             return None;
         }

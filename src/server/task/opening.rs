@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
 use super::ServerTask;
@@ -31,17 +32,18 @@ impl ServerTask {
     ) -> Event {
         let (mut process, activity) = process.unzip();
         let limit = self.config.settings.handshake_timeout;
+        let is_runner = self.runner().is_some();
         let setup = instance::Setup {
             config: Arc::clone(&self.config),
             scope: self.scope.clone(),
             label: self.label.clone(),
             stats: Arc::clone(&self.publisher.stats),
-            max_message: self.context.max_message,
+            message_limit: self.message_limit(),
         };
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, (limit, is_runner))));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
@@ -53,10 +55,11 @@ impl ServerTask {
             }
             Some(Ok(HandshakeResult { info, learned })) => {
                 self.publish_start(&info, learned.identities, instance.wire.remote());
-                self.is_to_reopen = self.needs_legacy_opening(&instance);
+                self.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
+                instance.lists.try_tools(info.identity.declares_nothing);
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,
@@ -73,9 +76,7 @@ impl ServerTask {
     /// A server at a URL is sent `initialize` only once a legacy agent calls it.
     fn preference(&self) -> EraPreference {
         match self.control.desired().era {
-            EraPreference::Shared if is_remote(&self.config) && !self.has_legacy_calls => {
-                EraPreference::Of(Era::Modern)
-            }
+            EraPreference::Shared if is_remote(&self.config) && !self.tries_legacy => EraPreference::Of(Era::Modern),
             preference => preference,
         }
     }
@@ -83,11 +84,23 @@ impl ServerTask {
     /// Records the first legacy call. Returns whether `call` has to wait because the instance is now reopened in the legacy era. A busy
     /// instance is not reopened, and its legacy calls are bridged.
     pub(super) fn note_call_and_check_reopen(&mut self, call: &Call, instance: &Instance) -> bool {
-        if !self.has_legacy_calls && call.origin.era() == Era::Legacy {
-            self.has_legacy_calls = true;
-            self.is_to_reopen = self.needs_legacy_opening(instance);
+        if !self.tries_legacy && call.origin.era() == Era::Legacy {
+            self.tries_legacy = true;
+            self.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
         }
         self.reopens_now(instance)
+    }
+
+    /// The tools could not be listed. Returns whether the instance is reopened now, as a server of both eras may be able to list them in the
+    /// legacy one.
+    pub(super) fn reopens_to_list(&mut self) -> bool {
+        if self.tries_legacy || self.publisher.knows_lists() {
+            return false;
+        }
+        self.tries_legacy = true;
+        let protocol = self.publisher.snapshot().protocol;
+        self.is_to_reopen = protocol.is_some_and(|version| self.needs_legacy_opening(era::of(version)));
+        self.is_to_reopen
     }
 
     /// Whether the instance ends now to be reopened for legacy calls.
@@ -95,11 +108,11 @@ impl ServerTask {
         self.is_to_reopen && !instance.is_busy()
     }
 
-    /// Whether the next instance has to try the legacy era, as this one was opened in the modern era before a legacy agent
-    /// called.
-    fn needs_legacy_opening(&self, instance: &Instance) -> bool {
-        self.has_legacy_calls
-            && instance.wire.era() == Era::Modern
+    /// Whether the next instance has to try the legacy era, as this one was opened in the modern `era` before a legacy agent
+    /// called, or before its tools could not be listed.
+    fn needs_legacy_opening(&self, era: Era) -> bool {
+        self.tries_legacy
+            && era == Era::Modern
             && self.control.desired().era == EraPreference::Shared
             && may_split_by_era(&self.config)
             && self.publisher.eras.of(&self.config).legacy == Support::Unknown
@@ -170,8 +183,9 @@ async fn open(
     process: &mut Option<Process>,
     activity: Option<Activity>,
     opening: HandshakePlan,
-    limit: Duration,
+    limit: (Duration, bool),
 ) -> Result<HandshakeResult, StopReason> {
+    let first_message = Notify::new();
     let ended = async {
         match process {
             Some(process) => process.wait_ended().await,
@@ -179,9 +193,11 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = handshake(instance, opening) => result,
+        result = handshake(instance, opening, &first_message) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening) => return Err(StopReason::Broken(ServerError::StartTimedOut(timeout))),
+        timeout = too_slow(limit, activity, opening, &first_message) => {
+            return Err(StopReason::Broken(ServerError::StartTimedOut(timeout)));
+        }
     };
     match result {
         Ok(info) => Ok(info),
@@ -191,10 +207,23 @@ async fn open(
 }
 
 /// Waits until the start has taken too long.
-async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: HandshakePlan) -> StartTimeout {
-    let mut start = StartLimit::new(limit, Instant::now());
+async fn too_slow(
+    (limit, mut is_runner): (Duration, bool),
+    mut activity: Option<Activity>,
+    opening: HandshakePlan,
+    first_message: &Notify,
+) -> StartTimeout {
+    let limit_of = if is_runner { StartLimit::of_runner } else { StartLimit::new };
+    let mut start = limit_of(limit, Instant::now());
     while let Some(look) = start.next_check(Instant::now()) {
-        sleep_until(look.into()).await;
+        tokio::select! {
+            () = sleep_until(look.into()) => {}
+            () = first_message.notified(), if is_runner => {
+                is_runner = false;
+                start = StartLimit::new(limit, Instant::now());
+                continue;
+            }
+        }
         if let Some(activity) = &mut activity
             && activity.check().await
         {

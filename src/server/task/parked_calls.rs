@@ -6,6 +6,8 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
@@ -62,10 +64,11 @@ pub(super) enum Readiness {
 pub(crate) fn failure_in(state: &State) -> Failure {
     let soon = |reason| Failure::Unavailable { reason, retry_after: Some(STARTING_RETRY) };
     match state {
-        State::Backoff { until, reason, .. } => Failure::Unavailable {
-            reason: reason.clone(),
-            retry_after: Some(until.saturating_duration_since(Instant::now())),
-        },
+        State::Backoff { until, callable_at, reason, .. } => {
+            let next = if state.is_permanent() { until } else { callable_at };
+            let retry_after = Some(next.saturating_duration_since(Instant::now()));
+            Failure::Unavailable { reason: reason.clone(), retry_after }
+        }
         State::Failed { reason } | State::Unresponsive { reason, .. } => {
             Failure::Unavailable { reason: reason.clone(), retry_after: None }
         }
@@ -112,6 +115,7 @@ impl ServerTask {
                 // Tasks end with their instance.
                 SubscriptionChange::Task(_) => {}
             },
+            Command::Wake => self.called.notify_one(),
             // There is no instance to check or notify, and there are no tasks. The next instance lists again and has no roots.
             Command::Check(_)
             | Command::Relist
@@ -120,7 +124,7 @@ impl ServerTask {
             | Command::Notify { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.kind) => call.refuse_unknown_task(),
             Command::Call(call) => {
-                self.has_legacy_calls |= call.origin.era() == Era::Legacy;
+                self.tries_legacy |= call.origin.era() == Era::Legacy;
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
                     State::Stopping | State::Stopped if !self.control.should_run() => {
@@ -130,13 +134,14 @@ impl ServerTask {
                     _ if self.control.health_override() == HealthOverride::ForceUnhealthy => {
                         self.refuse(*call, self.unavailable())
                     }
-                    State::Backoff { reason, .. } if reason.needs_config_change() => {
-                        self.refuse(*call, self.unavailable())
-                    }
-                    State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
+                    state if state.is_permanent() => self.refuse(*call, self.unavailable()),
+                    State::Backoff { callable_at, .. } if *callable_at > Instant::now() + START_WAIT => {
                         self.refuse(*call, self.unavailable());
                     }
-                    _ => self.park(call),
+                    _ => {
+                        self.park(call);
+                        self.called.notify_one();
+                    }
                 }
             }
         }
@@ -147,6 +152,7 @@ impl ServerTask {
         if self.may_wait(&call) {
             let deadline = call.response_handle.park(Instant::now()) + START_WAIT;
             self.parked.push(WaitingCall::entry(call, deadline));
+            self.publisher.stats.is_called.store(true, Ordering::Relaxed);
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
         }
@@ -169,8 +175,11 @@ impl ServerTask {
         if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
             return Readiness::Wait;
         }
-        match access.exposure(&self.config.name, &self.publisher.snapshot().lists) {
+        let published = self.publisher.snapshot();
+        let has_failed = |kind| access.depends_on(kind) && published.list_errors[kind].is_some();
+        match access.exposure(&self.config.name, &published.lists) {
             Exposure::Exposed => Readiness::Send,
+            Exposure::NotListed if ListKind::ALL.into_iter().any(has_failed) => Readiness::Wait,
             Exposure::NotListed => Readiness::WaitForRegistration,
             Exposure::Hidden => Readiness::Refuse,
         }
@@ -188,7 +197,7 @@ impl ServerTask {
     /// Whether one more call may wait.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
         let call = (call.response_handle.key.session, call.request.line.len());
-        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.context.max_message)
+        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.message_limit().buffer_unit())
     }
 
     /// Gives the parked calls that may be written now to a ready instance, unless the server is marked as down.
@@ -226,6 +235,30 @@ impl ServerTask {
         for queued in self.queued.drain() {
             self.parked.push(Entry { until: queued.until.min(until), ..queued });
         }
+    }
+
+    /// Waits for the next attempt to start the server, which a call starts from `callable_at` on. Calls do not wait for a server that stays
+    /// down. `false` if the instance must not start.
+    pub(super) async fn wait_for_attempt(&mut self, until: Instant, callable_at: Instant) -> bool {
+        if self.lifecycle.state().is_permanent() || until > Instant::now() + START_WAIT {
+            self.refuse_waiting();
+        }
+        self.called = Arc::default();
+        let called = Arc::clone(&self.called);
+        if !self.parked.is_empty() {
+            called.notify_one();
+        }
+        let is_called = async {
+            sleep_until(callable_at.into()).await;
+            called.notified().await;
+        };
+        let is_due = async {
+            tokio::select! {
+                () = sleep_until(until.into()) => {}
+                () = is_called => {}
+            }
+        };
+        self.unless_stopped(is_due).await.is_some()
     }
 
     /// Drops a waiting call that its agent has cancelled. Returns whether there was one.

@@ -1,5 +1,6 @@
 //! An instance of a stdio server: its process and its stderr.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::server::error::ServerError;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::process::{self, Activity, SpawnError, StderrBytes};
+use crate::server::sandbox::Restrictions;
 use crate::server::start_error::StartError;
 use crate::server::start_permit::StartPermit;
 
@@ -30,6 +32,7 @@ impl ServerTask {
                 return not_started(SpawnError::Error(StartError::Unenforceable(unenforceable)), &secrets);
             }
         };
+        let private = plan.restrictions.as_ref().and_then(Restrictions::private).map(Path::to_owned);
         let spec = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
         let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
         let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec));
@@ -55,14 +58,19 @@ impl ServerTask {
                 self.publisher.update(|published| published.pid = Some(pid));
                 self.last_process.pid = Some(pid);
                 let stderr_bytes = StderrBytes::default();
-                let activity = Activity::new(spawned.guard_pid().unwrap_or(pid), Arc::clone(&stderr_bytes));
+                let activity = Activity::new(
+                    spawned.guard_pid().unwrap_or(pid),
+                    Arc::clone(&stderr_bytes),
+                    self.runner().is_some(),
+                );
                 let (process, pipes) = spawned.into_process();
-                let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes);
+                let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes, secrets.clone());
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
-                let link = Link::pipes(pipes.stdin, pipes.stdout, self.context.max_message);
+                let link = Link::pipes(pipes.stdin, pipes.stdout, self.message_limit().bytes());
                 let event = self.with_link(link, Some((process, activity)), permit).await;
                 // The last lines usually have the reason.
                 let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;
+                self.clear_private_cache(private).await;
                 event
             }
             failed => {

@@ -181,8 +181,7 @@ impl ServerTask {
             }
             Rare::Deadline => {
                 relay.rare.push(relay.timer.elapsed().map(|()| Rare::Deadline).boxed());
-                let effect = instance.expire(Instant::now());
-                self.effect(effect);
+                instance.expire(Instant::now()).into_iter().for_each(|effect| self.effect(effect, instance));
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
             Rare::HealthOverride(mark) => {
@@ -225,10 +224,12 @@ impl ServerTask {
 
     /// Handles the messages of one read together, so that they are written together, up to [`BURST`].
     fn handle_messages(&mut self, first: Arrival, instance: &mut Instance) {
-        self.effect(instance.arrive(first));
+        let effect = instance.arrive(first);
+        self.effect(effect, instance);
         for _ in 1..BURST {
             let Some(incoming) = instance.wire.next_buffered() else { return };
-            self.effect(instance.arrive(Arrival::Incoming { incoming, source_request: None }));
+            let effect = instance.arrive(Arrival::Incoming { incoming, source_request: None });
+            self.effect(effect, instance);
         }
     }
 
@@ -244,8 +245,9 @@ impl ServerTask {
         match command {
             Command::Cancel { key, .. } if self.drop_waiting(key) => {}
             Command::Cancel { key, notification } => instance.cancel(key, notification.as_deref()),
-            Command::Check(caller) => instance.health.check(&mut instance.wire, caller),
+            Command::Check(caller) => instance.health.check(&mut instance.wire, caller, instance.lists.offered()),
             Command::Relist => instance.lists.mark_all_changed(),
+            Command::Wake => {}
             Command::DropTask { session, id } => instance.drop_task(session, &id),
             Command::Attach { agent, .. } => self.attach_agent(*agent, instance),
             Command::Detach { session } => self.detach_agent(session, instance),
@@ -265,7 +267,7 @@ impl ServerTask {
         }
     }
 
-    pub(super) fn effect(&mut self, effect: Effect) {
+    pub(super) fn effect(&mut self, effect: Effect, instance: &Instance) {
         match effect {
             Effect::Nothing => {}
             Effect::Listed { kind, list, settled } => {
@@ -283,15 +285,17 @@ impl ServerTask {
             }
             Effect::SubscribeRefused(uri) => self.remove_subscription(&uri),
             Effect::Notify { notification, recipients } => self.deliver(&notification, &recipients),
-            Effect::ListFailed { reason, partial: None, settled } => {
-                self.publisher.publish_error(reason);
+            Effect::ListFailed { kind: ListKind::Tools, .. } if self.reopens_to_list() => {}
+            Effect::ListFailed { kind, reason, partial, settled } => {
+                let reason = self.explained(reason.masked(|text| self.masked(text)), instance);
+                let is_truncated = partial.is_some();
+                if let Some(list) = partial {
+                    self.publisher.publish_list(kind, list, false);
+                }
+                self.publisher.publish_list_error(kind, reason);
                 self.publisher.publish_complete_if(settled);
-                self.store_lists_if(settled);
-            }
-            // A truncated list is not stored for the next start.
-            Effect::ListFailed { reason, partial: Some((kind, list)), settled } => {
-                self.publisher.publish_error(reason);
-                self.publisher.publish_list(kind, list, settled);
+                // A truncated list is not stored for the next start.
+                self.store_lists_if(settled && !is_truncated);
             }
         }
     }

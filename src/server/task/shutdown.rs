@@ -11,7 +11,7 @@ use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
-use crate::server::process::{Process, ProcessEnd};
+use crate::server::process::{DOWNLOAD_GRACES, EOF_GRACE, Process, ProcessEnd};
 use crate::server::stop_level::StopLevel;
 use crate::transport::http::Disconnect;
 
@@ -42,12 +42,13 @@ impl ServerTask {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         self.wait_for_next_instance();
-        let is_broken = matches!(end, StopReason::Broken(_));
+        let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::GuardLost));
         let error = match end {
             StopReason::Stop => {
+                let grace = self.stdin_grace();
                 let event = self.apply_stop();
                 instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
-                self.end_politely(instance, process).await;
+                self.end_politely(instance, process, grace).await;
                 return event;
             }
             StopReason::Broken(error) => error,
@@ -63,36 +64,43 @@ impl ServerTask {
                 }
             }
         };
+        self.has_finished =
+            matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
+        let error = self.explained(error, &instance);
         let recovery = error.recovery();
         let unsent = match recovery {
             Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
-            Recovery::Retry | Recovery::Reconfigure => {
-                Failure::Unavailable { reason: error.clone(), retry_after: None }
-            }
+            Recovery::Retry => Failure::Unavailable { reason: error.clone(), retry_after: None },
         };
         // Calls that were not written wait for the next instance.
         if instance.wire.is_stdio() && recovery == Recovery::Retry {
             instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
-        self.kill(process).await;
-        // The server may still have an HTTP session.
-        if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
-            self.handling_commands_until(http.close()).await;
+        if may_run {
+            // It may have to clean up: a client of Docker removes its container.
+            self.end_politely(instance, process, EOF_GRACE).await;
+        } else if let Some(process) = process {
+            self.handling_commands_until(process.kill()).await;
         }
-        Event::Ended(error)
+        if self.has_finished { Event::Finished(error) } else { Event::Ended(error) }
     }
 
-    /// Kills a process with its whole subtree.
-    async fn kill(&mut self, process: Option<Process>) {
-        if let Some(process) = process {
-            self.handling_commands_until(process.kill()).await;
+    /// Time for the process to end by itself once its stdin is closed. A runner that is stopped in a download leaves half of it in its
+    /// cache.
+    fn stdin_grace(&self) -> Duration {
+        let [restart, daemon] = DOWNLOAD_GRACES;
+        match self.lifecycle.state() {
+            State::Starting if self.runner().is_some() && !self.publisher.knows_lists() => {
+                if self.control.stop.now() == StopLevel::Run { restart } else { daemon }
+            }
+            _ => EOF_GRACE,
         }
     }
 
     /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can
     /// finish writing.
-    async fn end_politely(&mut self, instance: Instance, process: Option<Process>) {
+    async fn end_politely(&mut self, instance: Instance, process: Option<Process>, grace: Duration) {
         let mut stop = self.control.stop.clone();
         let _reading = match instance.wire.into_link() {
             Link::Pipes { stdin, stdout } => {
@@ -113,7 +121,7 @@ impl ServerTask {
             }
         };
         if let Some(process) = process {
-            self.handling_commands_until(process.stop(&mut stop)).await;
+            self.handling_commands_until(process.stop(grace, &mut stop)).await;
         }
     }
 
@@ -122,7 +130,7 @@ impl ServerTask {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
                 let effect = instance.arrive(arrival);
-                self.effect(effect);
+                self.effect(effect, instance);
             }
         })
         .await;

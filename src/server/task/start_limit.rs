@@ -1,7 +1,8 @@
 //! Limits the time of a start. Pure: time is passed in.
 //!
-//! Launchers such as `npx` and `uvx` download a server before they run it, which may take minutes. So the limit counts from the
-//! last sign of life, up to a maximum.
+//! Runners such as `npx` and `uvx` download a server before they run it, which may take minutes, and a runner that is killed meanwhile
+//! leaves half of a server in its cache. So the limit counts from the last sign of life, up to a maximum, and is longer for a runner
+//! until its server has sent its first message.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,10 @@ use crate::server::error::{StartActivity, StartTimeout};
 
 /// Maximum time of a start with signs of life, unless the configured limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
+/// Time without a sign of life that a runner has at least, until its server has sent its first message.
+const RUNNER_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// Maximum time of that part of a start.
+const MAX_DOWNLOAD: Duration = Duration::from_secs(30 * 60);
 /// Number of looks for signs of life within one limit.
 const CHECKS: u32 = 4;
 
@@ -16,6 +21,7 @@ const CHECKS: u32 = 4;
 #[derive(Debug)]
 pub(super) struct StartLimit {
     limit: Duration,
+    max: Duration,
     started: Instant,
     alive: Instant,
 }
@@ -23,7 +29,13 @@ pub(super) struct StartLimit {
 impl StartLimit {
     /// The limit of a start that begins `now`.
     pub(super) fn new(limit: Duration, now: Instant) -> Self {
-        Self { limit, started: now, alive: now }
+        Self { limit, max: limit.max(MAX_START), started: now, alive: now }
+    }
+
+    /// The limit of a runner that begins `now`, until its server has sent a message.
+    pub(super) fn of_runner(limit: Duration, now: Instant) -> Self {
+        let limit = limit.max(RUNNER_LIMIT);
+        Self { limit, max: limit.max(MAX_DOWNLOAD), started: now, alive: now }
     }
 
     /// Records a sign of life.
@@ -33,18 +45,19 @@ impl StartLimit {
 
     /// When to look for signs of life next; `None` if the start has taken too long.
     pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
-        let end = (self.alive + self.limit).min(self.started + self.limit.max(MAX_START));
+        let end = (self.alive + self.limit).min(self.started + self.max);
         (now < end).then(|| end.min(now + self.limit / CHECKS))
     }
 
     /// Describes a start that has taken too long and whose first request is `method`.
     pub(super) fn timeout(&self, method: &'static str, now: Instant) -> StartTimeout {
         let took = Duration::from_secs(now.duration_since(self.started).as_secs());
-        match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
-            (true, _) => StartTimeout { method, took: self.limit, activity: StartActivity::Never },
-            (false, true) => StartTimeout { method, took, activity: StartActivity::UntilEnd },
-            (false, false) => StartTimeout { method, took, activity: StartActivity::Stopped },
-        }
+        let (took, activity) = match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
+            (true, _) => (self.limit, StartActivity::Never),
+            (false, true) => (took, StartActivity::UntilEnd),
+            (false, false) => (took, StartActivity::Stopped),
+        };
+        StartTimeout { method, took, activity }
     }
 }
 
@@ -92,6 +105,24 @@ mod tests {
         let (lasted, reason) = lasts(LIMIT, Duration::MAX);
         assert_eq!((lasted, &*reason), (MAX_START, "was still starting after 5m, the maximum"));
         assert_eq!(lasts(2 * MAX_START, Duration::MAX).0, 2 * MAX_START);
+    }
+
+    #[test]
+    fn runner_has_five_minutes_after_each_sign_of_life_and_half_an_hour_in_all() {
+        let lasts = |alive_for: Duration| {
+            let start = Instant::now();
+            let (mut timer, mut now) = (StartLimit::of_runner(LIMIT, start), start);
+            while let Some(look) = timer.next_check(now) {
+                now = look;
+                if now - start <= alive_for {
+                    timer.note_life(now);
+                }
+            }
+            now - start
+        };
+        assert_eq!(lasts(Duration::ZERO), RUNNER_LIMIT);
+        assert_eq!(lasts(2 * RUNNER_LIMIT), 3 * RUNNER_LIMIT);
+        assert_eq!(lasts(Duration::MAX), MAX_DOWNLOAD);
     }
 
     proptest! {

@@ -35,7 +35,7 @@ fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
 /// The reason why the daemon refuses this connection, if a message states one.
 fn refused(incoming: &Incoming) -> Option<String> {
     match incoming {
-        Incoming::Malformed(MessageError::ErrorWithoutId { error }) => refused_connection(error),
+        Incoming::Malformed(MessageError::StrayResponse { error: Some(error) }) => refused_connection(error),
         _ => None,
     }
 }

@@ -27,7 +27,7 @@ impl Relay {
         }
     }
 
-    pub(super) fn agent_oversized_ended(&mut self, LineEnds { head, tail }: &LineEnds) {
+    pub(super) fn agent_oversized_ended(&mut self, LineEnds { head, tail, .. }: &LineEnds) {
         let state = self.oversized.take();
         let Some(id) = oversize::id(head, tail) else { return };
         if oversize::is_response(head) {

@@ -22,8 +22,7 @@ pub(super) enum Content {
 
 impl Content {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let content_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
-        let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let media = media_type_of(headers);
         if media.eq_ignore_ascii_case(b"application/json") {
             Self::Json
         } else if media.eq_ignore_ascii_case(b"text/event-stream") {
@@ -31,6 +30,19 @@ impl Content {
         } else {
             Self::Other
         }
+    }
+}
+
+fn media_type_of(headers: &HeaderMap) -> &[u8] {
+    let content_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
+    content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+/// The media type for a person; `none` without one.
+pub(super) fn media_type(headers: &HeaderMap) -> String {
+    match media_type_of(headers) {
+        [] => "none".to_owned(),
+        name => excerpt(&String::from_utf8_lossy(name), MAX_QUOTE_LEN),
     }
 }
 

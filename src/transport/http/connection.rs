@@ -17,7 +17,7 @@ use super::event_queue::{EventQueue, Source, TransportEvent};
 use super::exchange::{Exchange, SendMode};
 use super::exchanges::{Exchanges, Open};
 use super::state::State;
-use super::{Disconnect, HeaderParams, token};
+use super::{Disconnect, HeaderParams, ReadAgain, token};
 use crate::config::Remote;
 use crate::net::client::{Client, NetError};
 use crate::oauth::Login;
@@ -63,9 +63,10 @@ impl HttpConnection {
         remote: &Remote,
         client: Client,
         login: Option<Login>,
+        read_again: ReadAgain,
         max: usize,
     ) -> Result<Self, NetError> {
-        let mut endpoint = Endpoint::new(remote, client, login)?;
+        let mut endpoint = Endpoint::new(remote, client, login, read_again)?;
         let due = token::first(&mut endpoint).await;
         let mut http = Self {
             queue: EventQueue::new(endpoint),
@@ -122,6 +123,11 @@ impl HttpConnection {
     /// Sets the params that its tools require there.
     pub(crate) fn set_header_params(&mut self, header_params: HeaderParams) {
         self.header_params = Arc::new(header_params);
+    }
+
+    /// States this version in the headers of all requests until another one is negotiated.
+    pub(crate) fn state_protocol(&mut self, protocol: &'static str) {
+        self.queue.change(|endpoint| endpoint.set_protocol(protocol));
     }
 
     /// Sets the negotiated version and the number of the line with `notifications/initialized`.
@@ -229,6 +235,11 @@ impl HttpConnection {
     /// Whether the server is one of 2024-11-05.
     pub(crate) fn is_http_sse(&self) -> bool {
         matches!(self.state, State::AwaitingEndpoint { .. } | State::OpenSse)
+    }
+
+    /// The server has forgotten the session: the connection is over.
+    pub(crate) fn forget_session(&mut self) {
+        self.disconnect.get_or_insert(Disconnect::SessionEnded);
     }
 
     /// Stops all exchanges, and ends the HTTP session.

@@ -4,20 +4,25 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
 use http::{Method, StatusCode};
 use url::Url;
 
 use super::body::Content;
+use super::cookies::Cookies;
+use super::rotation::{ReadAgain, Rotation};
 use crate::config::{Remote, Secrets};
-use crate::net::client::{Client, NetError, Response, SendError};
+use crate::era::VERSION_HEADER;
+use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
 /// The HTTP session id (MCP 2025-03-26, `basic/transports`, "Session Management").
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The negotiated version, on every request after the handshake (MCP 2025-06-18, `basic/transports`).
-const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 /// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Redirects of one request that are followed.
@@ -34,7 +39,9 @@ pub(super) struct Endpoint {
     login: Option<Login>,
     token: Option<Token>,
     has_session: bool,
+    cookies: Cookies,
     secrets: Secrets,
+    rotation: Rotation,
 }
 
 /// What a response changes for later requests.
@@ -42,6 +49,8 @@ pub(super) struct Endpoint {
 pub(super) struct EndpointUpdate {
     pub(super) token: Option<Token>,
     pub(super) url: Option<Url>,
+    /// Configured headers that have changed.
+    pub(super) headers: HeaderMap,
 }
 
 /// Why a request has no HTTP response that could answer its message.
@@ -68,9 +77,14 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// The endpoint of a configured server.
-    pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, NetError> {
+    pub(super) fn new(
+        remote: &Remote,
+        client: Client,
+        login: Option<Login>,
+        read_again: ReadAgain,
+    ) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
-        let configured = headers::configured(&remote.headers)?;
+        let configured = headers::configured(&remote.latest_headers())?;
         let mut get = configured.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -79,7 +93,9 @@ impl Endpoint {
         post.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // A configured `Authorization` replaces a login.
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
-        Ok(Self { client, url, post, get, login, token: None, has_session: false, secrets: remote.secrets.clone() })
+        let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
+        let rotation = Rotation::new(&remote.rotating, read_again);
+        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets, rotation })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -97,6 +113,16 @@ impl Endpoint {
 
     pub(super) fn set_url(&mut self, url: Url) {
         self.url = url;
+    }
+
+    /// Whether the next start reads secrets again.
+    pub(super) fn has_renewed_secrets(&self) -> bool {
+        !self.rotation.is_empty() || self.secrets.runs_programs()
+    }
+
+    /// Replaces configured headers.
+    pub(super) fn set_headers(&mut self, headers: &HeaderMap) {
+        headers.iter().for_each(|(name, value)| self.set(name, value));
     }
 
     pub(super) fn set_session(&mut self, session: &HeaderValue) {
@@ -158,25 +184,37 @@ impl Endpoint {
         self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
     }
 
-    /// Follows redirects and renews refused tokens: in both cases the message was not processed and is sent again.
+    /// Follows redirects, renews refused tokens and reads refused secrets again: in all cases the message was not processed
+    /// and is sent again.
     async fn send(
         &self,
         method: &Method,
         body: Option<&Bytes>,
         mut headers: Cow<'_, HeaderMap>,
     ) -> Result<(Response, EndpointUpdate), EndpointError> {
-        let (mut update, mut hops) = (EndpointUpdate::default(), 0);
+        let (mut update, mut hops, mut was_reread) = (EndpointUpdate::default(), 0, false);
         loop {
             let url = update.url.as_ref().unwrap_or(&self.url);
             let body = body.cloned().unwrap_or_default();
-            let sending = self.client.configured().send(method.clone(), url, HeaderMap::clone(&headers), body);
+            let mut sent = HeaderMap::clone(&headers);
+            self.cookies.add_to(url, &mut sent);
+            let sending = self.client.configured().send(method.clone(), url, sent, body);
             let response = sending.await.map_err(EndpointError::of)?;
+            self.cookies.keep(url, response.headers());
             match response.status() {
                 // Boxed: rare, and too large for every exchange.
-                StatusCode::UNAUTHORIZED if self.login.is_some() => {
+                StatusCode::UNAUTHORIZED if self.login.is_some() && !self.may_have_forgotten_session(&response) => {
                     let token = Box::pin(self.admitted(&response, update.token.is_some())).await?;
                     headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
                     update.token = Some(token);
+                }
+                StatusCode::UNAUTHORIZED if !was_reread && !self.rotation.is_empty() => {
+                    was_reread = true;
+                    let Some(changed) = Box::pin(self.rotation.changed(&headers)).await else {
+                        return Ok((response, update));
+                    };
+                    headers.to_mut().extend(changed.clone());
+                    update.headers = changed;
                 }
                 StatusCode::FORBIDDEN => {
                     let Some(token) = Box::pin(self.allowed(&response, update.token.is_some())).await? else {
@@ -187,13 +225,17 @@ impl Endpoint {
                 }
                 status if is_redirect(status) && hops < MAX_HOPS => {
                     let Some(location) = response.headers().get(LOCATION) else { return Ok((response, update)) };
-                    update.url =
-                        Some(origin::redirect(url, location).map_err(|reason| EndpointError::NotSent(reason.into()))?);
+                    update.url = Some(origin::redirect(url, location).map_err(EndpointError::refused_redirect)?);
                     hops += 1;
                 }
                 _ => return Ok((response, update)),
             }
         }
+    }
+
+    /// Whether this refusal requires no login: the server has opened the session without a token.
+    fn may_have_forgotten_session(&self, response: &Response) -> bool {
+        self.has_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
     }
 
     /// A new token in endpoint of a refused one.
@@ -249,6 +291,10 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 impl EndpointError {
+    fn refused_redirect(reason: String) -> Self {
+        Self::NotSent(NetError::new(NetErrorKind::Redirect, reason))
+    }
+
     fn of(failure: SendError) -> Self {
         match failure {
             SendError::NotSent(error) => Self::NotSent(error.prefixed("cannot be reached: ")),

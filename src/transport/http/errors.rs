@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::status::is_busy;
+use crate::era;
 use crate::net::client::NetError;
 
 /// Why a request has no response.
@@ -16,8 +17,7 @@ pub(crate) enum RequestError {
         /// Why not.
         reason: NetError,
     },
-    /// The server has received it, and states that it did not process it: over HTTP/2, or by a 404 because the HTTP
-    /// session has ended.
+    /// The server has received it, and states over HTTP/2 that it did not process it.
     Unprocessed {
         /// For a person, on one line.
         reason: String,
@@ -26,6 +26,12 @@ pub(crate) enum RequestError {
     LoginNeeded {
         /// For a person, on one line.
         why: String,
+    },
+    /// The server answered a request within an HTTP session with 404. It has not processed the request, and does not know the session if it
+    /// keeps to the specification.
+    NotFoundInSession {
+        /// The server's error text, shortened.
+        message: Option<String>,
     },
     /// The server answered with an HTTP error status.
     Status {
@@ -43,8 +49,16 @@ pub(crate) enum RequestError {
     },
     /// The response exceeds the message cap.
     TooLarge,
+    /// The response has a content coding that mcpd cannot decode.
+    UnknownCoding {
+        /// Its name.
+        coding: String,
+    },
     /// The body is not a JSON-RPC response.
-    NoResponse,
+    NoResponse {
+        /// Its media type, if that is neither JSON nor an event stream.
+        media_type: Option<String>,
+    },
 }
 
 /// Why the connection is over.
@@ -75,6 +89,11 @@ pub(crate) enum Disconnect {
     },
     /// The server refuses the configured headers with HTTP 401.
     Unauthorized,
+    /// The server answers with a content coding that mcpd cannot decode.
+    UnknownCoding {
+        /// Its name.
+        coding: String,
+    },
     /// The server violates the protocol.
     ProtocolViolation {
         /// For a person, on one line.
@@ -88,6 +107,7 @@ impl Disconnect {
         match self {
             Self::Unreachable { reason } => reason.code(),
             Self::Status { status, .. } => match *status {
+                StatusCode::UNAUTHORIZED => "http_unauthorized",
                 StatusCode::FORBIDDEN => "http_forbidden",
                 StatusCode::NOT_FOUND => "http_not_found",
                 StatusCode::METHOD_NOT_ALLOWED => "http_method_not_allowed",
@@ -97,6 +117,7 @@ impl Disconnect {
             Self::Closed => "event_stream_closed",
             Self::LoginNeeded { .. } => "login_needed",
             Self::Unauthorized => "http_unauthorized",
+            Self::UnknownCoding { .. } => "unknown_coding",
             Self::ProtocolViolation { .. } => "protocol_violation",
         }
     }
@@ -120,6 +141,7 @@ impl fmt::Display for Disconnect {
             Self::Closed => f.write_str("has closed its event stream"),
             Self::LoginNeeded { why } => f.write_str(why),
             Self::Unauthorized => f.write_str("refuses the configured headers (HTTP 401)"),
+            Self::UnknownCoding { coding } => write!(f, "answers with {}", unknown_coding(coding)),
             Self::ProtocolViolation { what } => f.write_str(what),
         }
     }
@@ -129,8 +151,25 @@ impl RequestError {
     /// Whether the server itself has responded.
     pub(crate) fn is_response(&self) -> bool {
         match self {
-            Self::Status { .. } | Self::Unprocessed { .. } | Self::TooLarge | Self::NoResponse => true,
+            Self::Status { .. }
+            | Self::NotFoundInSession { .. }
+            | Self::Unprocessed { .. }
+            | Self::TooLarge
+            | Self::UnknownCoding { .. }
+            | Self::NoResponse { .. } => true,
             Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
+        }
+    }
+
+    /// Whether servers also respond so to requests in a session that they have forgotten. 401 is about the secret if `secrets_rotate`.
+    pub(crate) fn may_end_session(&self, secrets_rotate: bool) -> bool {
+        match self {
+            Self::NotFoundInSession { .. } => true,
+            Self::Status { status, .. } => {
+                (self.is_unauthorized() && !secrets_rotate)
+                    || matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
+            }
+            _ => false,
         }
     }
 
@@ -150,10 +189,22 @@ impl RequestError {
     /// unauthorized one has not read the request.
     pub(crate) fn may_be_legacy(&self) -> bool {
         match self {
-            Self::NotSent { .. } | Self::Unprocessed { .. } | Self::LoginNeeded { .. } => false,
+            Self::NotSent { .. }
+            | Self::NotFoundInSession { .. }
+            | Self::Unprocessed { .. }
+            | Self::LoginNeeded { .. } => false,
             Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
-            Self::Interrupted { .. } | Self::TooLarge | Self::NoResponse => true,
+            Self::Interrupted { .. } | Self::TooLarge | Self::UnknownCoding { .. } | Self::NoResponse { .. } => true,
         }
+    }
+
+    /// Whether the server refused the request itself, and `initialize` is worth a second attempt by its words.
+    pub(crate) fn permits_second_initialize(&self) -> bool {
+        let text = match self {
+            Self::Status { message, .. } => message.as_deref(),
+            _ => None,
+        };
+        self.is_refusal() && text.is_some_and(|text| era::version_after_refusal(text).is_some())
     }
 
     /// Whether the server refused the request itself.
@@ -169,6 +220,9 @@ impl RequestError {
                 Disconnect::Unreachable { reason: reason.clone().into() }
             }
             Self::LoginNeeded { why } => Disconnect::LoginNeeded { why: why.clone() },
+            Self::NotFoundInSession { message } => {
+                Disconnect::Status { status: StatusCode::NOT_FOUND, retry_after: None, message: message.clone() }
+            }
             Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Disconnect::Unauthorized,
             Self::Status { status, retry_after, message } => {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
@@ -176,9 +230,18 @@ impl RequestError {
             Self::TooLarge => Disconnect::ProtocolViolation {
                 what: "answers the first message with more than the message cap".to_owned(),
             },
-            Self::NoResponse => {
-                Disconnect::ProtocolViolation { what: "answers the first message with something else".to_owned() }
+            Self::UnknownCoding { coding } => Disconnect::UnknownCoding { coding: coding.clone() },
+            Self::NoResponse { media_type } => {
+                let instead = media_type.as_ref().map(|name| format!(" (`Content-Type: {name}`)")).unwrap_or_default();
+                Disconnect::ProtocolViolation {
+                    what: format!("answers the first message with something else{instead}"),
+                }
             }
         }
     }
+}
+
+/// The coding of a body that cannot be decoded, for use after `answers with`.
+pub(crate) fn unknown_coding(coding: &str) -> String {
+    format!("`Content-Encoding: {coding}`, which mcpd does not request and cannot decode")
 }

@@ -30,6 +30,8 @@ pub(super) enum TransportEvent {
     StreamReady,
     /// The URL for messages.
     Endpoint(url::Url),
+    /// The server has responded as if it had forgotten the session.
+    SessionInDoubt,
     /// A message was sent, and answered if it was a request.
     Completed,
     /// A request has no response.
@@ -126,7 +128,7 @@ impl EventSender {
 
     /// Sends what was learned, if anything.
     pub(super) async fn send_update(&self, update: EndpointUpdate) {
-        if update.token.is_some() || update.url.is_some() {
+        if update.token.is_some() || update.url.is_some() || !update.headers.is_empty() {
             self.send(TransportEvent::EndpointUpdate(update)).await;
         }
     }

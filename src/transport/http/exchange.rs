@@ -21,7 +21,7 @@ use super::{Disconnect, HeaderParams, RequestError, modern};
 use crate::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::jsonrpc::{Message, MessageError, reply};
+use crate::jsonrpc::{MessageError, reply};
 use crate::net::body::{BodyError, read_whole};
 use crate::net::client::Response;
 use crate::transport::Incoming;
@@ -101,12 +101,15 @@ impl Exchange {
             Err(EndpointError::InsufficientScope(why)) => return Err(RequestError::LoginNeeded { why }),
         };
         self.sender.send_update(update).await;
-        if let Some(session) = response.headers().get(SESSION) {
+        let status = response.status();
+        if let Some(session) = response.headers().get(SESSION).filter(|_| status.is_success()) {
             self.sender.send(TransportEvent::Session(session.clone())).await;
         }
-        let status = response.status();
         if !status.is_success() {
             return self.handle_error_status(response, endpoint.has_session()).await;
+        }
+        if let (Some(coding), Some(_)) = (response.unknown_coding(), self.request) {
+            return Err(RequestError::UnknownCoding { coding: coding.to_owned() });
         }
         match (Content::of(response.headers()), self.request) {
             (Content::Events, Some(_)) => {
@@ -127,10 +130,16 @@ impl Exchange {
                             }
                         },
                     )?;
-                let incoming = body::message(text).await.ok_or(RequestError::NoResponse)?;
-                if self.pass(incoming, Ownership::OfRequest).await { Ok(()) } else { Err(RequestError::NoResponse) }
+                let incoming = body::message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
+                if self.pass(incoming, Ownership::OfRequest).await {
+                    Ok(())
+                } else {
+                    Err(RequestError::NoResponse { media_type: None })
+                }
             }
-            (Content::Other, Some(_)) => Err(RequestError::NoResponse),
+            (Content::Other, Some(_)) => {
+                Err(RequestError::NoResponse { media_type: Some(body::media_type(response.headers())) })
+            }
         }
     }
 
@@ -218,15 +227,9 @@ impl Exchange {
     /// Handles an error status and its body.
     async fn handle_error_status(&self, mut response: Response, has_session: bool) -> Result<(), RequestError> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
-        if status == StatusCode::NOT_FOUND && has_session {
-            self.sender.send(TransportEvent::Disconnected(Disconnect::SessionEnded)).await;
-            // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
-            return Err(RequestError::Unprocessed { reason: format!("has ended the session (HTTP {status})") });
-        }
         let body = timeout(ACCEPT_TIMEOUT, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
-        let has_ended = has_session && is_about_session(&body);
-        if status == StatusCode::BAD_REQUEST && (has_ended || self.is_of_another_era(&body)) {
+        if status == StatusCode::BAD_REQUEST && self.is_of_another_era(&body) {
             self.sender.send(TransportEvent::Disconnected(Disconnect::SessionEnded)).await;
         }
         // The body may be the response itself (MCP 2025-11-25: "MAY comprise a JSON-RPC error response").
@@ -245,6 +248,10 @@ impl Exchange {
         let error_text = body::error_text(&body, |text| self.sender.endpoint().masked(text));
         let via = response.proxy().map(|proxy| format!("through {proxy}"));
         let message = error_text.into_iter().chain(via).reduce(|error_text, via| format!("{error_text} ({via})"));
+        // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(RequestError::NotFoundInSession { message });
+        }
         Err(RequestError::Status { status, retry_after, message })
     }
 }
@@ -262,21 +269,15 @@ fn with_request_id(body: &Bytes, request: u64) -> Option<Bytes> {
     error.filter(|_| has_no_id).map(|error| reply::raw_error(request.to_string().as_bytes(), &error))
 }
 
-/// Whether an error without a numeric id is about the HTTP session. Servers of the TypeScript SDK's examples send it instead
-/// of HTTP 404.
-fn is_about_session(body: &[u8]) -> bool {
-    let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else { return false };
-    let answers = value.get("id").is_some_and(|id| id.is_number());
-    let message = value.pointer("/error/message").and_then(serde_json::Value::as_str).unwrap_or_default();
-    !answers && message.to_ascii_lowercase().contains("session id")
-}
-
 /// Whether this ends the request, valid or not.
 fn answers(incoming: &Incoming, request: u64) -> bool {
-    match incoming {
-        Incoming::Message { message: Message::Response { id, .. }, .. }
-        | Incoming::Malformed(MessageError::BadResponse { id })
-        | Incoming::TooLarge { id: Some(id), is_response: true } => parse_own_id(id) == Some(request),
-        Incoming::Message { .. } | Incoming::Malformed(_) | Incoming::TooLarge { .. } => false,
-    }
+    let id = match incoming {
+        Incoming::Unclear(unclear) => match &unclear.error {
+            MessageError::BadResponse { id } => Some(id),
+            _ => incoming.response().map(|(id, _)| id),
+        },
+        Incoming::TooLarge { id, is_response: true, .. } => id.as_ref(),
+        _ => incoming.response().map(|(id, _)| id),
+    };
+    id.and_then(|id| parse_own_id(id)) == Some(request)
 }

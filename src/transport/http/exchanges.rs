@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use futures_util::future::AbortHandle;
 
 use super::event_queue::Source;
+use crate::message_limit::buffer_unit;
 
 /// Maximum of exchanges; further lines wait in the outbox. A call has one until its response, and for a while after its
 /// cancellation.
 const MAX_EXCHANGES: usize = 512;
-/// Maximum of bytes sent by them, in message caps; further lines wait, too.
+/// Maximum of bytes sent by them, in buffer units; further lines wait, too.
 const MAX_MESSAGES: usize = 4;
 
 /// The exchanges of one connection.
@@ -72,7 +73,7 @@ impl Exchanges {
     }
 
     pub(super) fn are_too_many(&self, max_message: usize) -> bool {
-        self.open.len() >= MAX_EXCHANGES || self.bytes >= MAX_MESSAGES * max_message
+        self.open.len() >= MAX_EXCHANGES || self.bytes >= MAX_MESSAGES * buffer_unit(max_message)
     }
 
     pub(super) fn is_empty(&self) -> bool {

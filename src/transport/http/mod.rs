@@ -21,6 +21,7 @@
 
 mod body;
 mod connection;
+mod cookies;
 mod endpoint;
 mod errors;
 mod event_queue;
@@ -28,6 +29,7 @@ mod exchange;
 mod exchanges;
 mod modern;
 mod retry;
+mod rotation;
 mod sse_get;
 mod sse_parser;
 mod sse_stream;
@@ -36,6 +38,7 @@ mod status;
 mod token;
 
 pub(crate) use self::connection::HttpConnection;
-pub(crate) use self::errors::{Disconnect, RequestError};
+pub(crate) use self::errors::{Disconnect, RequestError, unknown_coding};
 pub(crate) use self::modern::HeaderParams;
+pub(crate) use self::rotation::ReadAgain;
 pub(crate) use self::status::{is_busy, unprocessed};

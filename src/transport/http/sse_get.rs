@@ -25,8 +25,9 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// A stream that lasted this long was useful even without messages.
 const USEFUL_AGE: Duration = Duration::from_secs(10);
-/// Unreachable attempts in a row before the server counts as gone, or refused ones before it counts as having no
-/// stream.
+/// Longest delay between refused attempts. Some servers offer the stream only later, and others never.
+const MAX_REFUSED_DELAY: Duration = Duration::from_secs(300);
+/// Unreachable attempts in a row before the server counts as gone.
 const ATTEMPTS: u32 = 3;
 
 /// Reads the stream.
@@ -43,7 +44,8 @@ enum StreamEnd {
     Unreachable(NetError),
     /// The server responded without a stream, for now.
     Failed,
-    /// Perhaps there is none: it was requested before the handshake was over, or while another one is open.
+    /// Perhaps there is none: it was requested before the handshake was over, while another one is open, or something
+    /// in between has answered.
     Refused,
     /// The server has no such stream.
     NotOffered,
@@ -54,7 +56,7 @@ impl SseGet {
     /// Reads the stream for as long as the server offers one.
     pub(super) async fn run(self) {
         let (mut last, mut retry, mut was_open) = (None, None, false);
-        let (mut backoff, mut unreachable, mut refused) = (Backoff::new(FIRST_DELAY, MAX_DELAY), 0, 0);
+        let (mut backoff, mut unreachable) = (Backoff::new(FIRST_DELAY, MAX_DELAY), 0);
         loop {
             let ended = self.one_stream(&mut last, &mut retry, &mut was_open).await;
             // Whatever the outcome, nothing waits for the stream any longer.
@@ -64,10 +66,10 @@ impl SseGet {
                 backoff.reset();
             }
             unreachable = if matches!(ended, StreamEnd::Unreachable(_)) { unreachable + 1 } else { 0 };
-            refused = if matches!(ended, StreamEnd::Refused) { refused + 1 } else { 0 };
+            let is_refused = matches!(ended, StreamEnd::Refused);
+            backoff.set_limits(FIRST_DELAY, if is_refused { MAX_REFUSED_DELAY } else { MAX_DELAY });
             match ended {
                 StreamEnd::NotOffered => return,
-                StreamEnd::Refused if refused >= ATTEMPTS => return,
                 StreamEnd::Disconnected(disconnect) => {
                     return self.sender.send(TransportEvent::Disconnected(disconnect)).await;
                 }
@@ -91,6 +93,8 @@ impl SseGet {
         // Boxed, so that the state of the request is freed while the stream is open.
         let (response, update) = match Box::pin(endpoint.listen(last.as_ref())).await {
             Ok(response) => response,
+            // Such as a page where people log in.
+            Err(EndpointError::NotSent(reason)) if reason.is_redirect() => return StreamEnd::Refused,
             Err(EndpointError::NotSent(reason)) => return StreamEnd::Unreachable(reason),
             Err(EndpointError::Unprocessed(_) | EndpointError::Interrupted(_)) => return StreamEnd::Failed,
             Err(EndpointError::LoginNeeded(why)) => return StreamEnd::Disconnected(Disconnect::LoginNeeded { why }),
@@ -100,19 +104,22 @@ impl SseGet {
         match response.status() {
             // Before the first stream, 404 may mean that GET is not supported.
             StatusCode::NOT_FOUND if endpoint.has_session() && *was_open => {
-                return StreamEnd::Disconnected(Disconnect::SessionEnded);
+                self.sender.send(TransportEvent::SessionInDoubt).await;
+                return StreamEnd::Refused;
             }
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
                 *retry = body::retry_after(response.headers()).map(|after| after.min(MAX_DELAY)).or(*retry);
                 return StreamEnd::Failed;
             }
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND => return StreamEnd::NotOffered,
+            StatusCode::METHOD_NOT_ALLOWED => return StreamEnd::NotOffered,
             status if !status.is_success() => {
                 // Perhaps the server only does not know the resume id.
                 *last = None;
                 return StreamEnd::Refused;
             }
-            _ if Content::of(response.headers()) != Content::Events => return StreamEnd::NotOffered,
+            _ if Content::of(response.headers()) != Content::Events || response.unknown_coding().is_some() => {
+                return StreamEnd::Refused;
+            }
             _ => {}
         }
         *was_open = true;

@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::body;
 use super::sse_parser::{Event, SseParser};
+use crate::jsonrpc::Message;
 use crate::net::body::{LARGE, LargeBodySlots};
 use crate::net::client::Response;
 use crate::transport::Incoming;
@@ -58,15 +59,23 @@ impl SseStream {
             while let Some(event) = self.parser.pop() {
                 match event {
                     Event::TooLarge => return Some(StreamItem::TooLarge),
-                    Event::Data { name, data } if name[..] == *b"endpoint" => return Some(StreamItem::Endpoint(data)),
+                    Event::Data { name, data } if name[..] == *b"endpoint" && !data.starts_with(b"{") => {
+                        return Some(StreamItem::Endpoint(data));
+                    }
                     Event::Data { name, data } if name.is_empty() || name[..] == *b"message" => {
                         // An event without data only sets the resume id.
                         if let Some(incoming) = body::message(data).await {
                             return Some(StreamItem::Message(incoming));
                         }
                     }
-                    // An event name that MCP does not define.
-                    Event::Data { .. } => {}
+                    // MCP does not define the name, but what answers a request is its response.
+                    Event::Data { data, .. } => {
+                        if let Some(incoming @ Incoming::Message { message: Message::Response { .. }, .. }) =
+                            body::message(data).await
+                        {
+                            return Some(StreamItem::Message(incoming));
+                        }
+                    }
                 }
             }
             if self.parser.buffered() <= LARGE {

@@ -29,7 +29,9 @@ pub(super) async fn renew(sender: EventSender, login: Login, mut due: Instant) {
     loop {
         sleep_until(due.max(Instant::now() + MIN_RENEWAL_INTERVAL).into()).await;
         match login.token(None).await {
-            Ok(token) => return sender.send_update(EndpointUpdate { token: Some(token), url: None }).await,
+            Ok(token) => {
+                return sender.send_update(EndpointUpdate { token: Some(token), ..EndpointUpdate::default() }).await;
+            }
             Err(NoToken::Unavailable { .. }) => due = Instant::now() + RENEWAL_RETRY,
             // The next refused message reports it.
             Err(NoToken::LoginNeeded { .. }) => return,

@@ -127,4 +127,5 @@ def main():
             check(report, name, looking[name], one.result(), known)
 
 
-main()
+if __name__ == "__main__":
+    main()

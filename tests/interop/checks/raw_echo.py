@@ -12,9 +12,9 @@ RESULTS = {
     },
     "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "fail")]},
 }
-# An unusual spelling of a response.
+# An unusual spelling of a response. Its result is valid, as others are mended.
 ANSWERS = {
-    "echo": b'{"jsonrpc":"2.0" ,"id":%(id)b,"result" : %(line)b}',
+    "echo": b'{"jsonrpc":"2.0" ,"id":%(id)b,"result" : { "content":[ ] ,"x-line":%(line)b}}',
     "fail": b' { "x-\\u0061":1e400,"id"\t: %(id)b,"error" :{"code":-32000,"message":"","data":%(line)b },"jsonrpc":"2.0"}  ',
 }
 # Lines are not parsed, since their contents may exceed a parser.

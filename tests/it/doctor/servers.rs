@@ -4,10 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::{complaints, doctor, expect, expect_any, expect_healthy, findings, follow};
-use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, TAG, quoted};
+use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, TAG, quoted, signal};
 
 fn bare(name: &str) -> Server {
     Server::named(name).flags("--bare --tool x")
@@ -311,6 +312,25 @@ fn version_probes_of_launchers_are_bounded() {
         assert!(expected.contains(part), "no {part}: {expected}");
     }
     assert!(place.processes(None).is_empty(), "what hung was ended with all that it had started");
+}
+
+#[test]
+fn container_may_remain_after_its_client_was_killed() {
+    let place = Place::new();
+    let docker =
+        script(&place, "docker", &format!("#!/bin/sh\n[ $1 = run ] || exit 0\nshift; exec {SCRIPTED} \"$@\"\n"));
+    let container = |name| Server::run_by(name, &docker).flags("run --bare --tool x");
+    let setup = [container("killed"), container("well"), bare("other")].into_iter().fold(Setup::new(), Setup::server);
+    let daemon = setup.start_in(&place);
+    for name in ["killed", "other"] {
+        signal(daemon.guard_pid(name), Signal::KILL);
+        daemon.wait_row(name, "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    }
+    let ran = doctor(&daemon);
+    let found = "`docker` was killed or did not answer, so its container may still run";
+    let about: Vec<_> = complaints(&ran).into_iter().filter(|one| one.get("found") == found).collect();
+    assert!(matches!(&about[..], [one] if one.get("about") == "killed"), "{ran}");
+    assert!(about[0].get("advice").contains("`docker ps`"), "{ran}");
 }
 
 #[test]

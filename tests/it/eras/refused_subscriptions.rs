@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::changes::{UPDATED, modern, touch};
 use super::full;
-use crate::support::{Agent, Daemon, Era, Place, Setup, code, result, until};
+use crate::support::{Agent, Daemon, Era, FACE, Place, Server, Setup, code, result, until};
 
 fn start(flags: &str) -> Daemon {
     let place = Place::new();
@@ -32,7 +32,7 @@ fn resource_refused_by_the_server_does_not_affect_other_subscriptions() {
     }
     let mut legacy = Agent::ready(&daemon);
     let refused = legacy.request("resources/subscribe", &json!({"uri": "new://bad"}));
-    assert_eq!((code(&refused), &refused["error"]["message"]), (-32602, &json!("there is no such resource")));
+    assert_eq!((code(&refused), &refused["error"]["message"]), (-32002, &json!("Resource not found")));
     result(&legacy.request("resources/subscribe", &json!({"uri": "new://4"})));
     touch(&daemon, Era::Modern, &["new://4"]);
     assert_eq!(legacy.expect_notification(UPDATED)["params"]["uri"], "new://4");
@@ -67,4 +67,57 @@ fn unacknowledged_subscription_ends_at_the_call_timeout() {
         assert_eq!(code(&refused), -31002, "{refused}");
     }
     assert_eq!(daemon.row("new")["restarts"], 0);
+}
+
+/// Case B23.
+#[test]
+fn subscription_is_acknowledged_for_the_resources_that_the_server_accepts() {
+    let refused = json!({"refused": ["s://1"]});
+    let unable = json!({"subscribe": false});
+    for (flags, library, expected) in [
+        ("--era legacy", json!({}), &["s://1", "s://2"][..]),
+        ("--era legacy", refused.clone(), &["s://2"]),
+        ("--era legacy", unable.clone(), &[]),
+        ("--era dual", refused, &["s://2"]),
+        ("--era dual", unable.clone(), &[]),
+        ("--era modern --refuse-uri s://1", json!({}), &["s://2"]),
+        ("--era modern --no-subscriptions", json!({}), &[]),
+        ("--era modern", unable, &[]),
+    ] {
+        let place = Place::new();
+        let mut offered = json!({"resources": [{"uri": "s://1", "name": "one"}, {"uri": "s://2", "name": "two"}]});
+        offered.as_object_mut().expect("an object").extend(library.as_object().expect("an object").clone());
+        let file = place.write("library.json", offered.to_string());
+        let daemon = Setup::with(Server::named("s").flags(flags).arg("--library").arg(file)).start_in(&place);
+        for server in [None, Some("s")] {
+            let mut agent = modern(&daemon);
+            agent.meta.extend(server.map(|server| (FACE.to_owned(), json!(server))));
+            let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["s://1", "s://2", "s://3"]});
+            let (_, granted) = agent.listen(&filter);
+            assert_eq!(granted["toolsListChanged"], true, "{flags}");
+            let uris = granted["resourceSubscriptions"].as_array().cloned().unwrap_or_default();
+            assert_eq!(uris, expected, "{flags} {offered} {server:?}");
+            agent.disconnect();
+        }
+    }
+}
+
+#[test]
+fn subscription_that_is_cancelled_before_its_acknowledgement_leaves_none_at_the_server() {
+    let place = Place::new();
+    let daemon = Setup::with(full(&place, Era::Legacy).flags("--one-at-a-time")).start_in(&place);
+    let mut other = Agent::ready(&daemon);
+    let other_tools = other.tools().len();
+    let busy = other.start_call("old__sleep", &json!({"ms": 700}));
+    daemon.wait_journal("old", "\"ms\":700");
+    let mut agent = modern(&daemon);
+    let filter = json!({"notifications": {"resourceSubscriptions": ["old://1"]}});
+    let listen = agent.start_request("subscriptions/listen", &filter);
+    assert_eq!(agent.tools().len(), other_tools, "it is served meanwhile");
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": listen}}));
+    result(&other.answer(&busy));
+    daemon.wait_journal("old", "resources/unsubscribe");
+    touch(&daemon, Era::Legacy, &["old://1"]);
+    agent.expect_quiet();
+    agent.disconnect();
 }

@@ -19,7 +19,7 @@ fn answer(id: &Value) -> Value {
 fn response_is_the_same_in_every_framing() {
     let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
-    let framings: [fn(&Value) -> Response; 8] = [
+    let framings: [fn(&Value) -> Response; 10] = [
         |id| Response::json(&answer(id)),
         |id| Response::json(&answer(id)).chunked(1),
         |id| Response::json(&answer(id)).until_end(),
@@ -27,6 +27,8 @@ fn response_is_the_same_in_every_framing() {
         |id| Response::raw(format!("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{}", answer(id))),
         |id| Response::body("Application/JSON; charset=utf-8", answer(id).to_string()),
         |id| Response::body("text/event-stream", format!("data: {}\n\n", answer(id))),
+        |id| Response::body("text/event-stream", format!("event: result\ndata: {}\n\n", answer(id))),
+        |id| Response::body("text/event-stream", format!("event: endpoint\ndata: {}\n\n", answer(id))),
         |id| {
             Response::body("text/event-stream;charset=utf-8", format!(": hi\r\ndata:{}\r\n\r\n", answer(id))).chunked(1)
         },

@@ -1,11 +1,12 @@
 //! Detection of the era of a server at a URL.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
 use super::{beside, expect_well, silence};
-use crate::support::http::{Answers, Behavior, Front, HttpServer, Response};
+use crate::support::http::{Answers, Behavior, Front, HttpServer, Request, Response};
 use crate::support::{Agent, Place, Server, arguments, until};
 
 fn probes(front: &Front) -> usize {
@@ -86,6 +87,34 @@ fn server_that_rejects_a_supported_version_is_probed_once_more() {
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
     assert_eq!((&daemon.row("a")["protocol"], probes(&front)), (&json!("2026-07-28"), 2));
     expect_well(&mut Agent::ready(&daemon));
+}
+
+/// How a server answers a request.
+type Answer = Box<dyn Fn(&Request) -> Response + Send + Sync>;
+
+/// Case I15.
+#[test]
+fn server_that_lists_its_tools_in_the_legacy_era_only_is_served_to_agents_of_both() {
+    let silence = Arc::new(silence());
+    let silent = move |_: &Request| silence();
+    let failing = |request: &Request| {
+        let error = json!({"code": -32603, "message": "no session"});
+        Response::json(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error}))
+    };
+    let answers: [Answer; 2] = [Box::new(silent), Box::new(failing)];
+    for answer in answers {
+        let place = Place::new();
+        let front = Front::start(&place, "a", "--era both", Behavior::json());
+        front.intercept(move |request| {
+            let is_modern = request.header("mcp-protocol-version") == Some("2026-07-28");
+            (is_modern && request.rpc() == "tools/list").then(|| answer(request))
+        });
+        let daemon = beside(front.server().line("handshake_timeout = '2s'"), &place);
+        for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {
+            until("its tools are listed", || agent.tools().contains(&"a__echo".to_owned()).then_some(()));
+            until("its tools answer", || agent.call("a__echo", &json!({}))["error"].is_null().then_some(()));
+        }
+    }
 }
 
 #[test]

@@ -69,18 +69,18 @@ fn header_parameters_are_found_in_any_json_spelling() {
     let place = Place::new();
     let library = place.write(
         "library.json",
-        r#"{"prompts":[{"name":"größe"}],"resources":[{"uri":"x://a b","name":"r"},{"uri":"x://\u4e16","name":"s"}]}"#,
+        r#"{"prompts":[{"name":"größe"}],"resources":[{"uri":"x://h/a b","name":"r"},{"uri":"x://\u4e16","name":"s"}]}"#,
     );
     // What says something else than the message is refused by the front.
     let (front, daemon) = start_in(&place, Answers::Json, &format!("--library {}", library.display()));
     let mut agent = Agent::ready(&daemon);
-    for uri in ["x://a b", "x://世"] {
+    for uri in ["x://h/a b", "x://世"] {
         assert_eq!(result(&agent.request("resources/read", &json!({ "uri": uri })))["received"]["uri"], uri);
     }
     let listed = agent.request("prompts/list", &json!({}));
     let name = &result(&listed)["prompts"][0]["name"];
     assert_eq!(result(&agent.request("prompts/get", &json!({ "name": name })))["received"]["name"], "größe");
-    assert_eq!(posts(&front, "resources/read")[0].header("mcp-name"), Some("x://a b"));
+    assert_eq!(posts(&front, "resources/read")[0].header("mcp-name"), Some("x://h/a b"));
     assert_eq!(posts(&front, "resources/read")[1].header("mcp-name"), Some("=?base64?eDovL+S4lg==?="));
     assert_eq!(posts(&front, "prompts/get")[0].header("mcp-name"), Some("=?base64?Z3LDtsOfZQ==?="));
     agent.expect_quiet();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{beside, expect_error, expect_well, start, start_with};
+use super::{beside, expect_error, expect_well, silence, start, start_with};
 use crate::support::http::{Behavior, Front, HttpServer, Lock, Response};
 use crate::support::{Agent, Place, Server, arguments, until};
 
@@ -50,6 +50,27 @@ fn server_that_goes_away_and_comes_back_is_served_again() {
     assert_eq!(front.calls("sleep"), 1, "only what was called now");
     drop(agent);
     drop(daemon);
+}
+
+/// Case A21.
+#[test]
+fn call_starts_no_attempt_within_the_delay_that_a_server_requires() {
+    let attempts = Arc::new(Lock::new(0));
+    let http = HttpServer::start({
+        let attempts = Arc::clone(&attempts);
+        move |_| {
+            *attempts.lock() += 1;
+            Response::status(503).header("retry-after", "300")
+        }
+    });
+    let daemon = beside(Server::at("a", &http.url("/mcp")), &Place::new());
+    daemon.wait_row("a", "waits", |row| row["state"] == "backoff");
+    let before = *attempts.lock();
+    let mut agent = Agent::ready(&daemon);
+    let answer = agent.call("a__echo", &json!({}));
+    expect_error(&answer, -31004, "not_sent");
+    assert!(answer["error"]["data"]["retryAfterMs"].as_u64() > Some(200_000), "{answer}");
+    assert_eq!(*attempts.lock(), before);
 }
 
 /// How long after the first attempt the second comes, of a server that answers `initialize` so, and what its row says.
@@ -130,11 +151,22 @@ fn rate_limited_server_receives_no_calls_until_the_delay_is_over() {
 
 /// Case I9.
 #[test]
-fn server_that_does_not_answer_pings_has_another_session_begun() {
+fn server_that_does_not_answer_checks_has_another_session_begun() {
     let (front, daemon) = start_with(Behavior::default(), "--no-pings", |server| {
         server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
     });
     let mut agent = Agent::ready(&daemon);
+    let silent = silence();
+    let initialized = front.http().count(|request| request.rpc() == "initialize");
+    let is_first = Lock::new(true);
+    front.intercept(move |request| {
+        let mut is_first = is_first.lock();
+        *is_first &= request.rpc() != "initialize";
+        (*is_first && request.rpc() == "tools/list").then(&silent)
+    });
+    until("it is replaced", || {
+        (front.http().count(|request| request.rpc() == "initialize") > initialized).then_some(())
+    });
     let row = daemon.wait_row("a", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
     assert!(row["last_error"].to_string().contains("did not answer 3 pings in a row"), "{row}");
     until("its session is ended", || (front.http().count(|request| request.method == "DELETE") >= 1).then_some(()));
@@ -186,7 +218,7 @@ fn call_that_meets_an_ended_session_was_not_sent() {
     front.answer_tool("echo", |_| Response::status(404));
     let answer = agent.call("a__echo", &json!({}));
     expect_error(&answer, -31004, "not_sent");
-    assert!(answer["error"]["message"].to_string().contains("has ended the session"), "{answer}");
+    assert!(answer["error"]["message"].to_string().contains("HTTP 404"), "{answer}");
     assert_eq!(front.calls("echo"), 1);
 }
 
@@ -215,7 +247,7 @@ fn call_that_is_forbidden_fails_alone() {
 }
 
 #[test]
-fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
+fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_is_retried() {
     let (front, daemon) = start_with(Behavior::json(), "", |server| server.line("oauth = false"));
     let mut agent = Agent::ready(&daemon);
     front.answer_tool("echo", |_| Response::status(401));
@@ -223,9 +255,10 @@ fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
         expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
         expect_well(&mut agent);
     }
-    (0..3).for_each(|_| expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent"));
-    let row = daemon.wait_row("a", "has failed", |row| row["state"] == "failed");
-    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains("401")), "{row}");
+    front.intercept(|_| Some(Response::status(401)));
+    expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
+    let row = daemon.wait_row("a", "has been refused", |row| row["code"] == "http_unauthorized");
+    assert_eq!(row["state"], "backoff", "{row}");
 }
 
 /// Case I9.

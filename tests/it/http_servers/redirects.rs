@@ -1,6 +1,7 @@
 //! Redirects are followed within the origin only.
 
 use serde_json::json;
+use url::Url;
 
 use super::{beside, expect_well};
 use crate::support::http::{Behavior, Front, HttpServer, Response};
@@ -42,7 +43,11 @@ fn redirect_to_another_origin_is_refused_and_causes_no_request_there() {
         let daemon = beside(Server::at("a", &http.url("/mcp")).line(SECRET), &place);
         let row = daemon.wait_row("a", "says why", |row| row["reason"].is_string());
         assert!(!row.to_string().contains("s3cret") && !daemon.log().contains("s3cret"), "{row}");
-        assert!(row["reason"].to_string().contains("origin"), "{location}: {row}");
+        let target = Url::parse(&http.url("/")).and_then(|base| base.join(&location)).expect("a URL");
+        let target = target.origin().ascii_serialization();
+        let expected = format!("redirects to another origin: {target}; if it is trusted, write it in `url`");
+        assert!(row["reason"].to_string().contains(&expected), "{location}: {row}");
+        assert_eq!(row["code"], "redirect");
         arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
     }
     assert_eq!(elsewhere.accepted(), 0);

@@ -1,9 +1,11 @@
 //! Server notifications and requests on any stream reach their agent. Responses return by POST.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 
 use super::{beside, expect_well, start, start_with};
-use crate::support::http::{Answers, Behavior, Front, Lock, Response};
+use crate::support::http::{Answers, Behavior, Front, HttpServer, Lock, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, until};
 
 const BEHAVIORS: [fn() -> Behavior; 3] = [Behavior::default, Behavior::json, Behavior::old];
@@ -150,6 +152,40 @@ fn stream_behind_a_long_head_and_comments_is_read() {
         until("its tools are read anew", || (lists() == 2).then_some(()));
         expect_well(&mut agent);
         assert_eq!(front.http().count(|request| request.method == "GET"), 1, "{framing}");
+    }
+}
+
+/// Case I19.
+#[test]
+fn refused_stream_is_requested_until_it_is_offered() {
+    let place = Place::new();
+    let elsewhere = HttpServer::start(|_| Response::unexpected());
+    let location = elsewhere.url("/login");
+    type Refuse = Box<dyn Fn() -> Response + Send + Sync>;
+    let refusals: [(&str, Refuse); 5] = [
+        ("bad", Box::new(|| Response::status(400))),
+        ("forbidden", Box::new(|| Response::status(403))),
+        ("missing", Box::new(|| Response::status(404))),
+        ("page", Box::new(|| Response::body("text/html", "<p>Not now"))),
+        ("moved", Box::new(move || Response::status(302).header("location", &location))),
+    ];
+    let mut setup = Setup::new();
+    let mut fronts = Vec::new();
+    for (name, refuse) in refusals {
+        let (front, refused) = (Front::start(&place, name, "", Behavior::default()), AtomicUsize::new(0));
+        front.intercept(move |request| {
+            let is_refused = request.method == "GET" && refused.fetch_add(1, Ordering::SeqCst) < 4;
+            is_refused.then(&refuse)
+        });
+        setup = setup.server(front.server());
+        fronts.push(front);
+    }
+    let daemon = setup.start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    fronts.iter().for_each(listened_to);
+    for server in ["bad", "forbidden", "missing", "page", "moved"] {
+        arguments(&agent.call(&format!("{server}__sleep"), &json!({"ms": 0})));
+        assert_eq!(daemon.row(server)["restarts"], 0);
     }
 }
 

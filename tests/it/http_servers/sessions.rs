@@ -1,10 +1,12 @@
 //! HTTP sessions: replaced when the server forgets them, ended when mcpd stops.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{beside, expect_well, start};
-use crate::support::http::{Behavior, Front, Lock, Response};
+use crate::support::http::{Behavior, Front, Lock, Request, Response};
 use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until};
 
 const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
@@ -51,6 +53,108 @@ fn call_in_a_forgotten_session_is_made_at_most_once_and_later_calls_work() {
     }
     until("it answers again", || agent.call("a__sleep", &json!({"ms": 0}))["error"].is_null().then_some(()));
     expect_well(&mut agent);
+}
+
+/// How a server answers a request.
+type Answer = fn(&Request) -> Response;
+
+/// An error response to this request, with this id or that of the request.
+fn refusal(request: &Request, id: Option<Value>, code: i32, message: &str) -> Response {
+    let id = id.unwrap_or_else(|| request.json()["id"].clone());
+    Response::json(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+}
+
+/// Case I23.
+#[test]
+fn session_that_a_server_has_forgotten_is_replaced_however_the_server_says_so() {
+    let spellings: [Answer; 9] = [
+        |_| Response::status(404),
+        |_| Response::status(410),
+        |_| Response::status(401),
+        |_| Response::body("text/plain", "Invalid session").with_status(400),
+        |request| {
+            refusal(request, Some(Value::Null), -32000, "Bad Request: No valid session ID provided").with_status(400)
+        },
+        |request| refusal(request, Some(json!("")), -32600, "Session not found").with_status(400),
+        |request| refusal(request, None, -32000, "Bad Request: Server not initialized").with_status(400),
+        |request| refusal(request, None, -32002, "Server not initialized"),
+        |request| refusal(request, None, -32001, "session expired").with_status(404),
+    ];
+    for (number, spelling) in spellings.into_iter().enumerate() {
+        let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
+        let mut agent = Agent::ready(&daemon);
+        let dead =
+            front.http().requests().pop().expect("requests").header("mcp-session-id").expect("a session").to_owned();
+        let is_dead =
+            move |request: &Request| request.method == "POST" && request.header("mcp-session-id") == Some(&dead);
+        front.intercept({
+            let is_dead = is_dead.clone();
+            move |request| is_dead(request).then(|| spelling(request))
+        });
+        let answer = agent.call("a__echo", &json!({}));
+        assert!(!answer["error"].is_null(), "{number}: {answer}");
+        until("it answers again", || agent.call("a__sleep", &json!({"ms": 0}))["error"].is_null().then_some(()));
+        let pings = front.http().count(|request| is_dead(request) && request.rpc() == "ping");
+        let opened = front.http().count(|request| request.rpc() == "initialize");
+        assert_eq!((pings, opened), (1, 2), "{number}");
+        assert_eq!(front.calls("echo"), 1, "{number}: it was sent again");
+        daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+        expect_well(&mut agent);
+    }
+}
+
+/// Case I23.
+#[test]
+fn session_id_in_a_later_response_replaces_the_first_one() {
+    let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
+    let mut agent = Agent::ready(&daemon);
+    let is_echo = |request: &Request| request.rpc() == "tools/call" && request.json()["params"]["name"] == "echo";
+    let ids = ["refused", "", "second", "", "third"];
+    let answered = AtomicUsize::new(0);
+    front.intercept(move |request| {
+        is_echo(request).then(|| {
+            let id = ids[answered.fetch_add(1, Ordering::SeqCst)];
+            let answer = json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": {"content": []}});
+            match id {
+                "" => Response::json(&answer),
+                "refused" => Response::status(503).header("mcp-session-id", id),
+                id => Response::json(&answer).header("mcp-session-id", id),
+            }
+        })
+    });
+    ids.iter().for_each(|_| drop(agent.call("a__echo", &json!({}))));
+    let sent: Vec<_> = front.http().requests().into_iter().filter(|request| is_echo(request)).collect();
+    let sent: Vec<_> = sent.iter().map(|request| request.header("mcp-session-id").expect("a session")).collect();
+    assert_eq!((sent[0], &sent[1..]), (sent[1], &[sent[0], sent[0], "second", "second"][..]));
+    assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 1);
+}
+
+/// Case I23.
+#[test]
+fn session_that_answers_a_ping_is_kept_whatever_a_call_is_answered() {
+    let answers: [(usize, Answer); 7] = [
+        (1, |_| Response::status(404)),
+        (1, |_| Response::status(410)),
+        (1, |_| Response::status(401)),
+        (1, |_| Response::status(400)),
+        (1, |request| refusal(request, None, -32000, "browser session 7 is closed")),
+        (0, |request| refusal(request, None, -32602, "unknown session: 7")),
+        (0, |request| refusal(request, None, -32603, "it broke")),
+    ];
+    for (number, (expected, answer)) in answers.into_iter().enumerate() {
+        let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
+        let mut agent = Agent::ready(&daemon);
+        front.intercept(move |request| {
+            (request.rpc() == "tools/call" && request.json()["params"]["name"] == "echo").then(|| answer(request))
+        });
+        assert!(!agent.call("a__echo", &json!({}))["error"].is_null());
+        until("the session is checked", || {
+            (front.http().count(|request| request.rpc() == "ping") >= expected).then_some(())
+        });
+        expect_well(&mut agent);
+        let count = |rpc: &str| front.http().count(|request| request.rpc() == rpc);
+        assert_eq!((count("ping"), count("initialize")), (expected, 1), "{number}");
+    }
 }
 
 /// Many say 404 where a method has no handler.

@@ -210,7 +210,9 @@ fn start_unrestricted(arguments: &Arguments<'_>) -> io::Result<Outcome> {
         (control, None)
     };
     let null = File::open("/dev/null")?;
-    send(&control, &[null.as_fd(), stdout.as_fd(), null.as_fd()])?;
+    // A guard also receives copies of mcpd's ends of stdout and stderr.
+    let streams = [null.as_fd(), stdout.as_fd(), null.as_fd(), null.as_fd(), null.as_fd()];
+    send(&control, if role == "mcpd-sandbox" { &streams[..3] } else { &streams })?;
     drop(stdout);
     let sandbox = if role == "mcpd-sandbox" { json!({"domain": null, "unix": true}) } else { Value::Null };
     let definition = json!({
@@ -232,7 +234,7 @@ fn spawn(program: &Path, role: &str, stdin: OwnedFd, stdout: OwnedFd) -> io::Res
 
 /// Sends one byte with these descriptors.
 fn send(socket: &UnixStream, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(fds));
     rustix::net::sendmsg(socket, &[IoSlice::new(b"S")], &mut ancillary, SendFlags::NOSIGNAL)?;

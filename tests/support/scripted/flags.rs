@@ -179,6 +179,12 @@ pub(crate) struct Flags {
     /// Write a JSON log line at the start, and one with the id before each request.
     #[arg(long)]
     pub(crate) json_log: bool,
+    /// Replace text in each line that is written: `FROM=>TO`. `$ID` stands for the number of an id.
+    #[arg(long)]
+    pub(crate) spell: Vec<String>,
+    /// Answer `initialize` with an error that names this version, unless the client proposes it.
+    #[arg(long)]
+    pub(crate) only_version: Option<String>,
     /// Append each line received to this file, and `# start PID`, `# eof` and `# left`.
     #[arg(long)]
     pub(crate) journal: Option<PathBuf>,

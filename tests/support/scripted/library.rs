@@ -1,7 +1,7 @@
 //! Prompts, resources, templates, skills and extensions of a file. Requests for them are echoed, unless the file has the answer.
 //!
 //! `extensions` are the declared ones. `methods` has the result of each method of an extension; `null` echoes the request. `files` has the
-//! only URIs that can be read, with their texts. `skills` and `unlisted_skills` have entries, `directories` the contents of each.
+//! only URIs that can be read, with their texts, besides `reads`, which has whole results. `skills` and `unlisted_skills` have entries, `directories` the contents of each.
 
 use std::path::Path;
 
@@ -61,8 +61,9 @@ pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
 fn lacks_uri(file: &Path, method: &str, params: &Value) -> bool {
     let (offered, uri) = (read(file), &params["uri"]);
     let has_key = |key: &str| uri.as_str().is_some_and(|uri| offered[key].get(uri).is_some());
+    let is_read = has_key("files") || has_key("reads");
     match method {
-        "resources/read" => offered.get("files").is_some() && !has_key("files"),
+        "resources/read" => offered.get("files").is_some() && !is_read,
         "skills/get" => offered.get("skills").is_some() && skill(&offered, uri).is_none(),
         "resources/directory/read" => offered.get("directories").is_some() && !has_key("directories"),
         _ => false,
@@ -93,6 +94,7 @@ fn extension_answer(file: &Path, request: &Request, params: &Value, page_size: u
         }),
         "skills/get" => skill(&offered, &params["uri"]).map(|skill| format!(r#"{{"skill":{skill}}}"#)),
         "resources/directory/read" => Some(format!(r#"{{"resources":{}}}"#, offered["directories"].get(uri)?)),
+        "resources/read" if !offered["reads"][uri].is_null() => Some(offered["reads"][uri].to_string()),
         "resources/read" => {
             let text = offered["files"].get(uri)?;
             Some(format!(r#"{{"contents":[{{"uri":{},"text":{text}}}]}}"#, params["uri"]))

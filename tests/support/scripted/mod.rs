@@ -41,7 +41,7 @@ pub(crate) fn run() -> ExitCode {
     if let Some(code) = helpers::run_helper(&flags) {
         return code;
     }
-    let mut output = Output::new(flags.journal.clone(), flags.crlf);
+    let mut output = Output::new(flags.journal.clone(), flags.crlf, &flags.spell);
     output.note(&format!("start {}", std::process::id()));
     if let Some(code) = refusal(&flags) {
         let _ = writeln!(io::stderr(), "cannot start: exit code {code}");

@@ -155,7 +155,7 @@ impl Server {
             self.output.line(&format!(r#"{{"level":30,"id":{id},"msg":"request"}}"#));
         }
         let pending_requests = value(params);
-        if method == "initialize" && self.refuses_initialize(id) {
+        if method == "initialize" && (self.refuses_version(id, &pending_requests) || self.refuses_initialize(id)) {
             return;
         }
         let request_era = self.request_era(method, &pending_requests);
@@ -169,6 +169,15 @@ impl Server {
             RequestEra::Modern => modern::head(&self.flags, method),
         };
         self.serve_request(&Request { id, method, params, head }, &pending_requests);
+    }
+
+    fn refuses_version(&mut self, id: &str, params: &Value) -> bool {
+        let Some(only) = self.flags.only_version.as_ref().filter(|only| params["protocolVersion"] != **only) else {
+            return false;
+        };
+        let data = format!(r#","data":{{"supported":["{only}"]}}"#);
+        self.output.line(&error(id, -32602, "Unsupported protocol version", &data));
+        true
     }
 
     /// Leaves `initialize` without a result if the flags say so.

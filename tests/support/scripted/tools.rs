@@ -102,7 +102,7 @@ impl Call {
 
     /// A response with this structured content.
     fn structured(&self, content: &str) -> String {
-        self.response(&format!(r#"{{"content":[],"structuredContent":{content}}}"#))
+        self.response(&structured_result(content))
     }
 
     fn response(&self, result: &str) -> String {
@@ -120,7 +120,15 @@ impl Call {
 
 /// A response with this structured content.
 pub(crate) fn structured(id: &str, content: &str) -> String {
-    response(id, &format!(r#"{{"content":[],"structuredContent":{content}}}"#))
+    response(id, &structured_result(content))
+}
+
+/// A result with this structured content. What is no object, which structured content must be, becomes its member `value`.
+fn structured_result(content: &str) -> String {
+    match content.starts_with('{') {
+        true => format!(r#"{{"content":[],"structuredContent":{content}}}"#),
+        false => format!(r#"{{"content":[],"structuredContent":{{"value":{content}}}}}"#),
+    }
 }
 
 /// Executes a call.
@@ -131,6 +139,10 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "big" => server.output.line(&call.structured(&quoted(&"x".repeat(call.number("bytes") as usize)))),
         "die" => die(server, call),
         "raw" => raw(server, call),
+        // Its argument `result`, byte for byte.
+        "answer" => {
+            server.output.line(&call.response(&call.raw_argument("result").unwrap_or_else(|| "{}".to_owned())));
+        }
         "dribble" => server.output.dribble(&call.echo()),
         "stderr" => stderr(server, call),
         "stop_reading" => stop_reading(server, call),
@@ -188,7 +200,7 @@ fn stop_reading(server: &mut Server, call: &Call) {
     }
 }
 
-/// Exits by SIGKILL, in the middle of the response, or with an exit code.
+/// Exits by SIGKILL, in the middle of the response, with an exit code, or without an error after the response or instead of it.
 fn die(server: &mut Server, call: &Call) {
     match call.text("how") {
         "kill" => kill_process(getpid(), Signal::KILL).expect("one may kill oneself"),
@@ -196,9 +208,11 @@ fn die(server: &mut Server, call: &Call) {
             let answer = call.echo();
             server.output.raw(&answer.as_bytes()[..answer.len() / 2]);
         }
+        "finish" => server.output.line(&call.echo()),
         _ => {}
     }
-    server.leave = Some(ExitCode::FAILURE);
+    let is_success = matches!(call.text("how"), "finish" | "leave");
+    server.leave = Some(if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE });
 }
 
 /// Writes `text` `times` times, with `$ID` replaced by the call's id and `$FILL` by `fill` bytes, then the bytes of `hex`.

@@ -23,11 +23,15 @@ pub(crate) struct Message<'a> {
 pub(crate) struct Output {
     journal: Option<PathBuf>,
     end: &'static str,
+    /// Texts and their replacements.
+    spellings: Vec<(String, String)>,
 }
 
 impl Output {
-    pub(crate) fn new(journal: Option<PathBuf>, crlf: bool) -> Self {
-        Self { journal, end: if crlf { "\r\n" } else { "\n" } }
+    pub(crate) fn new(journal: Option<PathBuf>, crlf: bool, spellings: &[String]) -> Self {
+        let spellings = spellings.iter().filter_map(|one| one.split_once("=>"));
+        let spellings = spellings.map(|(from, to)| (from.to_owned(), to.to_owned())).collect();
+        Self { journal, end: if crlf { "\r\n" } else { "\n" }, spellings }
     }
 
     /// Writes raw bytes.
@@ -38,7 +42,11 @@ impl Output {
 
     /// Writes one message and the end of its line.
     pub(crate) fn line(&mut self, message: &str) {
-        self.raw(format!("{message}{}", self.end).as_bytes());
+        let spelled = self.spellings.iter().fold(message.to_owned(), |line, (from, to)| {
+            let id = id_in(&line);
+            line.replace(&from.replace("$ID", &id), &to.replace("$ID", &id))
+        });
+        self.raw(format!("{spelled}{}", self.end).as_bytes());
     }
 
     /// Writes one message byte by byte, with a system call each.
@@ -67,6 +75,13 @@ impl Output {
         let mut file = OpenOptions::new().create(true).append(true).open(path).expect("the journal opens");
         file.write_all(bytes).expect("the journal is written");
     }
+}
+
+/// The digits of the first id in a message; `$ID` without one.
+fn id_in(message: &str) -> String {
+    let after = message.split_once("\"id\":").map(|(_, after)| after).unwrap_or_default();
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    if digits.is_empty() { "$ID".to_owned() } else { digits }
 }
 
 /// A response with a result.

@@ -215,6 +215,50 @@ fn call_log_settings_are_read() {
 }
 
 #[test]
+fn programs_print_only_what_a_start_needs() {
+    let help = "cannot have a `${cmd:…}` | use it in `args`, `env`, `url` or `headers`";
+    check("[daemon]\ncall_log = '/${cmd:x}'", &[&format!("2:12 `call_log` {help}")]);
+    let text = "[servers.a]\ncommand = '${cmd:x}'\ncwd = '/${cmd:x}'\nroots = ['/${cmd:x}']\nargs = ['${cmd:x']";
+    let lines = ["2:11 `command`", "3:7 `cwd`", "4:10 `roots`"].map(|place| format!("{place} {help}"));
+    check(text, &[&lines[0], &lines[1], &lines[2], "5:9 `${` is never closed | …"]);
+    let text = "[servers.a]\nurl = 'https://x.org/?k=${cmd:x}'\nheaders = { A = '${cmd:x y}' }\nca_file = '/${cmd:x}'\n\
+                oauth = { client_id = '${cmd:x}' }";
+    check(text, &[&format!("4:11 `ca_file` {help}"), &format!("5:23 `client_id` {help}")]);
+}
+
+#[test]
+fn launches_with_the_same_programs_are_equal_whatever_these_have_printed() {
+    let text = |program: &str| {
+        format!(
+            "[servers.a]\nurl = 'https://x.org/?k=${{cmd:{program}}}'\nheaders = {{ A = '${{cmd:{program}}}' }}\n\
+             [servers.b]\ncommand = 'x'\nargs = ['${{cmd:{program}}}']\nenv = {{ T = '-${{cmd:{program}}}' }}"
+        )
+    };
+    let launches = |program: &str| -> Vec<Launch> {
+        let loaded = load_text("/c.toml", &text(program)).expect("fine");
+        loaded.config.servers.into_iter().map(|server| server.launch.expect("defined")).collect()
+    };
+    for (index, launch) in launches("p 1").into_iter().enumerate() {
+        let mut outputs = CommandOutputs::default();
+        outputs.add(&launch.commands()[0], "printed".to_owned());
+        let started = launch.with_outputs(&outputs).expect("usable");
+        match &started {
+            Launch::Program(program) => {
+                assert_eq!((&*program.args[0], &*program.env["T"]), ("printed", "-printed"));
+                assert_eq!(program.secrets.masked("is printed"), "is …");
+            }
+            Launch::Remote(remote) => {
+                remote.rotating.read_again(&outputs).expect("usable");
+                assert_eq!((&*remote.url, &*remote.latest_headers()["A"]), ("https://x.org/?k=printed", "printed"));
+                assert_eq!(remote.secrets.masked("is printed"), "is …");
+            }
+        }
+        assert_eq!(launches("p 1")[index], launch);
+        assert_ne!(launches("p 2")[index], launch);
+    }
+}
+
+#[test]
 fn an_undefined_name_fails_its_server_alone() {
     let text = "[servers.a]\ncommand = 'x'\nenv = { T = '${NONE}' }\n[servers.b]\ncommand = 'x'\n[servers.c]\ncommand = '${E:-}'\n\
                 [servers.d]\ncommand = 'x'\ncwd = '${NAME}'\n[servers.e]\ncommand = 'x'\nroots = ['${NAME}']";

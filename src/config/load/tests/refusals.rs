@@ -78,11 +78,11 @@ fn wrong_types_are_errors() {
         &["3:16 `instructions` must be true, false or a text | write `instructions = false`"],
     );
     check("[daemon]\ncall_log = 5", &["2:12 `call_log` must be a string | put it in quotes: `\"5\"`"]);
-    check("[daemon]\nmax_message = []", &["2:15 `max_message` must be a size | write `max_message = \"16MiB\"`"]);
+    check("[daemon]\nmax_message = []", &["2:15 `max_message` must be a size | write `max_message = \"10176KiB\"`"]);
     check("[daemon]\nnaming = true", &["2:10 `naming` must be a string | put it in quotes: `\"true\"`"]);
     check(
         "[daemon]\nmax_message = 1979-05-27",
-        &["2:15 `max_message` must be a size | write `max_message = \"16MiB\"`"],
+        &["2:15 `max_message` must be a size | write `max_message = \"10176KiB\"`"],
     );
     check("[daemon]\nmax_message = 99999999999999999999", &["2:15 `max_message` must be a size | …"]);
     check(
@@ -141,7 +141,7 @@ fn bad_values_are_errors() {
     for size in ["0", "-1", "65535", "'63KiB'", "'2GiB'", "1073741825"] {
         check(
             &format!("[daemon]\nmax_message = {size}"),
-            &["2:15 `max_message` must be from 64KiB to 1GiB | …\"16MiB\"`"],
+            &["2:15 `max_message` must be from 64KiB to 1GiB | …\"10176KiB\"`"],
         );
     }
     for size in ["''", "'16MB'", "'-1MiB'", "'MiB'", "'99999999999999999999'", "'99999999999999GiB'"] {

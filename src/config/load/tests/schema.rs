@@ -126,17 +126,29 @@ fn there_are_at_most_60_keys() {
 /// Keys for which leaving them out says what no value does.
 const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[daemon]", &["call_log"]),
-    ("[defaults]", &["max_concurrent", "memory_max", "tasks_max"]),
+    ("[defaults]", &["max_concurrent", "max_message", "memory_max", "tasks_max"]),
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
-    ("[profiles.p]", &["allow", "expose", "max_calls", "naming", "rate", "servers"]),
+    ("[profiles.p]", &["allow", "expose", "max_calls", "max_message", "naming", "rate", "servers"]),
     ("[servers.a.oauth]", &["client_id", "client_secret", "grant", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),
     ("[servers.a.skills]", &["allow"]),
     (
         "[servers.a]",
-        &["allow", "ca_file", "command", "cwd", "expose", "max_concurrent", "memory_max", "oauth", "tasks_max", "url"],
+        &[
+            "allow",
+            "ca_file",
+            "command",
+            "cwd",
+            "expose",
+            "max_concurrent",
+            "max_message",
+            "memory_max",
+            "oauth",
+            "tasks_max",
+            "url",
+        ],
     ),
 ];
 
@@ -190,7 +202,7 @@ fn its_ranges_are_those_of_the_reader() {
             assert!(!holds(name, &key, least - 1) && !holds(name, &key, most + 1), "{name} {key}");
         }
     }
-    assert_eq!(ranges, 7);
+    assert_eq!(ranges, 9);
 }
 
 /// What stands in a page between a line "```toml" and the next "```".

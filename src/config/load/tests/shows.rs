@@ -68,7 +68,7 @@ fn no_secret_is_shown() {
         &[
             (
                 "/1.toml",
-                "[servers.a]\ncommand = '/${file:/secret}/x'\nargs = ['${file:/secret}', '--token=hunter2', '--api-key', 'hunter2', '-x']\n\
+                "[servers.a]\ncommand = '/${file:/secret}/x'\nargs = ['${file:/secret}', '--token=hunter2', '--api-key', 'hunter2', '-x', '${cmd:op hunter2}']\n\
                  env = { A = 'hunter2', B = 'Bearer ${file:/secret}', C = '${NONE:-hunter2}', D = '${TOKEN}', E = '' }\ncwd = '/${TOKEN}'\n\
                  [servers.b]\nurl = 'https://x.org/hunter2hunter2'\nheaders = { Authorization = 'Bearer hunter2' }\nca_file = '~/ca.pem'\n\
                  oauth = { client_id = 'me', client_secret = 'hunter2', scopes = ['a', 'b'], redirect_port = 80, grant = 'client_credentials' }\n\
@@ -81,7 +81,7 @@ fn no_secret_is_shown() {
     assert!(!shown.contains("hunter2"), "{shown}");
     for line in [
         "command = \"/${file:/secret}/x\" # /1.toml:2",
-        "args = [\"${file:/secret}\", \"…\", \"--api-key\", \"…\", \"-x\"] # /1.toml:3",
+        "args = [\"${file:/secret}\", \"…\", \"--api-key\", \"…\", \"-x\", \"${cmd:op …}\"] # /1.toml:3",
         "A = \"…\" # /1.toml:4",
         "B = \"…${file:/secret}\" # /1.toml:4",
         "C = \"${NONE:-…}\" # /1.toml:4",

@@ -29,9 +29,9 @@ fn variables_are_above_all_files() {
 #[test]
 fn a_bad_variable_is_refused_by_its_name_as_a_bad_value_in_a_file_is() {
     for (name, value, message, help) in [
-        ("MCPD_MAX_MESSAGE", "much", "`max_message` is no size: …", "write `MCPD_MAX_MESSAGE=16MiB`"),
-        ("MCPD_MAX_MESSAGE", "12", "`max_message` must be from 64KiB to 1GiB", "write `MCPD_MAX_MESSAGE=16MiB`"),
-        ("MCPD_MAX_MESSAGE", "1.5", "`max_message` must be a size", "write `MCPD_MAX_MESSAGE=16MiB`"),
+        ("MCPD_MAX_MESSAGE", "much", "`max_message` is no size: …", "write `MCPD_MAX_MESSAGE=10176KiB`"),
+        ("MCPD_MAX_MESSAGE", "12", "`max_message` must be from 64KiB to 1GiB", "write `MCPD_MAX_MESSAGE=10176KiB`"),
+        ("MCPD_MAX_MESSAGE", "1.5", "`max_message` must be a size", "write `MCPD_MAX_MESSAGE=10176KiB`"),
         ("MCPD_WATCH", "x", "`watch` must be true or false", "write `MCPD_WATCH=true`"),
         (
             "MCPD_FIRST_LIST_WAIT",

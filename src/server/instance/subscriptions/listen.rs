@@ -141,11 +141,10 @@ impl ServerSubscriptions {
             self.listen_state.disable();
         }
         // The error for an unknown resource. After any other error the same request may succeed later.
-        if let Some(Err(error)) = outcome
-            && [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
+        if [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
             && let Some(refused) = self.listen_state.narrow(id)
         {
-            self.refuse_resources(&refused, error);
+            self.refuse_resources(&refused);
             return refused;
         }
         if self.listen_state.ended(id, Instant::now(), fastrand::f64()) {
@@ -155,16 +154,15 @@ impl ServerSubscriptions {
         Vec::new()
     }
 
-    /// Answers the calls that wait for these topics with the server's error.
-    fn refuse_resources(&mut self, refused: &[Topic], error: &Bytes) {
+    /// Answers the calls that wait for these topics: the server does not have the resources.
+    fn refuse_resources(&mut self, refused: &[Topic]) {
         let is_refused = |topic: &Topic, call: &Call| {
             call.subscription().is_some_and(|own| *topic == Topic::Resource(own.uri.clone()))
         };
         let is_refused = |call: &Call| refused.iter().any(|topic| is_refused(topic, call));
         for call in self.listen_state.take_waiting(is_refused) {
             self.stats.errors.add_one();
-            let line = reply::raw_error(call.response_handle.id(), error);
-            call.response_handle.answer(line, CallOutcome::of(Err(error)));
+            call.refuse_as_unknown();
         }
     }
 

@@ -77,7 +77,7 @@ pub enum AccessTarget {
     },
     /// A name that no tool or prompt has here, in a request of an extension.
     UnlistedName(Bytes),
-    /// A URI that no resource has here, in a request of an extension.
+    /// A URI that no list has, in a request of an extension, or because a result has named it.
     UnlistedUri(Bytes),
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::calls::CallOutcome;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
 
 /// Why mcpd answers a call in place of the server.
@@ -51,8 +52,20 @@ pub enum Failure {
     },
     /// The server or the daemon is being stopped.
     ShuttingDown,
-    /// The server's response was larger than the message cap.
-    ResponseTooLarge,
+    /// The request is larger than the server's limit.
+    RequestTooLarge {
+        /// In bytes.
+        size: usize,
+        /// The limit.
+        limit: MessageLimit,
+    },
+    /// The server's response was larger than its limit.
+    ResponseTooLarge {
+        /// In bytes, if it was read to its end.
+        size: Option<usize>,
+        /// The limit.
+        limit: MessageLimit,
+    },
     /// The server's response was invalid.
     MalformedResponse,
     /// The server answered with an HTTP status that does not show whether the call was processed.
@@ -84,7 +97,7 @@ impl Failure {
             Self::Overloaded { .. } => ErrorCode::Overloaded.number(),
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => ErrorCode::Unavailable.number(),
             Self::ShuttingDown => ErrorCode::ShuttingDown.number(),
-            Self::ResponseTooLarge => ErrorCode::TooLarge.number(),
+            Self::RequestTooLarge { .. } | Self::ResponseTooLarge { .. } => ErrorCode::TooLarge.number(),
             Self::MalformedResponse
             | Self::Status { .. }
             | Self::UnknownResultType { .. }
@@ -100,7 +113,7 @@ impl Failure {
             Self::Overloaded { .. } => CallOutcome::Overloaded,
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => CallOutcome::Unavailable,
             Self::ShuttingDown => CallOutcome::ShuttingDown,
-            Self::ResponseTooLarge => CallOutcome::TooLarge,
+            Self::RequestTooLarge { .. } | Self::ResponseTooLarge { .. } => CallOutcome::TooLarge,
             Self::MalformedResponse | Self::Status { .. } | Self::UnknownResultType { .. } | Self::TaskIdTaken => {
                 CallOutcome::Malformed
             }
@@ -136,7 +149,12 @@ impl CallError {
                 format!("server `{server}` needs a login: {why}; run `mcpd login {server}`")
             }
             Failure::ShuttingDown => format!("server `{server}` is being stopped"),
-            Failure::ResponseTooLarge => format!("the response of server `{server}` is larger than `max_message`"),
+            Failure::RequestTooLarge { size, limit } => {
+                format!("the request for server `{server}` {}", limit.excess(Some(*size)))
+            }
+            Failure::ResponseTooLarge { size, limit } => {
+                format!("the response of server `{server}` {}", limit.excess(*size))
+            }
             Failure::MalformedResponse => format!("the response of server `{server}` is invalid"),
             Failure::Status { reason, .. } => format!("server `{server}` gave no result: it {reason}"),
             Failure::UnknownResultType { what } => {

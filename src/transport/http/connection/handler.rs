@@ -1,16 +1,18 @@
 //! Handles the events of a connection.
 
+use http::StatusCode;
+
 use super::super::endpoint::EndpointUpdate;
 use super::super::event_queue::{Ownership, Source, TransportEvent};
 use super::super::sse_get::SseGet;
 use super::super::state::State;
 use super::super::{Disconnect, RequestError};
 use super::{HttpConnection, SSE_GET};
-use crate::jsonrpc::Message;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::transport::{Arrival, Incoming};
+use crate::transport::Arrival;
 
-/// Rejected credentials in a row before the connection is over: a single call may be refused for its own reasons.
+/// Rejected credentials in a row before the connection to a modern server is over: a single call may be refused for its own reasons. In a
+/// session, a ping decides.
 const MAX_UNAUTHORIZED: u32 = 3;
 
 impl HttpConnection {
@@ -19,18 +21,21 @@ impl HttpConnection {
         match event {
             TransportEvent::Message(incoming, ownership) => {
                 let within = self.open.get(source).and_then(|open| open.request);
-                if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming {
+                if let Some((id, response)) = incoming.response() {
                     self.answered(source, response.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
                 }
                 let source_request = within.filter(|_| ownership == Ownership::OfRequest);
                 return Some(Ok(Arrival::Incoming { incoming, source_request }));
             }
             TransportEvent::Session(session) => {
-                if self.state.is_opened_by(source) {
+                // A server that was restarted may answer in a new session, and name it.
+                let is_renamed = self.queue.endpoint().has_session() && !self.state.is_modern();
+                if self.state.is_opened_by(source) || is_renamed {
                     self.queue.change(|endpoint| endpoint.set_session(&session));
                 }
             }
-            TransportEvent::EndpointUpdate(EndpointUpdate { token, url }) => {
+            TransportEvent::EndpointUpdate(EndpointUpdate { token, url, headers }) => {
+                self.queue.change(|endpoint| endpoint.set_headers(&headers));
                 url.into_iter().for_each(|url| self.queue.change(|endpoint| endpoint.set_url(url)));
                 if let Some(token) = token {
                     self.schedule_renewal(token.refresh_at());
@@ -56,7 +61,8 @@ impl HttpConnection {
                 // The body may not have been a response, for example a batch. If it was one, this
                 // only reports free capacity.
                 let answered = done.request.filter(|_| !self.is_http_sse());
-                let failed = |request| Arrival::RequestFailed { request, error: RequestError::NoResponse };
+                let failed =
+                    |request| Arrival::RequestFailed { request, error: RequestError::NoResponse { media_type: None } };
                 return Some(Ok(answered.map_or(Arrival::MayWrite, failed)));
             }
             TransportEvent::RequestFailed(error) => return self.failed(source, error),
@@ -66,6 +72,7 @@ impl HttpConnection {
                 let error = RequestError::Interrupted { reason: "sent no response".to_owned() };
                 return open.request.map(|request| Ok(Arrival::RequestFailed { request, error }));
             }
+            TransportEvent::SessionInDoubt => return Some(Ok(Arrival::SessionInDoubt)),
             TransportEvent::Disconnected(disconnect) => self.disconnect = Some(disconnect),
         }
         None
@@ -94,6 +101,19 @@ impl HttpConnection {
         SseGet { sender: self.queue.sender(SSE_GET), max: self.max }
     }
 
+    /// Why the connection is over after this error.
+    fn disconnect_by(&self, error: &RequestError) -> Disconnect {
+        match error {
+            // The next attempt reads the secrets again.
+            RequestError::Status { status: status @ StatusCode::UNAUTHORIZED, retry_after, message }
+                if self.queue.endpoint().has_renewed_secrets() =>
+            {
+                Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
+            }
+            error => error.disconnect(),
+        }
+    }
+
     fn failed(&mut self, source: Source, error: RequestError) -> Option<Result<Arrival, Disconnect>> {
         let open = self.open.end(source)?;
         match &self.state {
@@ -103,9 +123,14 @@ impl HttpConnection {
             {
                 self.state = State::Probing;
             }
+            // The next request has that version.
+            State::Opening { source: opening, .. } if *opening == source && error.permits_second_initialize() => {
+                self.state = State::New;
+            }
             State::Opening { source: opening, line } if *opening == source => {
                 if !error.may_be_http_sse() {
-                    self.disconnect.get_or_insert_with(|| error.disconnect());
+                    let disconnect = self.disconnect_by(&error);
+                    self.disconnect.get_or_insert(disconnect);
                     return None;
                 }
                 self.state = State::AwaitingEndpoint { line: line.clone(), request: open.request };
@@ -116,11 +141,12 @@ impl HttpConnection {
             State::Initializing { .. } => self.initialized_accepted(source),
             _ => {}
         }
-        self.unauthorized = if error.is_unauthorized() { self.unauthorized + 1 } else { 0 };
+        self.unauthorized = if error.is_unauthorized() && self.state.is_modern() { self.unauthorized + 1 } else { 0 };
         // No other exchange shows that the server is reachable or accepts the credentials.
         let is_away = matches!(error, RequestError::NotSent { .. }) && self.open.is_empty();
         if is_away || self.unauthorized >= MAX_UNAUTHORIZED {
-            self.disconnect.get_or_insert_with(|| error.disconnect());
+            let disconnect = self.disconnect_by(&error);
+            self.disconnect.get_or_insert(disconnect);
         }
         Some(Ok(open.request.map_or(Arrival::MayWrite, |request| Arrival::RequestFailed { request, error })))
     }

@@ -5,10 +5,10 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::HeaderParams;
 use super::value::value;
-use crate::era;
+use crate::era::{self, VERSION_HEADER};
 use crate::jsonrpc::members::{members, text};
 
-const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 

@@ -28,6 +28,8 @@ pub(crate) struct Habits {
     pub(crate) renews: bool,
     /// Answers refresh and client credentials requests with this status and body.
     pub(crate) refuses_to_renew: Option<(u16, &'static str)>,
+    /// Loses its answer to the first refresh request. The value says whether the refresh token stays good for another one.
+    pub(crate) loses_renewal: Option<bool>,
     /// The person refuses.
     pub(crate) denies: bool,
     /// Client authentication methods. Registered clients get the first one.
@@ -50,6 +52,7 @@ impl Default for Habits {
             expires_in: Some(3600),
             renews: true,
             refuses_to_renew: None,
+            loses_renewal: None,
             denies: false,
             methods: vec!["none"],
             metadata: json!({}),
@@ -84,6 +87,8 @@ struct Grants {
     tokens: BTreeSet<String>,
     refresh_tokens: BTreeSet<String>,
     clients: BTreeMap<String, Value>,
+    /// Whether the answer to a refresh request was lost.
+    has_lost: bool,
 }
 
 impl Authorization {
@@ -243,6 +248,7 @@ impl State {
         let client = self.client(request)?;
         let mut grants = self.grants.lock();
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        let mut is_lost = false;
         let scope = match field("grant_type") {
             "authorization_code" => {
                 let query = grants.codes.remove(field("code")).ok_or("invalid_grant")?;
@@ -270,8 +276,12 @@ impl State {
                 if let Some((status, body)) = habits.refuses_to_renew {
                     return Ok(Response::body("application/json", body).with_status(status));
                 }
-                // A used code is invalid.
-                let was_good = grants.refresh_tokens.remove(field("refresh_token"));
+                is_lost = habits.loses_renewal.is_some() && !std::mem::replace(&mut grants.has_lost, true);
+                let stays_good = is_lost && habits.loses_renewal == Some(true);
+                let token = field("refresh_token");
+                // A used one is invalid.
+                let was_good = grants.refresh_tokens.contains(token);
+                grants.refresh_tokens.retain(|other| stays_good || other != token);
                 if !was_good || field("resource").is_empty() {
                     return Err("invalid_grant");
                 }
@@ -293,7 +303,7 @@ impl State {
         if let Some(scope) = scope {
             answer["scope"] = scope.into();
         }
-        Ok(Response::json(&answer))
+        Ok(if is_lost { Response::disconnect() } else { Response::json(&answer) })
     }
 
     fn revoke(&self, request: &Request) -> Result<Response, &'static str> {

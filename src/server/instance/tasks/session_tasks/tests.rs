@@ -8,7 +8,7 @@ use crate::server::StopReceiver;
 fn task(id: &str, session: u64, open: Option<Option<Instant>>) -> SessionTask {
     let raw = Bytes::from(format!(r#"{{"taskId":"{id}"}}"#));
     let state = TaskState::read(&raw).expect("a task");
-    let (to, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+    let (to, _) = SessionSender::channel(None, Arc::default(), StopReceiver::channel().1);
     let key = CallKey { session, serial: 1 };
     SessionTask::new(&state, key, Some(to), None, open.map(|until| OpenSessionTask::new(until, None)))
 }

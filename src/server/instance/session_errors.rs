@@ -1,0 +1,43 @@
+//! Errors by which a server at a URL may say that it has forgotten the session. Pure.
+//!
+//! The specification has HTTP 404 for it (MCP 2025-11-25, `basic/transports`, "Session Management"). Servers also answer with other statuses
+//! ([`RequestError::may_end_session`](crate::transport::http::RequestError::may_end_session)), or with a JSON-RPC error. Such an error may
+//! have another cause, so a ping in the same session decides.
+
+use bytes::Bytes;
+
+use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
+
+/// "Server not initialized", as in the Language Server Protocol. MCP has the same code for unknown resources.
+const NOT_INITIALIZED: i32 = -32002;
+
+/// Whether this error, which is about no resource, may be about the session.
+pub(super) fn is_about_session(error: &Bytes) -> bool {
+    let Ok(ErrorObject { code, message, .. }) = serde_json::from_slice(error) else { return false };
+    let message = message.to_ascii_lowercase();
+    let is_named = ["session", "initializ"].iter().any(|word| message.contains(word));
+    !matches!(code, INVALID_PARAMS | METHOD_NOT_FOUND) && (code == NOT_INITIALIZED || is_named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_is_about_the_session_if_it_names_it() {
+        for (error, expected) in [
+            (r#"{"code":-32000,"message":"Bad Request: No valid session ID provided"}"#, true),
+            (r#"{"code":-32001,"message":"Session not found"}"#, true),
+            (r#"{"code":-32600,"message":"Invalid Request: Server not initialized"}"#, true),
+            (r#"{"code":-32002,"message":"call initialize first"}"#, true),
+            (r#"{"code":-32002,"message":"nicht bereit"}"#, true),
+            (r#"{"code":-32602,"message":"no such session: x"}"#, false),
+            (r#"{"code":-32601,"message":"Method not found: session"}"#, false),
+            (r#"{"code":-32603,"message":"database is locked"}"#, false),
+            (r#"{"message":"session"}"#, false),
+            ("null", false),
+        ] {
+            assert_eq!(is_about_session(&Bytes::from_static(error.as_bytes())), expected, "{error}");
+        }
+    }
+}

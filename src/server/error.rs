@@ -148,21 +148,10 @@ pub enum StartActivity {
     Stopped,
 }
 
-/// What the daemon waits for before it starts the server again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Recovery {
-    /// The time of the next attempt.
-    Retry,
-    /// A login.
-    Login,
-}
-
 impl ServerError {
-    pub(super) fn recovery(&self) -> Recovery {
-        match self {
-            Self::Disconnected(Disconnect::LoginNeeded { .. }) => Recovery::Login,
-            _ => Recovery::Retry,
-        }
+    /// Whether the daemon waits for a login before it starts the server again.
+    pub(super) fn needs_login(&self) -> bool {
+        matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))
     }
 
     /// The delay that a server at a URL has set with its last disconnect. [`ServerError::RetryLater`] is the state after that, and has no delay
@@ -195,14 +184,16 @@ impl ServerError {
         )
     }
 
-    /// The same error with the words of the server masked.
-    pub(super) fn masked(self, mask: impl FnOnce(&str) -> String) -> Self {
-        match self {
-            Self::List { kind, problem: ListProblem::Error(text), used } => {
-                Self::List { kind, problem: ListProblem::Error(mask(&text)), used }
-            }
-            error => error,
+    /// The same error with the words of the server masked. Those over HTTP are masked by the connection.
+    pub(super) fn masked(mut self, mask: impl FnOnce(&str) -> String) -> Self {
+        match &mut self {
+            Self::MalformedInitialize { result: words }
+            | Self::InitializeError { error: words, .. }
+            | Self::UnsupportedVersion { versions: words }
+            | Self::List { problem: ListProblem::Error(words), .. } => *words = mask(words),
+            _ => {}
         }
+        self
     }
 
     /// The error with the part of the evidence that may explain it, if it needs an explanation.
@@ -388,16 +379,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recovery_follows_from_the_error() {
+    fn only_a_login_ends_the_wait_of_a_server_that_needs_one() {
         for (error, expected) in [
-            (ServerError::Exited(Exit::default()), Recovery::Retry),
-            (
-                ServerError::Disconnected(Disconnect::LoginNeeded { why: "asks for a login".to_owned() }),
-                Recovery::Login,
-            ),
-            (ServerError::Disconnected(Disconnect::Unauthorized), Recovery::Retry),
+            (ServerError::Exited(Exit::default()), false),
+            (ServerError::Disconnected(Disconnect::LoginNeeded { why: "asks for a login".to_owned() }), true),
+            (ServerError::Disconnected(Disconnect::Unauthorized), false),
         ] {
-            assert_eq!(error.recovery(), expected, "{error}");
+            assert_eq!(error.needs_login(), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn words_of_the_server_are_masked() {
+        let words = || "secret".to_owned();
+        for error in [
+            ServerError::MalformedInitialize { result: words() },
+            ServerError::InitializeError { error: words(), is_modern_only: false },
+            ServerError::UnsupportedVersion { versions: words() },
+            ServerError::List { kind: ListKind::Tools, problem: ListProblem::Error(words()), used: None },
+        ] {
+            let masked = error.masked(|text| text.replace("secret", "…"));
+            assert!(masked.to_string().contains('…') && !format!("{masked:?}").contains("secret"), "{masked}");
         }
     }
 }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{Recovery, ServerError};
+use super::error::ServerError;
 use crate::backoff::Backoff;
 
 /// First delay before a restart.
@@ -315,23 +315,23 @@ impl Lifecycle {
 
     /// The state after an end. It depends on what can bring the server back.
     fn state_after_end(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
-        match reason.recovery() {
-            Recovery::Login => State::NeedsLogin { reason },
-            Recovery::Retry if !self.restart_on_exit => State::Failed { reason },
-            Recovery::Retry => {
-                let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-                let is_permanent = reason.needs_config_change() || reason.refuses_version() || reason.refuses_headers();
-                let (first, max) = match (is_permanent, reason.may_have_prompted()) {
-                    (_, true) => (PROMPT_DELAY, MAX_PERMANENT_DELAY),
-                    (true, false) => (FIRST_DELAY, MAX_PERMANENT_DELAY),
-                    (false, false) => (FIRST_DELAY, MAX_DELAY),
-                };
-                self.backoff.set_limits(first, max);
-                let until = now + self.backoff.next(random).max(retry_after);
-                let callable_at = until.min(now + retry_after.max(CALL_PAUSE));
-                State::Backoff { attempt: self.backoff.attempts(), until, callable_at, reason }
-            }
+        if reason.needs_login() {
+            return State::NeedsLogin { reason };
         }
+        if !self.restart_on_exit {
+            return State::Failed { reason };
+        }
+        let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+        let is_permanent = reason.needs_config_change() || reason.refuses_version() || reason.refuses_headers();
+        let (first, max) = match (is_permanent, reason.may_have_prompted()) {
+            (_, true) => (PROMPT_DELAY, MAX_PERMANENT_DELAY),
+            (true, false) => (FIRST_DELAY, MAX_PERMANENT_DELAY),
+            (false, false) => (FIRST_DELAY, MAX_DELAY),
+        };
+        self.backoff.set_limits(first, max);
+        let until = now + self.backoff.next(random).max(retry_after);
+        let callable_at = until.min(now + retry_after.max(CALL_PAUSE));
+        State::Backoff { attempt: self.backoff.attempts(), until, callable_at, reason }
     }
 }
 

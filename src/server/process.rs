@@ -32,10 +32,12 @@ use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
-/// The same for a runner that may still download its server: restarted by an operator, and as the whole daemon stops.
-pub(super) const DOWNLOAD_GRACES: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(7)];
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
+/// The same for a runner that may still download its server.
+pub(super) const EOF_GRACE_OF_DOWNLOAD: Duration = Duration::from_secs(30);
+/// The same as the whole daemon stops.
+pub(super) const EOF_GRACE_OF_LAST_DOWNLOAD: Duration = Duration::from_secs(7);
 /// From SIGTERM to SIGKILL of the subtree.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Size of a pipe to or from a server, in bytes. With the usual 64 KiB a large message costs four times the wake-ups;

@@ -73,12 +73,12 @@ impl ServerTask {
         );
     }
 
-    /// The error with what the instance has left that may explain it.
+    /// The error with what the instance has left that may explain it. Secrets in the server's words are masked.
     pub(super) fn explained(&self, error: ServerError, instance: &Instance) -> ServerError {
         let mut evidence = instance.wire.evidence();
         let question = self.last_process.pid.and_then(|pid| self.stderr.log().unended_of(pid));
         question.into_iter().for_each(|line| evidence.note_question(line));
-        error.explained(evidence.masked(|text| self.masked(text)))
+        error.masked(|text| self.masked(text)).explained(evidence.masked(|text| self.masked(text)))
     }
 
     /// The text with the server's secrets masked.

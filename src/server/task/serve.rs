@@ -287,7 +287,7 @@ impl ServerTask {
             Effect::Notify { notification, recipients } => self.deliver(&notification, &recipients),
             Effect::ListFailed { kind: ListKind::Tools, .. } if self.reopens_to_list() => {}
             Effect::ListFailed { kind, reason, partial, settled } => {
-                let reason = self.explained(reason.masked(|text| self.masked(text)), instance);
+                let reason = self.explained(reason, instance);
                 let is_truncated = partial.is_some();
                 if let Some(list) = partial {
                     self.publisher.publish_list(kind, list, false);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::{AbortOnDrop, ServerTask};
-use crate::server::error::{Recovery, ServerError};
+use crate::server::error::ServerError;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
-use crate::server::process::{DOWNLOAD_GRACES, EOF_GRACE, Process, ProcessEnd};
+use crate::server::process::{EOF_GRACE, EOF_GRACE_OF_DOWNLOAD, EOF_GRACE_OF_LAST_DOWNLOAD, Process, ProcessEnd};
 use crate::server::stop_level::StopLevel;
 use crate::transport::http::Disconnect;
 
@@ -67,13 +67,12 @@ impl ServerTask {
         self.has_finished =
             matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
         let error = self.explained(error, &instance);
-        let recovery = error.recovery();
-        let unsent = match recovery {
-            Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
-            Recovery::Retry => Failure::Unavailable { reason: error.clone(), retry_after: None },
+        let unsent = match error.needs_login() {
+            true => Failure::LoginNeeded { why: error.to_string() },
+            false => Failure::Unavailable { reason: error.clone(), retry_after: None },
         };
         // Calls that were not written wait for the next instance.
-        if instance.wire.is_stdio() && recovery == Recovery::Retry {
+        if instance.wire.is_stdio() && !error.needs_login() {
             instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
@@ -89,10 +88,13 @@ impl ServerTask {
     /// Time for the process to end by itself once its stdin is closed. A runner that is stopped in a download leaves half of it in its
     /// cache.
     fn stdin_grace(&self) -> Duration {
-        let [restart, daemon] = DOWNLOAD_GRACES;
         match self.lifecycle.state() {
             State::Starting if self.runner().is_some() && !self.publisher.knows_lists() => {
-                if self.control.stop.now() == StopLevel::Run { restart } else { daemon }
+                if self.control.stop.now() == StopLevel::Run {
+                    EOF_GRACE_OF_DOWNLOAD
+                } else {
+                    EOF_GRACE_OF_LAST_DOWNLOAD
+                }
             }
             _ => EOF_GRACE,
         }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Entry;
 use super::report::CallReport;
-use crate::printable;
+use crate::{logging, printable};
 
 /// Entries in the queue of the thread. Further ones are counted, but not written.
 const QUEUE_LEN: usize = 4096;
@@ -125,7 +125,7 @@ impl RotatingFile {
 
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|open| open.is_full(line.len() as u64, self.max_bytes)) {
-            fs::rename(&self.path, generation(&self.path))?;
+            fs::rename(&self.path, logging::older(&self.path))?;
             self.open = None;
         }
         let open = match &mut self.open {
@@ -161,12 +161,6 @@ impl OpenFile {
         }
         written
     }
-}
-
-fn generation(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".1");
-    name.into()
 }
 
 #[cfg(test)]

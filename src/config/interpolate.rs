@@ -244,9 +244,7 @@ impl Piece {
         if text.contains('\0') {
             return Err(failed("it contains a NUL character, which arguments and variables cannot contain".to_owned()));
         }
-        if let Some(line) = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')) {
-            text.truncate(line.len());
-        }
+        trim_line_break(&mut text);
         if text.is_empty() {
             return Err(failed("it is empty".to_owned()));
         }
@@ -257,6 +255,13 @@ impl Piece {
 /// The path of a `${file:…}`.
 fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, UnusableValue> {
     path.strip_prefix("~/").map_or_else(|| Ok(path.into()), |rest| Ok(Path::new(&home(sources)?).join(rest)))
+}
+
+/// Removes the last line break, which files and outputs of programs end with.
+pub(crate) fn trim_line_break(text: &mut String) {
+    if let Some(line) = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')) {
+        text.truncate(line.len());
+    }
 }
 
 /// Why the program cannot be run, if it is not there.

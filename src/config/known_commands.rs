@@ -27,6 +27,9 @@ pub(crate) const AGENT_DIRECTORY: &str = "${agent:cwd}";
 /// The predicate of a sentence about a command that gains privileges.
 const GAINS_PRIVILEGES: &str = "gains privileges, which no sandbox permits";
 
+/// The key with the variables that are passed to a server.
+const PASS_ENV: &str = "pass_env";
+
 /// A key that a known command needs.
 pub(crate) struct Advice {
     pub(crate) key: &'static str,
@@ -57,8 +60,8 @@ pub(crate) fn advice(command: &str, args: &[String], has_cwd: bool) -> Vec<Advic
     });
     let variables = variables(command, args);
     let pass_env = (!variables.is_empty()).then(|| Advice {
-        key: "pass_env",
-        setting: Setting::List(variables.iter().map(|name| (*name).to_owned()).collect()),
+        key: PASS_ENV,
+        setting: names(&variables),
         why: "needs these variables of your session",
     });
     sharing(command, args, has_cwd).into_iter().chain(start).chain(pass_env).collect()
@@ -88,6 +91,15 @@ pub(crate) fn variables(command: &str, args: &[String]) -> Vec<&'static str> {
     // What runs in a container does not get the variables of its client.
     let names = if invocation.is_container() { &client[..] } else { invocation.names() };
     table::known(names).flat_map(|known| known.variables).copied().collect()
+}
+
+/// The assignment that passes these variables, in TOML.
+pub(crate) fn pass_env(variables: &[&str]) -> String {
+    names(variables).assignment(PASS_ENV)
+}
+
+fn names(variables: &[&str]) -> Setting {
+    Setting::List(variables.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// Whether the command runs a container that gets no stdin.

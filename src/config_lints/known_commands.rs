@@ -67,9 +67,8 @@ fn variables(context: &Context<'_>, server: &ServerConfig, program: &Program) ->
     let missing: Vec<_> =
         known_commands::variables(&program.command, &program.args).into_iter().filter(is_missing).collect();
     let first = missing.iter().find(|name| !OF_SESSIONS.contains(name))?;
-    let all: Vec<_> = missing.iter().map(|name| format!("\"{name}\"")).collect();
     let complaint = format!("`{}` may need `{first}`, which is set here and not passed to it", server.name);
-    Some((complaint, format!("write `pass_env = [{}]`", all.join(", "))))
+    Some((complaint, format!("write `{}`", known_commands::pass_env(&missing))))
 }
 
 fn question(_: &Context<'_>, _: &ServerConfig, program: &Program) -> Option<(String, String)> {

@@ -59,14 +59,6 @@ fn all<'a, T>(mut walk: Walk<'a>, most: usize, of: impl Fn(Part<'a>) -> T) -> Op
     Some(found)
 }
 
-/// Passes each element of `array`, as its slice, to `show`. A malformed array ends where it is malformed.
-pub fn each_element(array: &Bytes, mut show: impl FnMut(Bytes)) {
-    let mut walk = Walk::array(array);
-    while let Ok(Some(element)) = walk.next() {
-        show(array.slice_ref(element.value));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

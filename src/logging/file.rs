@@ -30,7 +30,7 @@ impl LogFile {
 }
 
 /// The path of the file that a full one becomes.
-pub(super) fn older(path: &Path) -> PathBuf {
+pub(crate) fn older(path: &Path) -> PathBuf {
     let mut older = path.as_os_str().to_owned();
     older.push(".1");
     older.into()

@@ -14,6 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 pub use self::file::LogFile;
+pub(crate) use self::file::older;
 pub use self::filter::{BadFilter, Filter};
 pub use self::limiter::Limiter;
 pub use self::output::{Flush, Format};

@@ -28,7 +28,7 @@ use super::guard::Report;
 use super::launch_spec::LaunchSpec;
 use super::start_error::StartError;
 use super::{fd_passing, secret_runner};
-use crate::config::interpolate::{Process, Sources, UnusableValue};
+use crate::config::interpolate::{Process, Sources, UnusableValue, trim_line_break};
 use crate::config::{SecretCommand, size};
 use crate::duration;
 use crate::printable::one_line;
@@ -115,9 +115,7 @@ fn text(output: Vec<u8>) -> Result<String, String> {
     if text.contains('\0') {
         return Err("printed a NUL character".to_owned());
     }
-    if let Some(line) = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')) {
-        text.truncate(line.len());
-    }
+    trim_line_break(&mut text);
     if text.is_empty() { Err("printed nothing".to_owned()) } else { Ok(text) }
 }
 

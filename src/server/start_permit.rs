@@ -102,7 +102,8 @@ impl Queue {
 }
 
 impl StartPermit {
-    /// Waits for `start`, and returns the permit after [`MAX_PERMIT_TIME`], and the cache after [`MAX_DOWNLOAD_TIME`] at the latest.
+    /// Waits for `start`, and returns the permit after [`MAX_PERMIT_TIME`] at the latest, and the cache
+    /// [`MAX_DOWNLOAD_TIME`] later.
     pub(super) async fn during<T>(self, start: impl Future<Output = T>) -> T {
         let Self { start: permit, cache } = self;
         let returned = async {

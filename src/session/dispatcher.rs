@@ -678,8 +678,11 @@ impl<T: Transport> Session<T> {
             Method::Forward(request) => request.names_item() && self.target(request, &view).is_some(),
             _ => false,
         };
+        if is_exposed {
+            return false;
+        }
         let identity = self.view.identity(&view, self.agent.session(), era);
-        !is_exposed && Declaration { protocol, view: &view, identity: identity.as_deref() }.lacks(capability)
+        Declaration { protocol, view: &view, identity: identity.as_deref() }.lacks(capability)
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
@@ -1387,16 +1390,16 @@ impl<T: Transport> Session<T> {
         &self,
         line: &Bytes,
         outcome: CallOutcome,
-        server: &str,
+        server: &Arc<str>,
         is_subrequest: bool,
     ) -> Option<(ErrorObject, CallOutcome)> {
         if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(line) {
             return Some((reserved(server), CallOutcome::Malformed));
         }
         let limit = Some(self.output.limit()).filter(|limit| !is_subrequest && !limit.permits(line))?;
-        let message = format!("the response of server `{server}` {}", limit.excess(Some(line.len() - 1)));
-        let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
-        Some((error.about_server(server), CallOutcome::TooLarge))
+        let failure = Failure::ResponseTooLarge { size: Some(line.len() - 1), limit: limit.clone() };
+        let error = CallError { server: Arc::clone(server), failure, may_have_arrived: true };
+        Some((error.to_object(), CallOutcome::TooLarge))
     }
 
     /// The response of a server with rules on skills, without what policy hides. An unknown skill gets the same bytes as a denied one.

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use memchr::memmem;
 
-use crate::jsonrpc::entries::each_element;
+use crate::jsonrpc::entries::Parts;
 use crate::jsonrpc::members::{members, string};
 
 /// Number of URIs. Beyond it, the server with the most URIs loses the URI that it has not named for the longest time.
@@ -121,10 +121,14 @@ fn of_result(result: &Bytes, may_be_task: bool, found: &mut VecDeque<String>) {
     else {
         return;
     };
-    content.iter().for_each(|blocks| each_element(blocks, |block| of_block(&block, found)));
-    messages.iter().for_each(|messages| each_element(messages, |message| of_message(&message, found)));
-    contents.iter().for_each(|parts| each_element(parts, |part| of_resource(&part, found)));
+    elements(content.as_ref()).for_each(|block| of_block(&block, found));
+    elements(messages.as_ref()).for_each(|message| of_message(&message, found));
+    elements(contents.as_ref()).for_each(|part| of_resource(&part, found));
     of_task.iter().filter(|_| may_be_task).for_each(|result| of_result(result, false, found));
+}
+
+fn elements(array: Option<&Bytes>) -> impl Iterator<Item = Bytes> {
+    array.and_then(Parts::of_array).into_iter().flatten().map(|(_, element)| element)
 }
 
 fn of_message(message: &Bytes, found: &mut VecDeque<String>) {

@@ -5,12 +5,13 @@
 //! processes, the identity of peers.
 
 pub mod http;
-pub(crate) mod incoming;
+mod incoming;
 mod line_timeout;
 mod outbox;
 mod reader;
 mod throttle;
 
+pub(crate) use self::incoming::INLINE;
 pub use self::incoming::Incoming;
 pub use self::outbox::Outbox;
 pub use self::reader::MessageReader;

@@ -304,19 +304,11 @@ fn is_count(value: &[u8]) -> bool {
 /// Whether it is a date and time with an offset, such as `2025-01-12T15:00:58Z`.
 fn is_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once('T') else { return false };
-    let offset = |time: &str| {
-        time.len().checked_sub(6).and_then(|at| time.split_at_checked(at)).map(|(time, offset)| {
-            let digits = offset.strip_prefix(['+', '-']).and_then(|offset| offset.split_once(':'));
-            (
-                time.to_owned(),
-                digits.is_some_and(|(hours, minutes)| [hours, minutes].iter().all(|two| two.parse::<u8>().is_ok())),
-            )
-        })
-    };
-    let time = time
-        .strip_suffix('Z')
-        .map(str::to_owned)
-        .or_else(|| offset(time).filter(|(_, fits)| *fits).map(|(time, _)| time));
+    let time = time.strip_suffix('Z').or_else(|| {
+        let (time, offset) = time.split_at_checked(time.len().checked_sub("+00:00".len())?)?;
+        let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
+        [hours, minutes].iter().all(|two| two.parse::<u8>().is_ok()).then_some(time)
+    });
     date.len() == 10 && date.parse::<Date>().is_ok() && time.is_some_and(|time| time.parse::<Time>().is_ok())
 }
 

@@ -6,7 +6,7 @@ use super::probe::DaemonProbe;
 use super::remedy::again;
 use crate::admin::report::ServerReport;
 use crate::config::SandboxLevel;
-use crate::config::known_commands::{half_written_cache, runner, variables};
+use crate::config::known_commands::{half_written_cache, pass_env, runner, variables};
 use crate::config_lints::{ANSWER, ASKS};
 use crate::known_clients::shell_word;
 
@@ -61,10 +61,9 @@ fn no_containers(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> 
     let command = probe.program(&report.name).map(|program| &*program.command).unwrap_or_default();
     let needed =
         Some(variables(command, &[])).filter(|needed| !needed.is_empty()).unwrap_or_else(|| variables("docker", &[]));
-    let names: Vec<_> = needed.iter().map(|name| format!("\"{name}\"")).collect();
     let advice = format!(
-        "if your containers run elsewhere, write `pass_env = [{}]` in {}; then {}",
-        names.join(", "),
+        "if your containers run elsewhere, write `{}` in {}; then {}",
+        pass_env(&needed),
         probe.definition(&report.name),
         probe.mcpd("reload")
     );

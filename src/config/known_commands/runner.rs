@@ -102,7 +102,12 @@ const RUNNERS: &[Runner] = &[
 impl Runner {
     /// The program, if it is the client of a container.
     pub(crate) fn container_client(&self) -> Option<&'static str> {
-        (self.options == OF_IMAGES).then_some(self.program)
+        self.runs_images().then_some(self.program)
+    }
+
+    /// What it runs is an image, and otherwise a package.
+    fn runs_images(&self) -> bool {
+        self.options == OF_IMAGES
     }
 }
 
@@ -139,7 +144,7 @@ impl<'a> Invocation<'a> {
         }
         let (options, rest) = args.split_at(index.min(args.len()));
         let words = rest.first().into_iter().map(String::as_str);
-        let named = super::values(options, PACKAGE_NAMES).filter(|_| runner.options == OF_PACKAGES);
+        let named = super::values(options, PACKAGE_NAMES).filter(|_| !runner.runs_images());
         let names = [program].into_iter().chain(words.chain(named).map(without_version)).collect();
         Self { runner: Some(runner), options, names, rest: rest.get(1..).unwrap_or_default() }
     }
@@ -159,7 +164,7 @@ impl<'a> Invocation<'a> {
     }
 
     pub(super) fn is_container(&self) -> bool {
-        self.runner.is_some_and(|runner| runner.options == OF_IMAGES)
+        self.runner.is_some_and(Runner::runs_images)
     }
 
     /// The package or image that a runner runs.

@@ -18,7 +18,7 @@ use crate::server::messages::call::{
 use crate::server::messages::tasks::TaskEvent;
 use crate::server::stats::Stats;
 use crate::task_state::TaskOperation;
-use crate::transport::incoming::INLINE;
+use crate::transport::INLINE;
 use crate::validity::{ResultKind, may_be_malformed, mended_response};
 
 /// A call that is queued for the server or was written to it.

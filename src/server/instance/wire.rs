@@ -251,15 +251,17 @@ impl Wire {
 
     /// Queues an agent's response to the request `id` of the server, or else an error that says why the server does not receive it.
     pub(super) fn queue_answer(&mut self, id: &Bytes, line: Bytes, server: &str) {
-        let (code, why) = if self.limit.permits(&line) {
+        let (size, is_permitted) = (line.len() - 1, self.limit.permits(&line));
+        if self.try_queue_line(line) {
+            return;
+        }
+        let (code, why) = if is_permitted {
             (ErrorCode::Overloaded, "was dropped, because the server does not read its input".to_owned())
         } else {
-            (ErrorCode::TooLarge, self.limit.excess(Some(line.len() - 1)))
+            (ErrorCode::TooLarge, self.limit.excess(Some(size)))
         };
-        if !self.try_queue_line(line) {
-            let error = may_have_arrived_error(code, &format!("the answer of the agent {why}"), server);
-            self.try_queue_line(reply::error(Some(id), &error));
-        }
+        let error = may_have_arrived_error(code, &format!("the answer of the agent {why}"), server);
+        self.try_queue_line(reply::error(Some(id), &error));
     }
 
     /// Queues a request of mcpd with the `_meta` that its era requires.
@@ -277,9 +279,7 @@ impl Wire {
         }
         let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            let line = reply::request(id, method, params);
-            last_line.note(&line, Some(id));
-            link.register_request(outbox.push(line), id);
+            push_request((outbox, link, last_line), id, reply::request(id, method, params));
             entry
         })
     }
@@ -296,9 +296,7 @@ impl Wire {
         }
         let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            last_line.note(&line, Some(id));
-            call.line = outbox.push(line);
-            link.register_request(call.line, id);
+            call.line = push_request((outbox, link, last_line), id, line);
             PendingRequest::Call(call)
         });
         Ok(())
@@ -316,9 +314,7 @@ impl Wire {
         }
         let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
-            last_line.note(&line, Some(id));
-            bridged.call.line = outbox.push(line);
-            link.register_request(bridged.call.line, id);
+            bridged.call.line = push_request((outbox, link, last_line), id, line);
             PendingRequest::Bridged(bridged)
         });
         Ok(())
@@ -532,4 +528,12 @@ impl Wire {
     pub(super) fn reset_deadline(&mut self, others: impl Iterator<Item = Instant>) {
         self.next_deadline = self.pending.iter().filter_map(PendingRequest::next_check_at).chain(others).min();
     }
+}
+
+/// Queues the line of a request. Returns its number in the outbox.
+fn push_request((outbox, link, last): (&mut Outbox, &mut Link, &mut LastLine), id: u64, line: Bytes) -> u64 {
+    last.note(&line, Some(id));
+    let number = outbox.push(line);
+    link.register_request(number, id);
+    number
 }

@@ -1,7 +1,7 @@
 //! Opens an instance: chooses its era, performs the handshake and records what that shows about the server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
@@ -31,8 +31,8 @@ impl ServerTask {
         permit: StartPermit,
     ) -> Event {
         let (mut process, activity) = process.unzip();
-        let limit = self.config.settings.handshake_timeout;
-        let is_runner = self.runner().is_some();
+        let limit_of = if self.runner().is_some() { StartLimit::of_runner } else { StartLimit::new };
+        let limit = limit_of(self.config.settings.handshake_timeout, Instant::now());
         let setup = instance::Setup {
             config: Arc::clone(&self.config),
             scope: self.scope.clone(),
@@ -43,7 +43,7 @@ impl ServerTask {
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, (limit, is_runner))));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
@@ -183,7 +183,7 @@ async fn open(
     process: &mut Option<Process>,
     activity: Option<Activity>,
     opening: HandshakePlan,
-    limit: (Duration, bool),
+    limit: StartLimit,
 ) -> Result<HandshakeResult, StopReason> {
     let first_message = Notify::new();
     let ended = async {
@@ -208,19 +208,16 @@ async fn open(
 
 /// Waits until the start has taken too long.
 async fn too_slow(
-    (limit, mut is_runner): (Duration, bool),
+    mut start: StartLimit,
     mut activity: Option<Activity>,
     opening: HandshakePlan,
     first_message: &Notify,
 ) -> StartTimeout {
-    let limit_of = if is_runner { StartLimit::of_runner } else { StartLimit::new };
-    let mut start = limit_of(limit, Instant::now());
     while let Some(look) = start.next_check(Instant::now()) {
         tokio::select! {
             () = sleep_until(look.into()) => {}
-            () = first_message.notified(), if is_runner => {
-                is_runner = false;
-                start = StartLimit::new(limit, Instant::now());
+            () = first_message.notified(), if start.is_of_download() => {
+                start.note_message(Instant::now());
                 continue;
             }
         }

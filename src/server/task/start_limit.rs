@@ -24,18 +24,33 @@ pub(super) struct StartLimit {
     max: Duration,
     started: Instant,
     alive: Instant,
+    /// The limit from the first message of the server on, if a runner may still download it.
+    after_download: Option<Duration>,
 }
 
 impl StartLimit {
     /// The limit of a start that begins `now`.
     pub(super) fn new(limit: Duration, now: Instant) -> Self {
-        Self { limit, max: limit.max(MAX_START), started: now, alive: now }
+        Self { limit, max: limit.max(MAX_START), started: now, alive: now, after_download: None }
     }
 
-    /// The limit of a runner that begins `now`, until its server has sent a message.
+    /// The limit of a runner that begins `now`. Once its server has sent a message, `limit` holds.
     pub(super) fn of_runner(limit: Duration, now: Instant) -> Self {
+        let after_download = Some(limit);
         let limit = limit.max(RUNNER_LIMIT);
-        Self { limit, max: limit.max(MAX_DOWNLOAD), started: now, alive: now }
+        Self { limit, max: limit.max(MAX_DOWNLOAD), started: now, alive: now, after_download }
+    }
+
+    /// Whether it ends with the first message of the server.
+    pub(super) fn is_of_download(&self) -> bool {
+        self.after_download.is_some()
+    }
+
+    /// The server has sent its first message `now`.
+    pub(super) fn note_message(&mut self, now: Instant) {
+        if let Some(limit) = self.after_download {
+            *self = Self::new(limit, now);
+        }
     }
 
     /// Records a sign of life.

@@ -83,10 +83,12 @@ fn server_that_is_not_understood_is_down_with_its_own_words() {
     let limit = "handshake_timeout = \"2s\"";
     let setup = Setup::with(spelling("prompt", &["{\"jsonrpc\"=>> {\"jsonrpc\""]).line(limit));
     let daemon = setup.server(spelling("zero", &[r#""id":$ID=>"id":0"#]).line(limit)).start();
-    for (name, expected) in [("prompt", r#"`> {"jsonrpc""#), ("zero", "no request had, the first `0`")] {
-        let row = daemon.wait_row(name, "has failed", |row| row["reason"].is_string());
-        let reason = row["reason"].as_str().unwrap_or_default();
-        assert!(reason.contains("`initialize`") && reason.contains(expected), "{row}");
+    // On a busy machine an attempt may end before the server has sent anything, or has answered both probes.
+    for (name, expected) in [("prompt", vec![r#"`> {"jsonrpc""#]), ("zero", vec!["no request had", "`0`"])] {
+        daemon.wait_row(name, "has failed with the words of its server", |row| {
+            let reason = row["reason"].as_str().unwrap_or_default();
+            reason.contains("`initialize`") && expected.iter().all(|words| reason.contains(words))
+        });
     }
 }
 

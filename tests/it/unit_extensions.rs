@@ -77,7 +77,8 @@ fn hardened_unit_starts_by_its_socket_serves_and_stops() {
     if manager.systemctl(&["start", "mcpd"]).code == Some(0) {
         manager.systemctl(&["stop", "mcpd"]).expect_code(0);
     } else {
-        assert_eq!(manager.property("ExecMainStatus"), "226", "{}", manager.log());
+        // Each of its restarts forgets the status.
+        until("a start fails in its mounts", || (manager.property("ExecMainStatus") == "226").then_some(()));
         skipped("this user manager cannot mount, so the hardened unit is started without what needs that");
         let without = |line: &&str| !MOUNTS.iter().any(|key| line.starts_with(key));
         let reduced: Vec<_> = hardened.lines().filter(without).collect();

@@ -18,6 +18,7 @@ mod mounts;
 pub(super) mod namespaces;
 pub(super) mod probe;
 pub(super) mod stage;
+mod syscalls;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub(crate) struct Restrictions {
     pub(super) files: Option<FileRules>,
     /// Whether Unix sockets may be created.
     pub(super) unix: bool,
+    /// The TCP ports that may be used in the network of the system; all of them without a list.
+    pub(super) ports: Option<Vec<u16>>,
 }
 
 impl Restrictions {
@@ -69,8 +72,6 @@ impl Restrictions {
 pub(crate) struct Domain {
     /// The version of Landlock for which the domain is made.
     pub(super) abi: u8,
-    /// The TCP ports that may be used; all of them without a list.
-    pub(super) ports: Option<Vec<u16>>,
 }
 
 /// What a server at level `files` may reach beside the system and its own program.
@@ -106,9 +107,9 @@ pub enum RestrictedAccess {
     TcpPorts,
     /// UDP.
     Udp,
-    /// Modes, times and attributes of files that the server may not change, and notices of changes.
+    /// Existence, modes, owners and times of files that the server may not change, and notices of changes.
     FileMetadata,
-    /// The list of processes, their arguments and their priorities.
+    /// The list of processes, their arguments and priorities, and what `/proc` and `/sys` show of the system.
     ProcessList,
     /// System V IPC and POSIX message queues.
     Ipc,
@@ -297,15 +298,15 @@ fn plan(
         }),
     };
     let domain = match support.landlock {
-        LandlockSupport::Version(abi) if means.has_domain => {
-            Some(Domain { abi, ports: means.ports.filter(|_| means.has_ports).map(<[u16]>::to_vec) })
-        }
+        LandlockSupport::Version(abi) if means.has_domain => Some(Domain { abi }),
         _ => None,
     };
     let own = Namespaces { network: means.is_offline, nested: sandbox.nested_namespaces };
     let namespaces = means.has_namespaces.then_some(own);
-    let is_restricted = domain.is_some() || files.is_some() || means.has_filter && !means.unix;
-    let restrictions = Restrictions { domain, namespaces, files, unix: means.unix || !means.has_filter };
+    let ports = means.ports.filter(|_| !namespaces.is_some_and(|own| own.network)).map(<[u16]>::to_vec);
+    let has_filter = means.has_filter && (!means.unix || ports.is_some());
+    let is_restricted = domain.is_some() || files.is_some() || has_filter;
+    let restrictions = Restrictions { domain, namespaces, files, unix: means.unix || !means.has_filter, ports };
     Ok(Plan { restrictions: is_restricted.then_some(restrictions), report: means.report() })
 }
 
@@ -385,7 +386,8 @@ impl<'s> Means<'s> {
         if self.is_files && !self.has_namespaces && (!self.has_domain || self.landlock < LandlockSupport::FILES) {
             return Err(Unenforceable::Files(self.reason(LandlockSupport::FILES)));
         }
-        if self.ports.is_some() && !self.has_ports && !(self.has_namespaces && self.is_offline) {
+        // A filter is enough to refuse all ports.
+        if self.ports.is_some() && !(self.has_ports || self.is_offline && self.has_filter) {
             return Err(Unenforceable::Network(self.reason(LandlockSupport::NETWORK)));
         }
         Ok(())
@@ -402,11 +404,11 @@ impl<'s> Means<'s> {
             (RestrictedAccess::Files, is_files, true),
             (RestrictedAccess::FileMetadata, is_files, has_namespaces),
             (RestrictedAccess::ProcessList, is_files, has_namespaces),
-            (RestrictedAccess::Ipc, is_files, has_namespaces),
-            (RestrictedAccess::Keyrings, is_files, self.has_filter),
+            (RestrictedAccess::Ipc, is_files, true),
+            (RestrictedAccess::Keyrings, is_files, true),
             (RestrictedAccess::UnixSockets, !self.unix, self.has_filter),
             (RestrictedAccess::TcpPorts, self.ports.is_some(), true),
-            (RestrictedAccess::Udp, is_files && self.is_offline, has_namespaces),
+            (RestrictedAccess::Udp, is_files && self.is_offline, true),
         ]
     }
 
@@ -459,9 +461,9 @@ impl fmt::Display for RestrictedAccess {
             Self::UnixSockets => "Unix sockets",
             Self::TcpPorts => "TCP ports",
             Self::Udp => "UDP",
-            Self::FileMetadata => "modes and times of files",
-            Self::ProcessList => "the process list",
-            Self::Ipc => "System V IPC",
+            Self::FileMetadata => "existence, modes, owners and times of files, notices of changes",
+            Self::ProcessList => "the process list, priorities, the state of the system",
+            Self::Ipc => "System V IPC and message queues",
             Self::Keyrings => "keyrings",
         })
     }

@@ -46,6 +46,16 @@ pub(crate) enum Group {
     File,
     /// A directory that the server was not given, above one that it was given. With namespaces an empty one stands in its place.
     Skeleton,
+    /// A mode with which a file lends the rights of its owner or group.
+    LendingMode,
+    /// IPC with processes outside.
+    Ipc,
+    /// Sockets beside TCP, UDP, interfaces and Unix.
+    UncommonSocket,
+    /// Input to a terminal.
+    TerminalInput,
+    /// What belongs to the user and is a file: control groups, terminals, files of processes in `/proc`.
+    UserFile,
     /// A mount. A domain forbids it unless it has scopes only.
     Mount,
     /// Privileges by execution of a file.
@@ -54,8 +64,10 @@ pub(crate) enum Group {
     Order,
     /// A Unix socket of its own, at a path of its own.
     OwnSocket,
-    /// What only namespaces take away.
-    Visible,
+    /// Existence, modes, owners and times of files, and notices of changes, which only namespaces take away.
+    FileMetadata,
+    /// The process list, priorities and the state of the system, which only namespaces take away.
+    ProcessList,
     /// Settings of the kernel, which only root may change.
     Setting,
     /// Keyrings of the kernel.
@@ -77,10 +89,18 @@ impl Case {
             // A kernel may have none.
             (Group::Keyring | Group::Setting, Level::None | Level::Scope) => None,
             (Group::Skeleton, Level::Files) => (!has_namespaces).then_some(false),
-            (Group::Visible, _) => Some(!has_namespaces),
+            (Group::FileMetadata | Group::ProcessList, _) => Some(!has_namespaces),
             // Without scopes, abstract sockets of others would be in reach.
             (Group::OwnSocket, _) => Some(level != Level::Files || has_namespaces && has_scopes),
-            (Group::Mcpd | Group::Means | Group::Mount | Group::Privileges, Level::None) => None,
+            (
+                Group::Mcpd
+                | Group::Means
+                | Group::Mount
+                | Group::Privileges
+                | Group::UncommonSocket
+                | Group::TerminalInput,
+                Level::None,
+            ) => None,
             (_, Level::None) => Some(true),
             (Group::Signal, Level::Scope | Level::Files) => Some(!has_scopes && !has_namespaces),
             (_, Level::Files) => Some(false),
@@ -88,8 +108,22 @@ impl Case {
             (Group::Mcpd | Group::Privileges, Level::Scope) => has_domain.then_some(false),
             (Group::AbstractSocket, Level::Scope) => Some(!has_scopes),
             (Group::Mount, Level::Scope) => (has_domain && !has_scopes).then_some(false),
-            (Group::PathSocket | Group::File | Group::Skeleton, Level::Scope) => Some(true),
-            (Group::Means, Level::Scope) => None,
+            (Group::TerminalInput, Level::Scope) => has_domain.then_some(false),
+            (
+                Group::PathSocket | Group::File | Group::UserFile | Group::Skeleton | Group::LendingMode | Group::Ipc,
+                Level::Scope,
+            ) => Some(true),
+            (Group::Means | Group::UncommonSocket, Level::Scope) => None,
+        }
+    }
+
+    /// The access in `mcpd status` that a permitted attempt is, if it may be open at level `files`.
+    pub(crate) fn access(&self) -> Option<&'static str> {
+        match self.group {
+            Group::Signal => Some("signals"),
+            Group::FileMetadata => Some("file_metadata"),
+            Group::ProcessList => Some("process_list"),
+            _ => None,
         }
     }
 }
@@ -105,7 +139,172 @@ pub(crate) fn cases(scene: &Scene, level: Level) -> Vec<Case> {
     cases.extend(files(scene, level));
     cases.extend(metadata(scene));
     cases.extend(programs(scene));
+    cases.extend(modes(scene));
+    cases.extend(system_calls(scene));
+    cases.extend(protocols());
+    cases.extend(user_files(scene));
     cases
+}
+
+/// Python, as the system has it: other ones may lie where no server at level `files` can read.
+const PYTHON: &str = "/usr/bin/python3";
+/// The program that makes a system call by its number.
+pub(crate) const CALLS: &str = include_str!("calls.py");
+
+/// An attempt by [`CALLS`].
+fn call(group: Group, arguments: &[&str]) -> Case {
+    case(group, arguments.join(" "), json!({"do": "run", "argv": call_argv(arguments)}))
+}
+
+pub(crate) fn call_argv<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&[PYTHON, "-c", CALLS], arguments].concat()
+}
+
+/// Modes that lend rights, by all calls that set one.
+fn modes(scene: &Scene) -> Vec<Case> {
+    let path = scene.writable().join("lent").display().to_string();
+    let mut cases = Vec::new();
+    for mode in ["4755", "2755", "6711"] {
+        for name in [
+            "chmod",
+            "fchmod",
+            "fchmodat",
+            "fchmodat2",
+            "open",
+            "openat",
+            "openat2",
+            "open_tmpfile",
+            "creat",
+            "mknod",
+            "mknodat",
+        ] {
+            cases.push(call(Group::LendingMode, &["set_mode", name, &path, mode]));
+        }
+        for name in ["x32_chmod", "x32_fchmodat"] {
+            cases.push(call(Group::Means, &["set_mode", name, &path, mode]));
+        }
+        for name in ["set_mode_of_directory", "make_directory"] {
+            cases.push(call(Group::LendingMode, &[name, &path, mode]));
+        }
+    }
+    cases.extend(
+        ["chmod", "fchmodat", "open", "openat", "open_tmpfile", "mknod"]
+            .map(|name| call(Group::Allowed, &["set_mode", name, &path, "1775"])),
+    );
+    cases
+}
+
+/// IPC, keyrings, terminals, and ways around a filter.
+fn system_calls(scene: &Scene) -> Vec<Case> {
+    let mut cases: Vec<_> = [
+        (Group::Keyring, "add_key"),
+        (Group::Keyring, "request_key"),
+        (Group::Keyring, "find_session_keyring"),
+        (Group::Keyring, "join_session_keyring"),
+        (Group::Means, "x32_add_key"),
+        (Group::Means, "set_up_ring"),
+        (Group::Means, "register_ring"),
+        (Group::Means, "name_file"),
+        (Group::Means, "open_by_name"),
+        (Group::Means, "open_file_system"),
+        (Group::Means, "watch_page_faults"),
+        (Group::TerminalInput, "own_terminal"),
+        (Group::Allowed, "interfaces"),
+    ]
+    .map(|(group, name)| call(group, &[name]))
+    .into();
+    cases.extend(scene.message_queue().map(|id| call(Group::Ipc, &["control_queue", id])));
+    cases.extend(scene.posix_queue().map(|name| call(Group::Ipc, &["open_posix_queue", name])));
+    cases
+}
+
+/// Sockets by family, type and protocol.
+fn protocols() -> Vec<Case> {
+    let uncommon = [
+        ("packet", 17, 3, 768),
+        ("raw ICMP", 2, 3, 1),
+        ("raw", 2, 3, 255),
+        ("raw IPv6", 10, 3, 58),
+        ("virtual machines", 40, 1, 0),
+        ("ciphers of the kernel", 38, 5, 0),
+        ("Bluetooth", 31, 3, 1),
+        ("SMC", 43, 1, 0),
+        ("multipath TCP", 2, 1, 262),
+        ("SCTP", 2, 1, 132),
+        ("SCTP messages", 10, 5, 132),
+        ("DCCP", 2, 6, 33),
+        ("UDP-Lite", 2, 2, 136),
+        ("L2TP", 2, 2, 115),
+        ("KCM", 41, 5, 0),
+        ("XDP", 44, 3, 0),
+        ("TIPC", 30, 5, 0),
+        ("RDS", 21, 5, 0),
+        ("CAN", 29, 3, 1),
+        ("sockets of others", 16, 3, 4),
+        ("devices", 16, 2, 15),
+        ("generic netlink", 16, 3, 16),
+    ];
+    let common = [("TCP", 2, 1, 0), ("TCP by number", 2, 0o2_000_001, 6), ("UDP", 2, 2, 17), ("routes", 16, 3, 0)];
+    let tagged = |group, sockets: &[(&str, i32, i32, i32)]| {
+        let cases = sockets.iter().map(|(name, family, kind, protocol)| {
+            let numbers = [family, kind, protocol].map(ToString::to_string);
+            let case = call(group, &["socket", &numbers[0], &numbers[1], &numbers[2]]);
+            Case { name: format!("create a socket for {name}"), ..case }
+        });
+        cases.collect::<Vec<_>>()
+    };
+    let mut cases = tagged(Group::UncommonSocket, &uncommon);
+    cases.extend(tagged(Group::Allowed, &common));
+    cases.extend([
+        call(Group::UncommonSocket, &["socketpair", "30", "5"]),
+        call(Group::Allowed, &["socketpair", "1", "1"]),
+        call(Group::Allowed, &["socketpair", "1", "5"]),
+    ]);
+    cases
+}
+
+/// What no level but `files` can take away, since it is files of the user.
+fn user_files(scene: &Scene) -> Vec<Case> {
+    let victim = scene.victim;
+    let adjustment = format!("/proc/{victim}/oom_score_adj");
+    let current = std::fs::read_to_string(&adjustment).expect("a number");
+    let mut cases = vec![
+        case(
+            Group::UserFile,
+            "have the kernel prefer the victim when memory is short",
+            json!({"do": "write", "path": adjustment, "text": current}),
+        ),
+        case(
+            Group::UserFile,
+            "write to the terminal of the user",
+            json!({"do": "write", "path": scene.terminal, "text": ""}),
+        ),
+        case(Group::UserFile, "read shared memory of POSIX", json!({"do": "read", "path": scene.shared_memory.path()})),
+    ];
+    match control_group(victim) {
+        Some(path) => cases.push(case(
+            Group::UserFile,
+            "move a process to another control group",
+            json!({"do": "write", "path": path, "text": ""}),
+        )),
+        None => skipped("move a process to another control group: the system delegates none"),
+    }
+    cases
+}
+
+/// The list of processes of the control group of a process, if this user can move processes there. A file such as `cgroup.kill` next to
+/// it belongs to the same user.
+fn control_group(pid: u32) -> Option<std::path::PathBuf> {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let root = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let path = fields.next()?;
+        (fields.next()? == "cgroup2").then_some(path)
+    })?;
+    let path = Path::new(root).join(group).join("cgroup.procs");
+    std::fs::OpenOptions::new().append(true).open(&path).is_ok().then_some(path)
 }
 
 /// What belongs to other processes.
@@ -153,10 +352,10 @@ fn processes(scene: &Scene) -> Vec<Case> {
     cases.extend([
         case(Group::Limit, "limit the victim", json!({"do": "limit", "pid": victim})),
         case(Group::Signal, "have mcpd reload", json!({"do": "reload_signal", "pid": scene.daemon.pid()})),
-        case(Group::Visible, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
+        case(Group::ProcessList, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
         case(Group::Allowed, "signal an own child", json!({"do": "signal_child"})),
         case(
-            Group::Visible,
+            Group::ProcessList,
             "read the argument list of the victim",
             json!({"do": "read", "path": format!("/proc/{victim}/cmdline")}),
         ),
@@ -275,8 +474,10 @@ fn metadata(scene: &Scene) -> Vec<Case> {
             "open a setting of the kernel to write",
             json!({"do": "write", "path": core_pattern, "text": ""}),
         ),
-        case(Group::Visible, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
-        case(Group::Visible, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
+        case(Group::FileMetadata, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
+        case(Group::FileMetadata, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
+        call(Group::FileMetadata, &["set_times", &key.display().to_string()]),
+        call(Group::FileMetadata, &["watch", &key.display().to_string()]),
     ]
 }
 
@@ -287,16 +488,10 @@ fn programs(scene: &Scene) -> Vec<Case> {
     let mut cases: Vec<_> = queue
         .map(|id| {
             let script = format!("ipcs --queues | grep -q ' {id} '");
-            case(Group::Visible, "look at a message queue", json!({"do": "run", "argv": ["sh", "-c", script]}))
+            case(Group::ProcessList, "look at a message queue", json!({"do": "run", "argv": ["sh", "-c", script]}))
         })
         .into_iter()
         .collect();
-    let add_key =
-        "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(int(sys.argv[1]), b'user', b'k', b'v', 1, -1) < 0)";
-    if cfg!(target_arch = "x86_64") {
-        let argv = json!(["/usr/bin/python3", "-c", add_key, "248"]);
-        cases.push(case(Group::Keyring, "add a key to a keyring", json!({"do": "run", "argv": argv})));
-    }
     cases.extend([
         case(Group::Privileges, "gain privileges", json!({"do": "gain_privileges"})),
         case(

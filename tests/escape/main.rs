@@ -2,16 +2,19 @@
 //!
 //! - `cases`: the table of attempts, with the expected outcome for each level and kernel.
 //! - `scene`: a daemon with a hostile server, and what it must not reach.
+//! - `accomplice`: another user, who uses what a hostile server leaves.
 //!
 //! `MCPD_TEST_LANDLOCK` makes the daemon use no more than an older kernel has. What the running kernel cannot do is skipped. Processes
 //! that outlive their daemon are tests of their own, in `tests/it/reaper.rs`.
 
+mod accomplice;
 mod cases;
 mod scene;
 #[expect(dead_code, unused_imports, reason = "the harness of the black-box tests, of which this needs a part")]
 #[path = "../it/support/mod.rs"]
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -40,7 +43,7 @@ fn run(level: Level, kernels: impl IntoIterator<Item = Kernel>) {
             continue;
         }
         let mut scene = Scene::new(level, kernel);
-        let mut counts = [0; 3];
+        let (mut counts, mut open) = ([0; 3], BTreeSet::new());
         for case in &cases(&scene, level) {
             let outcome = scene.attempt(&case.arguments);
             if let Some(reason) = outcome.strip_prefix("skipped: ") {
@@ -50,6 +53,7 @@ fn run(level: Level, kernels: impl IntoIterator<Item = Kernel>) {
             }
             let is_permitted = outcome == "permitted";
             counts[usize::from(is_permitted)] += 1;
+            open.extend(case.access().filter(|_| is_permitted));
             let expected = case.expected(level, kernel);
             if expected.is_some_and(|expected| expected != is_permitted) && !scene::is_denied_by_yama(case, level) {
                 wrong.push(format!("{level:?} on {kernel:?}: {}: {outcome}", case.name));
@@ -57,6 +61,12 @@ fn run(level: Level, kernels: impl IntoIterator<Item = Kernel>) {
         }
         let [denied, permitted, skipped] = counts;
         print_line(&format!("{level:?} on {kernel:?}: {denied} denied, {permitted} permitted, {skipped} skipped"));
+        if level == Level::Files {
+            let sandbox = &scene.daemon.row("hostile")["sandbox"];
+            let reported: BTreeSet<_> =
+                sandbox["not_enforced"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            assert_eq!(open, reported, "`mcpd status` names exactly what stays open on {kernel:?}");
+        }
         scene.expect_forged_call(level == Level::None || abi < 2 && !has_namespaces);
     }
     assert!(wrong.is_empty(), "unexpected outcomes:\n{}", wrong.join("\n"));
@@ -68,19 +78,19 @@ fn attempts_succeed_without_a_sandbox() {
     run(Level::None, without_namespaces(&ABIS[4..]));
 }
 
-/// Case K1.
+/// Cases K1 and K22.
 #[test]
 fn server_at_level_scope_reaches_no_other_process() {
     run(Level::Scope, without_namespaces(&ABIS));
 }
 
-/// Case K2.
+/// Cases K2, K22 and K24.
 #[test]
 fn server_at_level_files_reaches_nothing_that_it_was_not_given() {
     run(Level::Files, without_namespaces(&ABIS[2..]));
 }
 
-/// Case K12.
+/// Cases K12, K22 and K24.
 #[test]
 fn server_with_namespaces_reaches_nothing_that_it_was_not_given() {
     if system_has_namespaces() {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Agent, Daemon, NO_NAMESPACES, Place, SCRIPTED, Server, Setup, kernel_has_landlock, quoted, result, skipped,
+    system_has_namespaces,
 };
 
 /// Whether the running kernel has at least this version of Landlock. Reports the rest of the test as skipped if not.
@@ -235,15 +236,57 @@ fn network_none_refuses_tcp() {
             .line(format!("sandbox = {{ level = \"scope\", network = {network} }}"))
     };
     let setup = Setup::with(server("none", "\"none\"")).server(server("port", &format!("[{}]", address.port())));
-    let daemon = setup.server(server("other", "[1]")).start();
+    let daemon = setup.server(server("other", "[1]")).server(server("any", "true")).start();
     let mut agent = Agent::ready(&daemon);
+    let tcp = &*address.to_string();
     for (name, is_permitted) in [("none", false), ("port", true), ("other", false)] {
-        let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": address.to_string()}));
+        let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": tcp}));
         assert_eq!(outcome == "permitted", is_permitted, "{name}: {outcome}");
-        for other in ["connect_multipath", "connect_fast_open"] {
-            let outcome = attempt(&mut agent, name, &json!({"do": other, "address": address.to_string()}));
-            assert_ne!(outcome, "permitted", "{name} {other}");
+        for (what, address) in [
+            ("connect_multipath", tcp),
+            ("connect_fast_open", tcp),
+            ("listen_unbound", "0.0.0.0:0"),
+            ("listen_unbound", "[::]:0"),
+        ] {
+            let outcome = attempt(&mut agent, name, &json!({"do": what, "address": address}));
+            assert_ne!(outcome, "permitted", "{name} {what}");
         }
+    }
+    let outcome = attempt(&mut agent, "any", &json!({"do": "listen_unbound", "address": "0.0.0.0:0"}));
+    assert_eq!(outcome, "permitted");
+}
+
+/// Case K23.
+#[test]
+fn network_none_needs_neither_landlock_nor_namespaces() {
+    let mut rows = vec![("scope", "1", false, [false, true])];
+    if kernel_has(3) {
+        rows.push(("files", "3", false, [false, false]));
+    }
+    if system_has_namespaces() {
+        // In a network of its own.
+        rows.push(("files", "6", true, [true, true]));
+    }
+    for (level, abi, has_namespaces, expected) in rows {
+        let place = Place::new();
+        let server = if level == "files" {
+            confined(&place, "a", ", network = \"none\"")
+        } else {
+            Server::named("a").flags("--tool attempt").line("sandbox = { level = \"scope\", network = \"none\" }")
+        };
+        let mut setup = Setup::with(server).variable("MCPD_TEST_LANDLOCK", abi);
+        if !has_namespaces {
+            setup = setup.variable(NO_NAMESPACES, "1");
+        }
+        let daemon = setup.start_in(&place);
+        expect_ready(&daemon, "a");
+        let sandbox = &daemon.row("a")["sandbox"];
+        let is_enforced = |access| sandbox["enforced"].as_array().is_some_and(|all| all.contains(&json!(access)));
+        assert_eq!((is_enforced("tcp_ports"), is_enforced("udp")), (true, level == "files"), "{sandbox}");
+        let mut agent = Agent::ready(&daemon);
+        let outcomes = ["listen_unbound", "bind_udp"]
+            .map(|what| attempt(&mut agent, "a", &json!({"do": what, "address": "127.0.0.1:0"})));
+        assert_eq!(outcomes.each_ref().map(|outcome| outcome == "permitted"), expected, "{level} {outcomes:?}");
     }
 }
 

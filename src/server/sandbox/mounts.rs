@@ -39,7 +39,8 @@ const ROOT: &str = "/tmp";
 const ROOT_OPTIONS: &CStr = c"mode=0755,size=4m,nr_inodes=64k";
 /// The limits of `/tmp` and `/dev/shm`, each. `TMPDIR` names a directory on the disk.
 const TMPFS_OPTIONS: &CStr = c"mode=1777,size=256m,nr_inodes=64k";
-const DEVPTS_OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0620";
+/// With the maximum number of terminals, as all of the system share one.
+const DEVPTS_OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=256";
 /// Directories that are file systems of their own, where a server may write.
 const OWN: &[(&str, Access)] = &[("/tmp", Access::Write), ("/dev/shm", Access::Write), ("/dev/pts", Access::Device)];
 /// Links that programs expect, with their targets.

@@ -40,7 +40,8 @@ pub(in crate::server) fn run() -> io::Result<()> {
     let null = || std::fs::File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
     let streams = [null()?, null()?, null()?];
     let namespaces = Namespaces { network: true, nested: false };
-    let restrictions = Restrictions { domain: None, namespaces: Some(namespaces), files: None, unix: true };
+    let restrictions =
+        Restrictions { domain: None, namespaces: Some(namespaces), files: None, unix: true, ports: None };
     let spec = LaunchSpec { cwd: PathBuf::from("/"), sandbox: Some(restrictions), ..LaunchSpec::default() };
     let result = match stage::spawn(&spec, &streams) {
         Ok(started) => loop {

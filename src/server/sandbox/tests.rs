@@ -52,8 +52,8 @@ fn files_is_refused_where_it_cannot_be_enforced() {
         (0, "x", Err(NoGuard)),
         (1, "x", Err(NoLandlock)),
         (2, "x", Err(OldLandlock)),
-        (3, "x", Ok(vec![Processes, AbstractSockets, Files, Keyrings, UnixSockets])),
-        (6, "x", Ok(vec![Processes, Signals, AbstractSockets, Files, Keyrings, UnixSockets])),
+        (3, "x", Ok(vec![Processes, AbstractSockets, Files, Ipc, Keyrings, UnixSockets])),
+        (6, "x", Ok(vec![Processes, Signals, AbstractSockets, Files, Ipc, Keyrings, UnixSockets])),
         (6, "bwrap", Err(MountingProgram)),
     ] {
         let result = planned(&files, abi, command).map(|plan| plan.report.enforced);
@@ -101,13 +101,14 @@ fn files_with_namespaces_needs_no_landlock() {
 fn refused_namespaces_are_reported_with_step_and_error() {
     let files = Sandbox::of_level(SandboxLevel::Files);
     let report = planned(&files, 6, "x").expect("Landlock is enough").report;
-    assert_eq!(report.not_enforced, [FileMetadata, ProcessList, Ipc]);
+    assert_eq!(report.not_enforced, [FileMetadata, ProcessList]);
     assert_eq!((report.reason, report.namespaces), (Some(NoNamespaces), Some(REFUSED)));
     let text = report.unenforced_text().expect("something is not enforced");
     assert!(text.contains("cannot create namespaces: Operation not permitted"), "{text}");
     let offline = Sandbox { network: Network::Ports(Vec::new()), ..files.clone() };
     let report = planned(&offline, 6, "x").expect("Landlock is enough").report;
-    assert_eq!(report.not_enforced, [FileMetadata, ProcessList, Ipc, Udp]);
+    assert_eq!(report.not_enforced, [FileMetadata, ProcessList]);
+    assert!(report.enforced.contains(&Udp));
     let required = Sandbox { namespaces: NamespaceUse::Require, ..files };
     assert_eq!(planned(&required, 6, "x"), Err(Unenforceable::Namespaces(REFUSED)));
     assert!(planned_with(Ok(()), &required, 6, "x").is_ok());
@@ -117,6 +118,11 @@ fn refused_namespaces_are_reported_with_step_and_error() {
 fn network_is_refused_where_it_cannot_be_enforced() {
     let one_port = Sandbox { network: Network::Ports(vec![443]), ..Sandbox::default() };
     assert_eq!(planned(&one_port, 3, "x"), Err(Unenforceable::Network(OldLandlock)));
+    let offline = Sandbox { network: Network::Ports(Vec::new()), ..Sandbox::default() };
+    assert_eq!(planned(&offline, 0, "x"), Err(Unenforceable::Network(NoGuard)));
+    let plan = planned(&offline, 1, "x").expect("a filter is enough to refuse all ports");
+    assert_eq!(plan.report.enforced, [TcpPorts]);
+    assert!(plan.restrictions.is_some());
     let plan = planned(&one_port, 4, "x").expect("the kernel has rules for ports");
     assert_eq!(plan.report.enforced, [Processes, TcpPorts]);
     let at_files = Sandbox { network: Network::Ports(vec![443]), ..Sandbox::of_level(SandboxLevel::Files) };
@@ -128,7 +134,7 @@ fn unix_sockets_are_refused_without_landlock() {
     let without_sockets = Sandbox { unix: Some(false), ..Sandbox::default() };
     let plan = planned(&without_sockets, 1, "x").expect("seccomp is enough");
     assert_eq!(plan.report.enforced, [AbstractSockets, UnixSockets]);
-    let expected = Restrictions { domain: None, namespaces: None, files: None, unix: false };
+    let expected = Restrictions { domain: None, namespaces: None, files: None, unix: false, ports: None };
     assert_eq!(plan.restrictions, Some(expected));
 }
 

@@ -399,7 +399,7 @@ impl Daemon {
         // Quotas come first: their check costs least.
         let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
         let admitted = admitted.and_then(|quota| {
-            let admitted = self.descendants.admit_agent(&stream, pid, user.is_guest);
+            let admitted = self.descendants.admit_agent(&stream, pid, &user);
             admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
         });
         let (quota, own_server) = match admitted {

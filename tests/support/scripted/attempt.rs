@@ -95,6 +95,20 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             rustix::process::prlimit(Some(arguments.pid()), Resource::Core, limit)?;
         }
         "lower_priority" => rustix::process::setpriority_process(Some(arguments.pid()), 19)?,
+        "request" => return request(path, arguments.text("text")),
+        "run" => return run(&arguments.0["argv"]),
+        "set_up_ring" => drop(io_uring::IoUring::new(2)?),
+        "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
+        "gain_privileges" => {}
+        "start_unrestricted" => return start_unrestricted(arguments),
+        _ => return attempt_at_socket(arguments),
+    }
+    Ok(Permitted)
+}
+
+fn attempt_at_socket(arguments: &Arguments<'_>) -> io::Result<Outcome> {
+    let path = arguments.path("path");
+    match arguments.text("do") {
         "connect_abstract" => {
             let address = SocketAddr::from_abstract_name(arguments.text("name"))?;
             drop(UnixStream::connect_addr(&address)?);
@@ -127,12 +141,6 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             let (ours, _theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
             rustix::net::sendto(ours, b"x", SendFlags::empty(), &SocketAddrUnix::new(path)?)?;
         }
-        "request" => return request(path, arguments.text("text")),
-        "run" => return run(&arguments.0["argv"]),
-        "set_up_ring" => drop(io_uring::IoUring::new(2)?),
-        "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
-        "gain_privileges" => {}
-        "start_unrestricted" => return start_unrestricted(arguments),
         _ => return attempt_at_file(arguments),
     }
     Ok(Permitted)

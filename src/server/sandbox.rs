@@ -51,7 +51,7 @@ pub(crate) struct Restrictions {
     pub(super) files: Option<FileRules>,
     /// Whether Unix sockets may be created.
     pub(super) unix: bool,
-    /// The TCP ports that may be used in the network of the system; all of them without a list.
+    /// The TCP ports of the system's network that may be connected to. Without a list, all may be used.
     pub(super) ports: Option<Vec<u16>>,
 }
 
@@ -326,7 +326,7 @@ struct Means<'s> {
     has_namespaces: bool,
     /// Why there are none, at level `files`.
     failure: Option<NamespaceFailure>,
-    /// The TCP ports that may be used; all of them without a list.
+    /// The TCP ports that may be connected to. Without a list, all may be used.
     ports: Option<&'s [u16]>,
     is_offline: bool,
     /// Abstract sockets of other processes are out of reach.

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
@@ -135,6 +135,7 @@ fn attempt_at_socket(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             rustix::net::listen(socket, 1)?;
         }
+        "listen_tcp" => drop(TcpListener::bind(arguments.text("address"))?),
         "bind_udp" => drop(UdpSocket::bind(arguments.text("address"))?),
         "send_datagram" => {
             let flags = SocketFlags::CLOEXEC;

@@ -8,8 +8,9 @@
 //!   list of processes with their arguments, and can change their priority. Files are not restricted.
 //! - Level `files` is the same domain with rules for files ([`files`]). Where the system permits it ([`probe`]), the server also gets
 //!   [`namespaces`] of its own, in which only what it was granted exists. There, [`init`] is above its processes.
+//! - At both, filters refuse [system calls](syscalls) that neither of them sees.
 //!
-//! Sources: the kernel's `Documentation/userspace-api/landlock.rst`, namespaces(7).
+//! Sources: the kernel's `Documentation/userspace-api/landlock.rst`, namespaces(7), seccomp(2).
 
 pub(super) mod domain;
 mod files;

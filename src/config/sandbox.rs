@@ -23,7 +23,7 @@ pub struct Sandbox {
     pub namespaces: NamespaceUse,
     /// Whether it may create user namespaces inside its own, as browsers do.
     pub nested_namespaces: bool,
-    /// The TCP ports that it may use.
+    /// The TCP ports that it may connect to.
     pub network: Network,
 }
 
@@ -58,10 +58,10 @@ impl SandboxLevel {
     }
 }
 
-/// The TCP ports that a server may connect to and listen at.
+/// The TCP ports that a server may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Network {
-    /// All.
+    /// All, also to listen at.
     Any,
     /// These. An empty list permits none.
     Ports(Vec<u16>),

@@ -8,8 +8,9 @@
 //!   list of processes with their arguments, and can change their priority. Files are not restricted.
 //! - Level `files` is the same domain with rules for files ([`files`]). Where the system permits it ([`probe`]), the server also gets
 //!   [`namespaces`] of its own, in which only what it was granted exists. There, [`init`] is above its processes.
+//! - At both, filters refuse [system calls](syscalls) that neither of them sees.
 //!
-//! Sources: the kernel's `Documentation/userspace-api/landlock.rst`, namespaces(7).
+//! Sources: the kernel's `Documentation/userspace-api/landlock.rst`, namespaces(7), seccomp(2).
 
 pub(super) mod domain;
 mod files;
@@ -51,7 +52,7 @@ pub(crate) struct Restrictions {
     pub(super) files: Option<FileRules>,
     /// Whether Unix sockets may be created.
     pub(super) unix: bool,
-    /// The TCP ports that may be used in the network of the system; all of them without a list.
+    /// The TCP ports of the system's network that may be connected to. Without a list, all may be used.
     pub(super) ports: Option<Vec<u16>>,
 }
 
@@ -326,7 +327,7 @@ struct Means<'s> {
     has_namespaces: bool,
     /// Why there are none, at level `files`.
     failure: Option<NamespaceFailure>,
-    /// The TCP ports that may be used; all of them without a list.
+    /// The TCP ports that may be connected to. Without a list, all may be used.
     ports: Option<&'s [u16]>,
     is_offline: bool,
     /// Abstract sockets of other processes are out of reach.

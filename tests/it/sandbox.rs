@@ -239,6 +239,8 @@ fn network_none_refuses_tcp() {
     let daemon = setup.server(server("other", "[1]")).server(server("any", "true")).start();
     let mut agent = Agent::ready(&daemon);
     let tcp = &*address.to_string();
+    // A free address, with a port that a list permits.
+    let other_address = &*format!("127.0.0.2:{}", address.port());
     for (name, is_permitted) in [("none", false), ("port", true), ("other", false)] {
         let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": tcp}));
         assert_eq!(outcome == "permitted", is_permitted, "{name}: {outcome}");
@@ -247,13 +249,15 @@ fn network_none_refuses_tcp() {
             ("connect_fast_open", tcp),
             ("listen_unbound", "0.0.0.0:0"),
             ("listen_unbound", "[::]:0"),
+            ("listen_tcp", other_address),
         ] {
             let outcome = attempt(&mut agent, name, &json!({"do": what, "address": address}));
             assert_ne!(outcome, "permitted", "{name} {what}");
         }
     }
-    let outcome = attempt(&mut agent, "any", &json!({"do": "listen_unbound", "address": "0.0.0.0:0"}));
-    assert_eq!(outcome, "permitted");
+    for (what, address) in [("listen_unbound", "0.0.0.0:0"), ("listen_tcp", other_address)] {
+        assert_eq!(attempt(&mut agent, "any", &json!({"do": what, "address": address})), "permitted", "{what}");
+    }
 }
 
 /// Case K23.

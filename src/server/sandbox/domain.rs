@@ -98,7 +98,7 @@ fn drop_bypass_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// `ports` are the TCP ports that may be used, and `files` the paths to read and to write at level `files`.
+/// `ports` are the TCP ports that may be connected to, and `files` the paths to read and to write at level `files`.
 fn ruleset(
     domain: &Domain,
     ports: Option<&[u16]>,
@@ -134,7 +134,7 @@ fn ruleset(
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }
     for port in ports.into_iter().flatten() {
-        created = created.add_rule(NetPort::new(*port, AccessNet::from_all(ABI::V4)))?;
+        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     Ok(created)
 }

@@ -119,7 +119,8 @@ fn await_server(socket: &UnixStream, started: &mut StartedServer) -> io::Result<
         let message = fd_passing::receive_with_sender(socket, &mut bytes)?;
         match &bytes[..message.bytes] {
             [] => return Ok(answer),
-            [INIT, id @ ..] if answer.is_empty() => adopt(started, id, message.fds)?,
+            // An error of `init` may come first.
+            [INIT, id @ ..] if !message.fds.is_empty() => adopt(started, id, message.fds)?,
             [READY] if answer.is_empty() => {
                 started.server = message.sender.unwrap_or(started.server);
                 answer.push(READY);

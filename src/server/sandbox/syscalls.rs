@@ -138,6 +138,8 @@ const ICMP: u64 = 1;
 const ICMPV6: u64 = 58;
 /// Netlink's protocol of interfaces, addresses and routes, which `getifaddrs` needs.
 const ROUTE: u64 = 0;
+/// The option `TCP_ULP`.
+const UPPER_LAYER: u64 = 31;
 /// The flag of a message that also connects (`MSG_FASTOPEN`).
 const FAST_OPEN: u64 = 0x2000_0000;
 
@@ -176,12 +178,14 @@ const UNIX_SOCKETS: &[Refusal] = &[
 const TCP_SOCKETS: &[Refusal] =
     &[(libc::SYS_socket, EACCES, &[IsNot(0, UNIX), IsNot(0, NETLINK), Has(1, TYPE, STREAM)])];
 const INTERNET_SOCKETS: &[Refusal] = &[(libc::SYS_socket, EACCES, &[IsNot(0, UNIX), IsNot(0, NETLINK)])];
-/// What Landlock does not see of TCP: data with the first packet, and `listen` without `bind`, which takes a free port.
+/// What Landlock does not see of TCP: `listen` without `bind`, which takes a free port; data with the first packet; and a socket that turns
+/// into one for SMC by the option `TCP_ULP`.
 const UNSEEN_TCP: &[Refusal] = &[
     (libc::SYS_listen, EACCES, ANY),
     (libc::SYS_sendto, EACCES, &[Has(3, FAST_OPEN, FAST_OPEN)]),
     (libc::SYS_sendmsg, EACCES, &[Has(2, FAST_OPEN, FAST_OPEN)]),
     (libc::SYS_sendmmsg, EACCES, &[Has(3, FAST_OPEN, FAST_OPEN)]),
+    (libc::SYS_setsockopt, EACCES, &[Is(1, TCP), Is(2, UPPER_LAYER)]),
 ];
 
 /// Refuses the system calls of the ABI x32, some of which have other numbers. No program uses it.

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
@@ -95,6 +95,20 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             rustix::process::prlimit(Some(arguments.pid()), Resource::Core, limit)?;
         }
         "lower_priority" => rustix::process::setpriority_process(Some(arguments.pid()), 19)?,
+        "request" => return request(path, arguments.text("text")),
+        "run" => return run(&arguments.0["argv"]),
+        "set_up_ring" => drop(io_uring::IoUring::new(2)?),
+        "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
+        "gain_privileges" => {}
+        "start_unrestricted" => return start_unrestricted(arguments),
+        _ => return attempt_at_socket(arguments),
+    }
+    Ok(Permitted)
+}
+
+fn attempt_at_socket(arguments: &Arguments<'_>) -> io::Result<Outcome> {
+    let path = arguments.path("path");
+    match arguments.text("do") {
         "connect_abstract" => {
             let address = SocketAddr::from_abstract_name(arguments.text("name"))?;
             drop(UnixStream::connect_addr(&address)?);
@@ -121,18 +135,13 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             rustix::net::listen(socket, 1)?;
         }
+        "listen_tcp" => drop(TcpListener::bind(arguments.text("address"))?),
         "bind_udp" => drop(UdpSocket::bind(arguments.text("address"))?),
         "send_datagram" => {
             let flags = SocketFlags::CLOEXEC;
             let (ours, _theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
             rustix::net::sendto(ours, b"x", SendFlags::empty(), &SocketAddrUnix::new(path)?)?;
         }
-        "request" => return request(path, arguments.text("text")),
-        "run" => return run(&arguments.0["argv"]),
-        "set_up_ring" => drop(io_uring::IoUring::new(2)?),
-        "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
-        "gain_privileges" => {}
-        "start_unrestricted" => return start_unrestricted(arguments),
         _ => return attempt_at_file(arguments),
     }
     Ok(Permitted)

@@ -16,7 +16,7 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::printable::excerpt;
 use crate::server::lifecycle::{State, StateName};
 use crate::server::{
-    Cause, Enforcement, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot,
+    Cause, Enforcement, RefusedCalls, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot,
     UnansweredCounts,
 };
 
@@ -156,6 +156,8 @@ pub struct ServerReport {
     /// Instances that answered `initialize`, but not the `server/discover` that mcpd sent 2 s earlier.
     #[serde(default)]
     pub silent_starts: u64,
+    /// Calls that failed at files which its sandbox may hide, since it has this sandbox. Absent if there are none.
+    pub refused: Option<RefusedCalls>,
     /// The sandbox of its processes, once it has been started.
     pub sandbox: Option<SandboxReport>,
     /// Resource limits of each instance, if any.
@@ -398,6 +400,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,
+        refused: handle.refused_calls(&config.settings.sandbox),
         sandbox: published.sandbox.clone(),
         limits: limits_of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),

@@ -79,6 +79,7 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
     findings.extend(failed_instances(probe, report));
     findings.extend(stability(probe, report));
     findings.extend(causes::left_container(probe, report));
+    findings.extend(causes::denial(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings

@@ -119,7 +119,8 @@ fn await_server(socket: &UnixStream, started: &mut StartedServer) -> io::Result<
         let message = fd_passing::receive_with_sender(socket, &mut bytes)?;
         match &bytes[..message.bytes] {
             [] => return Ok(answer),
-            [INIT, id @ ..] if answer.is_empty() => adopt(started, id, message.fds)?,
+            // If `init` has failed at once, its error comes first.
+            [INIT, id @ ..] if !message.fds.is_empty() => adopt(started, id, message.fds)?,
             [READY] if answer.is_empty() => {
                 started.server = message.sender.unwrap_or(started.server);
                 answer.push(READY);
@@ -210,7 +211,7 @@ fn start_init(
     let (own, program) = own_and_init().map_err(StartError::system)?;
     let (ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
     let (control, init_control) = UnixStream::pair().map_err(StartError::system)?;
-    mounts::enter(namespaces, &prepared.paths).map_err(StartError::Namespaces)?;
+    mounts::enter(namespaces, &prepared.paths)?;
     let start = || -> io::Result<()> {
         fd_passing::send(&ours, &[0], &[socket.as_fd(), init_control.as_fd(), own.as_fd()])?;
         fd_passing::send(&ours, &[0], &[spec.as_fd()])?;

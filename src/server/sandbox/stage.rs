@@ -272,7 +272,13 @@ fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [Ow
     domain::restrict(&restrictions, &paths.read, &paths.write)
         .map_err(|error| StartError::Sandbox(error.to_string()))?;
     let send_ready = || (&mut &*socket).write_all(&[READY]).map_err(StartError::system);
-    let Some(program) = program else { return send_ready() };
+    let Some(mut program) = program else { return send_ready() };
+    if !spec.instead.is_empty() {
+        // Found inside.
+        spec.args = std::mem::take(&mut spec.instead);
+        spec.command = spec.args.remove(0);
+        program = find_program(&spec)?;
+    }
     if let Some(rules) = &restrictions.files {
         files::fill_private(rules, &temporary, &mut spec.env).map_err(StartError::system)?;
     }

@@ -8,6 +8,7 @@ mod causes;
 mod configuration;
 mod daemon;
 mod finding;
+mod grants;
 pub(super) mod page;
 pub(super) mod probe;
 mod process;

@@ -16,7 +16,8 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::printable::excerpt;
 use crate::server::lifecycle::{State, StateName};
 use crate::server::{
-    Cause, Enforcement, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
+    Cause, Enforcement, RefusedCalls, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot,
+    UnansweredCounts,
 };
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
@@ -155,6 +156,8 @@ pub struct ServerReport {
     /// Instances that answered `initialize`, but not the `server/discover` that mcpd sent 2 s earlier.
     #[serde(default)]
     pub silent_starts: u64,
+    /// Calls that failed at files which its sandbox may hide, since it has this sandbox. Absent if there are none.
+    pub refused: Option<RefusedCalls>,
     /// The sandbox of its processes, once it has been started.
     pub sandbox: Option<SandboxReport>,
     /// Resource limits of each instance, if any.
@@ -180,7 +183,7 @@ pub struct InstanceReport {
     pub purpose: String,
     /// The state of its process.
     pub state: StateName,
-    /// Why it is in backoff or failed, on one line.
+    /// Why it is in backoff or failed, or, while it is started again, why it was; on one line.
     pub reason: Option<String>,
     /// A stable code for `reason`; without a reason, for `last_error`.
     pub code: Option<String>,
@@ -282,10 +285,11 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, uptime_ms, .. } = condition(handle, &published);
     let silence = published.unanswered();
+    let former = published.last_error.as_ref().filter(|_| matches!(published.state, State::Starting));
     InstanceReport {
         purpose: handle.label().map_or_else(String::new, ToString::to_string),
         state: published.state_name(),
-        reason,
+        reason: reason.or_else(|| former.map(ToString::to_string)),
         code,
         pid: published.pid,
         guard_pid: published.guard_pid,
@@ -315,6 +319,17 @@ impl ServerReport {
 }
 
 impl InstanceReport {
+    /// Whether it belongs to the agents of one directory.
+    pub(crate) fn is_of_directory(&self) -> bool {
+        self.purpose.starts_with('/')
+    }
+
+    /// Whether it fails, is started again after a failure, or does not answer.
+    pub(crate) fn is_down(&self) -> bool {
+        self.reason.is_some() && (self.state.is_down() || self.state == StateName::Starting)
+            || self.answers == Some(false)
+    }
+
     /// Consecutive unanswered pings and calls.
     pub(crate) fn silence(&self) -> UnansweredCounts {
         UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
@@ -385,17 +400,21 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,
+        refused: handle.refused_calls(&config.settings.sandbox),
         sandbox: published.sandbox.clone(),
         limits: limits_of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
-        stderr: match &published.state {
-            _ if uptime_ms.is_some() => Vec::new(),
-            // The last attempt had no process, so stderr is older.
-            State::Backoff { reason, .. } if reason.needs_config_change() => Vec::new(),
-            _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
-        },
+        stderr: if uptime_ms.is_some() { Vec::new() } else { last_lines(handle, &published.state) },
+    }
+}
+
+fn last_lines(handle: &ServerHandle, state: &State) -> Vec<String> {
+    match state {
+        // The last attempt had no process, so stderr is older.
+        State::Backoff { reason, .. } if reason.needs_config_change() => Vec::new(),
+        _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
     }
 }
 

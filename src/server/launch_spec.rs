@@ -30,6 +30,9 @@ pub(crate) struct LaunchSpec {
     pub(crate) core_size: Option<u64>,
     /// `None` starts the server without a sandbox.
     pub(crate) sandbox: Option<Restrictions>,
+    /// A command that runs in the place of the server, in its sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) instead: Vec<String>,
 }
 
 /// The command that runs the server, in its own process group.

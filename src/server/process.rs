@@ -5,6 +5,7 @@
 
 mod activity;
 pub(crate) mod cgroup;
+pub(super) mod foreground;
 mod guarded;
 mod reaper_handle;
 mod unguarded;
@@ -24,13 +25,14 @@ use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
+use super::error::ServerError;
 use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
 use super::memory_protection;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
-use crate::config::{Limits, Program, ServerConfig, environment};
+use crate::config::{Limits, Program, Secrets, ServerConfig, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -79,6 +81,17 @@ pub(super) enum SpawnError {
     Exited(Exit),
     /// Its guard died, and may have started it.
     GuardLost,
+}
+
+impl SpawnError {
+    /// Why the server is down. Its secrets are masked.
+    pub(super) fn masked(self, secrets: &Secrets) -> ServerError {
+        match self {
+            Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
+            Self::Exited(exit) => ServerError::Exited(exit),
+            Self::GuardLost => ServerError::GuardLost,
+        }
+    }
 }
 
 /// mcpd's ends of a server's standard streams.
@@ -288,6 +301,7 @@ pub(super) fn launch_spec(
         // The guard sets its own limit to 0 in any case.
         core_size: inherited.core_size.or_else(|| Some(memory_protection::core_size())),
         sandbox: restrictions,
+        instead: Vec::new(),
     }
 }
 

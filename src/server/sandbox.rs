@@ -447,6 +447,11 @@ impl FileRules {
     }
 }
 
+/// Whether every server at level `files` may read this path.
+pub(crate) fn is_system(path: &Path) -> bool {
+    files::system().read.iter().any(|directory| path.starts_with(directory))
+}
+
 /// The working directory of a server at level `files` that configures none.
 pub(super) fn private_cwd(private: &Path) -> PathBuf {
     private.join("work")

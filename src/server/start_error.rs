@@ -44,6 +44,13 @@ pub enum StartError {
     Sandbox(String),
     /// The namespaces of the sandbox could not be made.
     Namespaces(NamespaceFailure),
+    /// A path that the server may use cannot be opened for its namespaces.
+    Grant {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        failure: NamespaceFailure,
+    },
     /// A configured path of the sandbox cannot be used.
     SandboxPath {
         /// As configured, or the working directory.
@@ -90,7 +97,7 @@ impl StartError {
             Self::ExecFailed { .. } => "execution_failed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
             Self::Unenforceable(_) => "sandbox_unenforceable",
-            Self::Sandbox(_) | Self::Namespaces(_) => "sandbox_failed",
+            Self::Sandbox(_) | Self::Namespaces(_) | Self::Grant { .. } => "sandbox_failed",
             Self::SandboxPath { .. } => "sandbox_path",
             Self::System(_) => "system",
         }
@@ -109,9 +116,16 @@ impl StartError {
             Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
             Self::Unenforceable(_) | Self::Namespaces(_) => self,
             Self::Sandbox(error) => Self::Sandbox(mask(&error)),
+            Self::Grant { path: at, failure } => Self::Grant { path: path(at), failure },
             Self::SandboxPath { path: at, opens } => Self::SandboxPath { path: path(at), opens: opens.map(path) },
             Self::System(error) => Self::System(mask(&error)),
         }
+    }
+}
+
+impl From<NamespaceFailure> for StartError {
+    fn from(failure: NamespaceFailure) -> Self {
+        Self::Namespaces(failure)
     }
 }
 
@@ -133,6 +147,7 @@ impl fmt::Display for StartError {
             Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
             Self::Sandbox(error) => write!(f, "cannot be sandboxed: {error}"),
             Self::Namespaces(failure) => write!(f, "cannot be sandboxed: {failure}"),
+            Self::Grant { path, failure } => write!(f, "cannot be sandboxed: {failure}: `{}`", path.display()),
             Self::SandboxPath { path, opens: Some(directory) } => {
                 write!(
                     f,

@@ -72,11 +72,14 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
         _ => None,
     };
     if let Some(failed) = failed {
-        return [failed].into_iter().chain(causes::findings(probe, report)).collect();
+        let instances = failed_instances(probe, report).chain(causes::findings(probe, report));
+        return [failed].into_iter().chain(instances).collect();
     }
     let mut findings = vec![up(probe, report, *trial)];
+    findings.extend(failed_instances(probe, report));
     findings.extend(stability(probe, report));
     findings.extend(causes::left_container(probe, report));
+    findings.extend(causes::denial(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings
@@ -183,6 +186,21 @@ fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Fin
     Finding::problem(&**name, found, remedy(probe, report, has_ended))
         .with_code(report.code.clone())
         .with_lines(last_stderr_lines(report))
+}
+
+/// Instances that are down for a reason of their own, or in a directory.
+fn failed_instances<'r>(probe: &'r DaemonProbe, report: &'r ServerReport) -> impl Iterator<Item = Finding> + 'r {
+    let failed = report.instances.iter().filter(|one| one.is_down());
+    let failed = failed.filter(|one| one.is_of_directory() || one.reason != report.reason);
+    failed.map(|one| {
+        let reason = one.reason.as_deref().unwrap_or("does not answer");
+        let found = format!("is down for `{}`: {reason}", one.purpose.escape_debug());
+        let advice = format!(
+            "{} may show more; it is started again while an agent needs it",
+            probe.mcpd(&format!("logs {}", report.name))
+        );
+        Finding::problem(&*report.name, found, advice).with_code(one.code.clone())
+    })
 }
 
 fn last_stderr_lines(report: &ServerReport) -> impl Iterator<Item = String> + '_ {

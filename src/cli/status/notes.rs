@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 use super::is_down;
 use super::problems::PURPOSE_WIDTH;
@@ -9,10 +10,10 @@ use super::tables::MAX_INSTANCES;
 use crate::admin::report::{InstanceReport, ProfileReport, ServerReport};
 use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
-use crate::cli::text::{one_line, shorten, wrap};
+use crate::cli::text::{count, one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
-use crate::server::{SandboxReport, UnansweredCounts};
+use crate::server::{Refusal, RefusedPath, SandboxReport, UnansweredCounts};
 
 /// Maximum number of disabled tools that are named; `--json` has all of them.
 const MAX_TOOLS: usize = 10;
@@ -63,6 +64,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     let question = server.question();
     all.extend(question.map(|line| format!("{name}: is starting, and its last line on stderr has no end: `{line}`")));
     all.extend(unanswered(server));
+    all.extend(refused_calls(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
     let limits = server.limits.as_ref();
@@ -90,6 +92,18 @@ fn of_server(server: &ServerReport) -> Vec<String> {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }
     all
+}
+
+/// Calls that failed at files which exist outside its sandbox.
+fn refused_calls(server: &ServerReport) -> Option<String> {
+    let name = &server.name;
+    let refused = server.refused.as_ref()?;
+    let exists = |path: &RefusedPath| path.refusal != Refusal::Missing || Path::new(&path.path).exists();
+    let note = format!(
+        "{name}: {} failed at files that its sandbox may keep from it: `mcpd doctor {name}`",
+        count(refused.calls, "call")
+    );
+    refused.paths.iter().any(exists).then_some(note)
 }
 
 /// That the configuration disables a server.

@@ -28,6 +28,7 @@ impl Group {
                 InstanceRole::Workspace { cwd: of, sessions, eras, .. } if *of == cwd => {
                     sessions.insert(session);
                     eras.insert(agent.era);
+                    slot.running.control.retry(true);
                     return self.apply_eras();
                 }
                 _ => {}
@@ -58,6 +59,8 @@ impl Group {
                 InstanceRole::Workspace { sessions, .. } => {
                     if sessions.remove(&session) {
                         slot.used = Instant::now();
+                        // Nobody needs it. If it has failed, `status` shows why until it is idle.
+                        slot.running.control.retry(!sessions.is_empty());
                     }
                 }
                 InstanceRole::Listing | InstanceRole::Pool | InstanceRole::Era(_) => {}

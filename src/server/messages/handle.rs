@@ -19,10 +19,11 @@ use super::command::Command;
 use super::command_queue::CommandQueue;
 use super::resource_subscribers::ResourceSubscriptionChange;
 use super::task_subscribers::SubscriptionChange;
+use crate::config::Sandbox;
 use crate::era::Era;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
-use crate::server::stats::{Stats, Totals};
+use crate::server::stats::{RefusedCalls, Stats, Totals};
 use crate::server::stderr::Log;
 
 /// The handle of one server. Cheap to clone.
@@ -163,6 +164,11 @@ impl ServerHandle {
     #[must_use]
     pub fn failure_restarts_within_an_hour(&self) -> u64 {
         self.0.stats.failure_restarts.count(Instant::now())
+    }
+
+    /// Calls that failed at files, since it has this sandbox.
+    pub(crate) fn refused_calls(&self, sandbox: &Sandbox) -> Option<RefusedCalls> {
+        self.0.stats.refused_calls.of(sandbox)
     }
 
     /// Its instances, if there may be several; stopping ones come last. `None` for a server with a single instance.

@@ -32,6 +32,7 @@ use rustix::thread::{
 
 use super::files::Paths;
 use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceFailure, NamespaceStep as Step, Namespaces};
+use crate::server::start_error::StartError;
 
 /// Where the new root is mounted until it becomes the root. Everything that is granted was opened before.
 const ROOT: &str = "/tmp";
@@ -140,7 +141,7 @@ pub(super) fn writable() -> impl Iterator<Item = PathBuf> {
 
 /// Moves this process into new namespaces, except the pid namespace, which its children are in. Mounts the new root, and makes it the
 /// working directory. The process keeps the capabilities that [`init`] needs.
-pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), NamespaceFailure> {
+pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), StartError> {
     let layout = Layout::of(paths);
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let mut flags =
@@ -164,14 +165,14 @@ pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), Namespa
     }
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).at(Step::Mount)?;
     let grants = layout.grants.keys().filter_map(|path| open(path).transpose());
-    let grants = grants.collect::<io::Result<Vec<_>>>().at(Step::OpenGrants)?;
+    let grants = grants.collect::<Result<Vec<_>, _>>()?;
     build(&layout, &grants).at(Step::Mount)?;
     rustix::process::chdir(ROOT).at(Step::Mount)?;
-    keep_capabilities(INIT_CAPABILITIES).at(Step::Capabilities)
+    Ok(keep_capabilities(INIT_CAPABILITIES).at(Step::Capabilities)?)
 }
 
 /// A copy of the mounts at `path`; `None` if it has gone meanwhile.
-fn open(path: &Path) -> io::Result<Option<(&Path, OwnedFd)>> {
+fn open(path: &Path) -> Result<Option<(&Path, OwnedFd)>, StartError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -179,7 +180,10 @@ fn open(path: &Path) -> io::Result<Option<(&Path, OwnedFd)>> {
     match open_tree(CWD, path, flags) {
         Ok(tree) => Ok(Some((path, tree))),
         Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let failure = NamespaceFailure { step: Step::OpenGrants, errno: error.raw_os_error() };
+            Err(StartError::Grant { path: path.to_owned(), failure })
+        }
     }
 }
 

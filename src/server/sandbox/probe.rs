@@ -58,7 +58,7 @@ pub(in crate::server) fn run() -> io::Result<()> {
                 Err(_) => break Err(NamespaceFailure::NO_SERVER),
             }
         },
-        Err(StartError::Namespaces(failure)) => Err(failure),
+        Err(StartError::Namespaces(failure) | StartError::Grant { failure, .. }) => Err(failure),
         Err(_) => Err(NamespaceFailure::NO_SERVER),
     };
     kill_subtree(&child_signals)?;

@@ -211,7 +211,7 @@ fn start_init(
     let (own, program) = own_and_init().map_err(StartError::system)?;
     let (ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
     let (control, init_control) = UnixStream::pair().map_err(StartError::system)?;
-    mounts::enter(namespaces, &prepared.paths).map_err(StartError::Namespaces)?;
+    mounts::enter(namespaces, &prepared.paths)?;
     let start = || -> io::Result<()> {
         fd_passing::send(&ours, &[0], &[socket.as_fd(), init_control.as_fd(), own.as_fd()])?;
         fd_passing::send(&ours, &[0], &[spec.as_fd()])?;
@@ -272,7 +272,13 @@ fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [Ow
     domain::restrict(&restrictions, &paths.read, &paths.write)
         .map_err(|error| StartError::Sandbox(error.to_string()))?;
     let send_ready = || (&mut &*socket).write_all(&[READY]).map_err(StartError::system);
-    let Some(program) = program else { return send_ready() };
+    let Some(mut program) = program else { return send_ready() };
+    if !spec.instead.is_empty() {
+        // Found inside.
+        spec.args = std::mem::take(&mut spec.instead);
+        spec.command = spec.args.remove(0);
+        program = find_program(&spec)?;
+    }
     if let Some(rules) = &restrictions.files {
         files::fill_private(rules, &temporary, &mut spec.env).map_err(StartError::system)?;
     }

@@ -91,11 +91,7 @@ impl ServerTask {
 
 /// The event of a server that did not start. Its secrets are masked.
 fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
-    Event::Ended(match error {
-        SpawnError::Error(error) => error.masked(|text| secrets.masked(text)).into(),
-        SpawnError::Exited(exit) => ServerError::Exited(exit),
-        SpawnError::GuardLost => ServerError::GuardLost,
-    })
+    Event::Ended(error.masked(secrets))
 }
 
 /// mcpd's own environment, without variables that are not UTF-8.

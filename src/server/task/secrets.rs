@@ -18,7 +18,11 @@ use crate::transport::http::ReadAgain;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The launch for a start now: runs its programs, and reads the files of its headers.
-pub(super) async fn renewed(context: &ServerContext, server: &str, launch: &Launch) -> Result<Launch, UnusableValue> {
+pub(in crate::server) async fn renewed(
+    context: &ServerContext,
+    server: &str,
+    launch: &Launch,
+) -> Result<Launch, UnusableValue> {
     let outputs = outputs(context, launch.commands()).await?;
     let launch = launch.with_outputs(&outputs)?;
     if let Launch::Remote(remote) = &launch
@@ -82,5 +86,6 @@ fn launch_spec(context: &ServerContext, command: &SecretCommand) -> LaunchSpec {
         open_files,
         core_size,
         sandbox: None,
+        instead: Vec::new(),
     }
 }

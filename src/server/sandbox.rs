@@ -16,6 +16,7 @@ mod files;
 pub(super) mod init;
 mod mounts;
 pub(super) mod namespaces;
+mod opened;
 pub(super) mod probe;
 pub(super) mod stage;
 

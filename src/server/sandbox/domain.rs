@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope, path_beneath_rules,
+    RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::io::Errno;
 use rustix::thread::{
@@ -18,6 +17,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
+use super::files::Grant;
 use super::{Domain, Restrictions};
 use crate::test_variable::test_variable;
 
@@ -90,13 +90,13 @@ impl LandlockSupport {
     }
 }
 
-/// Applies `restrictions` to this process and to the program that it executes. `read` and `write` are the paths of level `files`.
-pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
+/// Applies `restrictions` to this process and to the program that it executes. `grants` are the paths of level `files`.
+pub(super) fn restrict(restrictions: &Restrictions, grants: &[Grant]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let is_files = restrictions.files.is_some() || restrictions.namespaces.is_some();
     if let Some(domain) = &restrictions.domain {
         drop_bypass_capabilities()?;
-        let ruleset = ruleset(domain, is_files.then_some((read, write))).map_err(io::Error::other)?;
+        let ruleset = ruleset(domain, is_files.then_some(grants)).map_err(io::Error::other)?;
         ruleset.restrict_self().map_err(io::Error::other)?;
     }
     let has_ports = restrictions.domain.as_ref().is_some_and(|domain| domain.ports.is_some());
@@ -127,11 +127,8 @@ fn drop_bypass_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// `files` are the paths to read and to write at level `files`.
-fn ruleset(
-    domain: &Domain,
-    files: Option<(&[PathBuf], &[PathBuf])>,
-) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
+/// `files` are the paths of level `files`.
+fn ruleset(domain: &Domain, files: Option<&[Grant]>) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
     let abi = match domain.abi {
         number @ 0..=4 => ABI::from(i32::from(number)),
         _ => ABI::V5,
@@ -153,9 +150,12 @@ fn ruleset(
         ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut created = ruleset.create()?;
-    if let Some((read, write)) = files {
-        created =
-            created.add_rules(path_beneath_rules(read, reading))?.add_rules(path_beneath_rules(write, writing))?;
+    if let Some(grants) = files {
+        for Grant { opened, writes } in grants {
+            let access = if *writes { writing } else { reading };
+            let access = if opened.is_directory()? { access } else { access & AccessFs::from_file(abi) };
+            created = created.add_rule(PathBeneath::new(&opened.fd, access))?;
+        }
     } else if !has_scopes {
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod commands;
+mod guests;
 mod known_commands;
 mod names;
 mod patterns;
@@ -31,12 +32,13 @@ const MAX_WARNINGS: usize = 100;
 type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All lints but `commands`.
-const LINTS: [Lint; 8] = [
+const LINTS: [Lint; 9] = [
     undefined::warnings,
     remotes::warnings,
     stdio_bridges::warnings,
     arguments::warnings,
     permissions::warnings,
+    guests::warnings,
     known_commands::warnings,
     patterns::warnings,
     names::warnings,

@@ -416,6 +416,7 @@ impl Daemon {
         let setup = session::Setup {
             number: self.next_session,
             identity: identity.clone(),
+            guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,

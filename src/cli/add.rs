@@ -132,7 +132,8 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     if let Some(missing) = missing.as_ref().filter(|_| !is_escaped(line, add.command.len())) {
         return Err(usage(missing.refusal()));
     }
-    let added = text.strip_prefix(file.text()).unwrap_or(&text).trim();
+    let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
+    let added = new.strip_prefix(&old).unwrap_or(&new).trim();
     let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     write::all(file, &text, secrets).map_err(|error| fail(FAILED, error))?;

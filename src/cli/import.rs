@@ -82,7 +82,8 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
     }
     options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?;
     if !options.json {
-        try_print(diff::unified(file.text(), &text, &path, OutputStyle::of_stdout().has_colour()))?;
+        let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
+        try_print(diff::unified(&old, &new, &path, OutputStyle::of_stdout().has_colour()))?;
     }
     print_note(format_args!("{}", secret_lines(&files)));
     if import.dry_run {

@@ -12,7 +12,7 @@ use super::style::OutputStyle;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, connect_print, fail};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{self, Launch, SandboxLevel, ServerConfig};
+use crate::config::{self, AgentDirectory, Launch, SandboxLevel, ServerConfig};
 use crate::server::run_in_sandbox;
 use crate::sockets::RuntimeDir;
 use crate::suggest::hint;
@@ -52,8 +52,8 @@ pub(super) async fn run(arguments: Arguments, given: Option<PathBuf>, directory:
         command.push(Process.var("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()));
     }
     let wants_cwd = server.launch.as_ref().is_ok_and(Launch::needs_agent_cwd) || server.settings.sharing.is_by_agent();
-    let cwd = Process.current_dir().map(|cwd| cwd.to_string_lossy().into_owned());
-    let server = if wants_cwd { server.at(cwd.as_deref()) } else { server.clone() };
+    let cwd = Process.current_dir().map(|cwd| AgentDirectory::Own(cwd.to_string_lossy().into()));
+    let server = if wants_cwd { server.at(&cwd.unwrap_or_default()) } else { server.clone() };
     let sockets = probe.directory.as_ref().map(|directory| directory.path().to_owned());
     match run_in_sandbox(&server, command, &probe.sources, sockets).await {
         Ok(exit) => match (exit.code, exit.signal) {

@@ -50,7 +50,7 @@ pub struct ServerReport {
     /// A stable code for `reason`; without a reason, for `last_error`. Texts may change, codes do not. More may be added:
     ///
     /// - start of a program: `command_not_found`, `command_line` (arguments in `command`), `cannot_execute`, `execution_failed`,
-    ///   `no_working_directory`, `unusable_value`, `system`
+    ///   `no_working_directory`, `linked_directory`, `unusable_value`, `system`
     /// - sandbox: `sandbox_unenforceable` (the kernel cannot enforce it, and the server stays down), `sandbox_path` (a path in it does
     ///   not exist, or would open a protected directory), `sandbox_failed` (the system refused it this time)
     /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `guard_silent`

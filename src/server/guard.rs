@@ -239,7 +239,7 @@ mod tests {
     fn command_that_arrives_with_the_launch_spec_is_not_lost() {
         for (sent, is_started) in [("", true), ("K", false)] {
             let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
-            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
+            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","cwd_is_stated":false,"umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
             theirs.write_all(format!("{spec}\n{sent}").as_bytes()).expect("there is room");
             assert_eq!(receive_spec(&ours).expect("it is read").is_some(), is_started);
         }

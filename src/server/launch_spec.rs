@@ -22,6 +22,8 @@ pub(crate) struct LaunchSpec {
     /// The server's whole environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
+    /// Whether an agent has stated it. Then no link on the way may be one that a server or a guest could have put there.
+    pub(crate) cwd_is_stated: bool,
     /// The umask that mcpd was started with, if mcpd has changed it.
     pub(crate) umask: Option<u32>,
     /// The soft limit of open files that mcpd was started with, if mcpd has raised it.

@@ -295,6 +295,7 @@ pub(super) fn launch_spec(
         command: program.command.clone(),
         args: program.args.clone(),
         cwd: program.cwd.clone().unwrap_or(default_cwd),
+        cwd_is_stated: program.cwd_is_stated,
         env,
         umask: inherited.umask,
         open_files: inherited.open_files,

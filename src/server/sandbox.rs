@@ -17,6 +17,7 @@ mod files;
 pub(super) mod init;
 mod mounts;
 pub(super) mod namespaces;
+mod opened;
 pub(super) mod probe;
 pub(super) mod stage;
 mod syscalls;
@@ -449,7 +450,7 @@ impl FileRules {
 
 /// Whether every server at level `files` may read this path.
 pub(crate) fn is_system(path: &Path) -> bool {
-    files::system().read.iter().any(|directory| path.starts_with(directory))
+    files::SYSTEM.iter().any(|directory| path.starts_with(directory))
 }
 
 /// The working directory of a server at level `files` that configures none.

@@ -38,6 +38,13 @@ pub enum StartError {
     },
     /// The configured working directory does not exist.
     NoWorkingDirectory(PathBuf),
+    /// A link leads to the working directory that an agent has stated, and others could have put it there.
+    LinkedDirectory {
+        /// As stated.
+        directory: PathBuf,
+        /// The link.
+        link: PathBuf,
+    },
     /// The running kernel cannot enforce the configured sandbox.
     Unenforceable(Unenforceable),
     /// The sandbox could not be applied. The text is the system's message.
@@ -96,6 +103,7 @@ impl StartError {
             Self::ExecRefused { .. } => "cannot_execute",
             Self::ExecFailed { .. } => "execution_failed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
+            Self::LinkedDirectory { .. } => "linked_directory",
             Self::Unenforceable(_) => "sandbox_unenforceable",
             Self::Sandbox(_) | Self::Namespaces(_) | Self::Grant { .. } => "sandbox_failed",
             Self::SandboxPath { .. } => "sandbox_path",
@@ -114,6 +122,9 @@ impl StartError {
             Self::ExecRefused { program, error } => Self::ExecRefused { program: path(program), error: mask(&error) },
             Self::ExecFailed { program, error } => Self::ExecFailed { program: path(program), error: mask(&error) },
             Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
+            Self::LinkedDirectory { directory, link } => {
+                Self::LinkedDirectory { directory: path(directory), link: path(link) }
+            }
             Self::Unenforceable(_) | Self::Namespaces(_) => self,
             Self::Sandbox(error) => Self::Sandbox(mask(&error)),
             Self::Grant { path: at, failure } => Self::Grant { path: path(at), failure },
@@ -144,6 +155,10 @@ impl fmt::Display for StartError {
                 write!(f, "could not run `{}` this time: {error}", program.display())
             }
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
+            Self::LinkedDirectory { directory, link } => {
+                let (directory, link) = (directory.display(), link.display());
+                write!(f, "working directory `{directory}` is reached by the link `{link}`: state it without links")
+            }
             Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
             Self::Sandbox(error) => write!(f, "cannot be sandboxed: {error}"),
             Self::Namespaces(failure) => write!(f, "cannot be sandboxed: {failure}"),
@@ -192,6 +207,7 @@ mod tests {
             StartError::ExecRefused { program: path(), error: secret() },
             StartError::ExecFailed { program: path(), error: secret() },
             StartError::NoWorkingDirectory(path()),
+            StartError::LinkedDirectory { directory: path(), link: path() },
             StartError::System(secret()),
         ] {
             let masked = error.masked(|text| text.replace("secret", "…"));

@@ -16,8 +16,12 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
 use self::cases::{Kernel, cases};
@@ -108,6 +112,82 @@ fn links_that_a_server_leaves_give_it_nothing_at_its_next_start() {
     }
     if system_has_namespaces() {
         leave_links(true);
+    }
+}
+
+/// Case K30.
+#[test]
+fn paths_that_are_replaced_while_a_server_starts_give_it_nothing() {
+    if kernel_has_landlock(3) {
+        replace_paths(false);
+    } else {
+        skipped("the kernel cannot enforce level `files` without namespaces");
+    }
+    if system_has_namespaces() {
+        replace_paths(true);
+    }
+}
+
+fn replace_paths(has_namespaces: bool) {
+    const STARTS: usize = 15;
+    let place = Place::new();
+    scene::write_home(&place);
+    let key = place.path("home/.ssh/id_ed25519");
+    let keys = key.parent().expect("a directory");
+    for name in ["stated", "project/sub"] {
+        fs::create_dir_all(place.path(name)).expect("a fresh directory");
+        symlink(keys, place.path(&format!("{name}.link"))).expect("a fresh link");
+    }
+    // It leads to what the server can replace.
+    symlink(place.path("project/sub"), place.path("configured")).expect("a fresh link");
+    let at_files = |name: &str, paths: &[&Path]| {
+        let journal = place.write(&format!("{name}.log"), "");
+        let script = format!("exec {SCRIPTED} --tool attempt --journal {}", journal.display());
+        let write = json!([journal, place.path("project")]);
+        let read = json!([&[Path::new(SCRIPTED).parent().expect("a directory")], paths].concat());
+        let sandbox = format!("sandbox = {{ level = \"files\", read = {read}, write = {write} }}");
+        Server::run_by(name, "sh").arg("-c").arg(script).line(sandbox)
+    };
+    let configured = at_files("configured", &[&place.path("configured"), &place.path("project/sub")]);
+    let mut setup = Setup::with(at_files("stated", &[]).line("sharing = \"session\"")).server(configured);
+    if !has_namespaces {
+        setup = setup.variable(NO_NAMESPACES, "1");
+    }
+    let daemon = setup.start_in(&place);
+    let attempt = |agent: &mut Agent, server: &str, path: &Path| {
+        let answer = agent.call(&format!("{server}__attempt"), &json!({"do": "read", "path": path}));
+        let outcome = answer["result"]["structuredContent"]["value"].as_str().map(str::to_owned);
+        outcome.unwrap_or_else(|| format!("denied: {}", answer["error"]))
+    };
+    let replaced = ["stated", "project/sub"].map(|name| [place.path(name), place.path(&format!("{name}.link"))]);
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let done = Done(&is_done);
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                for [path, link] in &replaced {
+                    renameat_with(CWD, path, CWD, link, RenameFlags::EXCHANGE).expect("both are there");
+                }
+            }
+        });
+        for _ in 0..STARTS {
+            let mut agent = Agent::working_in(&daemon, &place.path("stated"));
+            for (server, path) in [("stated", &*key), ("stated", Path::new("id_ed25519")), ("configured", &*key)] {
+                let outcome = attempt(&mut agent, server, path);
+                assert!(outcome.starts_with("denied: "), "{server} {}: {outcome}", path.display());
+            }
+            daemon.client(&["restart", "configured"]);
+        }
+        drop(done);
+    });
+}
+
+/// Ends the other thread, also if the test fails.
+struct Done<'d>(&'d AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -51,6 +51,7 @@ mod failure_log;
 mod fair_share;
 mod floods;
 mod foreign_children;
+mod guest_directories;
 mod hangs;
 mod harness;
 mod harness_eras;

@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::interpolate::Process;
 use super::super::interpolate::table::Table;
-use super::super::interpolate::{Process, UnusableValue};
 use super::super::{CommandOutputs, DaemonConfig, Launch, Limits, Program, ServerConfig};
 use super::*;
 

@@ -74,19 +74,14 @@ impl Reader<'_> {
         let mut paths = Vec::new();
         for (node, _) in self.strings(entry, r#"["/srv/notes"]"#) {
             let help = "begin it with `/`, `~/` or a variable such as `${HOME}/notes`";
-            let Some(path) = self.interpolated_path(node, &what, help) else { continue };
-            let complaint = if !path.is_absolute() {
-                Some((format!("{what} must be an absolute path"), help.to_owned()))
-            } else {
-                protected.opened_by(&path).map(|directory| {
-                    let message = format!("`{}` would open `{}` to the server", path.display(), directory.display());
-                    (message, "name the files or directories below it that the server needs".to_owned())
-                })
-            };
-            match complaint {
-                Some((message, help)) => self.error(Problem::new(node.span.clone(), message).help(help)),
-                None => paths.push(path),
+            let Some(path) = self.absolute_interpolated_path(node, &what, help) else { continue };
+            if let Some(directory) = protected.opened_by(&path) {
+                let message = format!("`{}` would open `{}` to the server", path.display(), directory.display());
+                let help = "name the files or directories below it that the server needs";
+                self.error(Problem::new(node.span.clone(), message).help(help));
+                continue;
             }
+            paths.push(path);
         }
         paths
     }

@@ -2,17 +2,17 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope, path_beneath_rules,
+    RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitySet, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
+use super::files::Grant;
 use super::{Domain, Restrictions, syscalls};
 use crate::test_variable::test_variable;
 
@@ -70,13 +70,13 @@ impl LandlockSupport {
     }
 }
 
-/// Applies `restrictions` to this process and to the program that it executes. `read` and `write` are the paths of level `files`.
-pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
+/// Applies `restrictions` to this process and to the program that it executes. `grants` are the paths of level `files`.
+pub(super) fn restrict(restrictions: &Restrictions, grants: &[Grant]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let is_files = restrictions.files.is_some() || restrictions.namespaces.is_some();
     if let Some(domain) = &restrictions.domain {
         drop_bypass_capabilities()?;
-        let ruleset = ruleset(domain, restrictions.ports.as_deref(), is_files.then_some((read, write)));
+        let ruleset = ruleset(domain, restrictions.ports.as_deref(), is_files.then_some(grants));
         ruleset.map_err(io::Error::other)?.restrict_self().map_err(io::Error::other)?;
     }
     syscalls::restrict(restrictions)
@@ -98,11 +98,11 @@ fn drop_bypass_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// `ports` are the TCP ports that may be connected to, and `files` the paths to read and to write at level `files`.
+/// `ports` are the TCP ports that may be connected to, and `files` the paths of level `files`.
 fn ruleset(
     domain: &Domain,
     ports: Option<&[u16]>,
-    files: Option<(&[PathBuf], &[PathBuf])>,
+    files: Option<&[Grant]>,
 ) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
     let abi = match domain.abi {
         number @ 0..=4 => ABI::from(i32::from(number)),
@@ -127,9 +127,12 @@ fn ruleset(
         ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut created = ruleset.create()?;
-    if let Some((read, write)) = files {
-        created =
-            created.add_rules(path_beneath_rules(read, reading))?.add_rules(path_beneath_rules(write, writing))?;
+    if let Some(grants) = files {
+        for Grant { opened, writes } in grants {
+            let access = if *writes { writing } else { reading };
+            let access = if opened.is_directory()? { access } else { access & AccessFs::from_file(abi) };
+            created = created.add_rule(PathBeneath::new(&opened.fd, access))?;
+        }
     } else if !has_scopes {
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }

@@ -2,8 +2,9 @@
 //!
 //! Runs in the stage: only there the server's own environment says which program runs.
 //!
-//! A server can replace everything in its writable directories by links. So no grant is derived from what lies in them, and the stage
-//! works in them only after it has restricted itself.
+//! A server can replace everything in its writable directories by links, and a guest what lies in its own. So no grant is derived from
+//! what lies in writable directories, each path is [opened once](super::opened), and the stage works in these directories only after it
+//! has restricted itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
@@ -14,12 +15,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::FileRules;
+use super::opened::OpenedPath;
 use crate::config::ProtectedDirectories;
 use crate::server::launch_spec::{LaunchSpec, find_in_path};
 use crate::server::start_error::StartError;
 
 /// What every program may read: the system, and how host names are resolved.
-const SYSTEM: &[&str] = &[
+pub(super) const SYSTEM: &[&str] = &[
     "/bin",
     "/etc",
     "/gnu/store",
@@ -56,11 +58,22 @@ const MAX_HOPS: usize = 16;
 /// The maximum length of the first line of a script.
 const MAX_SHEBANG: u64 = 4096;
 
-/// The paths that a server may use.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Paths {
-    pub(super) read: Vec<PathBuf>,
-    pub(super) write: Vec<PathBuf>,
+/// A path that a server may use.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) opened: OpenedPath,
+    /// Whether the server may also write there.
+    pub(super) writes: bool,
+}
+
+impl Grant {
+    pub(super) fn read(opened: OpenedPath) -> Self {
+        Self { opened, writes: false }
+    }
+
+    pub(super) fn write(opened: OpenedPath) -> Self {
+        Self { opened, writes: true }
+    }
 }
 
 /// The directories for temporary files in the private directory of a server.
@@ -118,21 +131,16 @@ fn create(directory: &Path) -> io::Result<()> {
 }
 
 /// The paths that every server with namespaces may use.
-pub(super) fn system() -> Paths {
-    Paths {
-        read: SYSTEM.iter().chain([&RESOLVER]).map(PathBuf::from).collect(),
-        write: DEVICES.iter().map(PathBuf::from).collect(),
-    }
+pub(super) fn system() -> Vec<Grant> {
+    let open = |path: &&str| OpenedPath::open(Path::new(path)).ok();
+    let read = SYSTEM.iter().chain([&RESOLVER]).filter_map(open).map(Grant::read);
+    read.chain(DEVICES.iter().filter_map(open).map(Grant::write)).collect()
 }
 
 /// The paths of the server that `program` runs.
-pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Paths, StartError> {
+pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Vec<Grant>, StartError> {
     let protected = &with_canonical(&rules.protected);
-    for path in rules.read.iter().chain(&rules.write) {
-        if !path.exists() {
-            return Err(StartError::SandboxPath { path: path.clone(), opens: None });
-        }
-    }
+    let missing = |path: &PathBuf| StartError::SandboxPath { path: path.clone(), opens: None };
     let overridden: Vec<_> = rules
         .variables()
         .into_iter()
@@ -143,42 +151,78 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
     let own_cwd = spec.cwd.starts_with(&rules.private);
     let cwd = (!own_cwd).then_some(&spec.cwd);
     let write = || rules.write.iter().chain(&overridden).chain(cwd);
-    let writable = &Writable::new(write().chain([&rules.private]));
-    let needs_rule = |path: &&PathBuf| !writable.contains(path);
-    for path in rules.read.iter().chain(write()).filter(needs_rule) {
-        check(path, protected)?;
-    }
-    for path in overridden.iter().filter(needs_rule).filter(|path| !path.exists()) {
+    let mut writable = Writable::new(write().chain([&rules.private]));
+    for path in overridden.iter().filter(|path| !path.exists() && !writable.contains(path)) {
+        check(path, &real_path(path), protected)?;
         let _ = fs::create_dir_all(path);
     }
+    let mut grants = Vec::new();
+    for path in write() {
+        match OpenedPath::open(path) {
+            Ok(opened) => {
+                let mut links = opened.links.iter().filter(|_| Some(path) == cwd && spec.cwd_is_stated);
+                if let Some(link) = links.find(|link| !link.is_of_system) {
+                    return Err(StartError::LinkedDirectory { directory: path.clone(), link: link.place.clone() });
+                }
+                grants.push((path, Grant::write(opened)));
+            }
+            Err(_) if overridden.contains(path) => {}
+            Err(_) if Some(path) == cwd => return Err(StartError::NoWorkingDirectory(path.clone())),
+            Err(_) => return Err(missing(path)),
+        }
+    }
+    writable.0.extend(grants.iter().map(|(_, grant)| grant.opened.real.clone()));
+    for path in &rules.read {
+        grants.push((path, Grant::read(OpenedPath::open(path).map_err(|_| missing(path))?)));
+    }
+    // The server can replace the others, and what is really there is granted already.
+    grants.retain(|(path, grant)| !writable.contains(path) && !writable.leads_to(&grant.opened));
+    for (path, grant) in &grants {
+        check(path, &grant.opened.real, protected)?;
+    }
 
-    let mut programs = Programs { protected, writable, env: &spec.env, cwd: &spec.cwd, found: BTreeSet::new() };
+    let mut programs =
+        Programs { protected, writable: &writable, env: &spec.env, cwd: &spec.cwd, found: BTreeSet::new() };
     programs.add(program);
     if let Some(script) = script(spec, program).filter(|script| !writable.contains(script)) {
         programs.add(&script);
         programs.add_directory(project(&script));
     }
     let system = if rules.has_namespaces { &[RESOLVER][..] } else { KERNEL };
-    let mut read: BTreeSet<_> = SYSTEM.iter().chain(system).map(PathBuf::from).chain(programs.found).collect();
-    read.extend(rules.read.iter().filter(needs_rule).cloned());
-    read.extend(rules.agent_sockets.clone());
-    let mut write_paths: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
-    write_paths.extend(write().filter(needs_rule).chain([&rules.private]).cloned());
-    Ok(Paths { read: read.into_iter().collect(), write: write_paths.into_iter().collect() })
+    let system = SYSTEM.iter().chain(system).map(PathBuf::from).chain(rules.agent_sockets.clone());
+    let open = |path: PathBuf| OpenedPath::open(&path).ok().filter(|opened| !writable.leads_to(opened));
+    let programs = programs.found.into_iter().filter_map(open);
+    let programs = programs.filter(|opened| protected.opened_by(&opened.real).is_none());
+    let private = [&rules.private].into_iter().cloned().chain(DEVICES.iter().map(PathBuf::from));
+    let private = private.filter_map(open).map(Grant::write);
+    let configured = grants.into_iter().map(|(_, grant)| grant);
+    Ok(system.filter_map(open).chain(programs).map(Grant::read).chain(configured).chain(private).collect())
 }
 
-/// The directories in which the server can replace files, with their links resolved.
+/// The directories in which the server can replace files, as they are written and without links.
 struct Writable(Vec<PathBuf>);
 
 impl Writable {
     fn new<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Self {
-        Self(paths.filter_map(|path| fs::canonicalize(path).ok()).collect())
+        Self(paths.flat_map(|path| [Some(path.clone()), fs::canonicalize(path).ok()]).flatten().collect())
     }
 
     /// Whether a parent of `path` is one of them or lies in one. Then the server can replace what `path` names.
     fn contains(&self, path: &Path) -> bool {
-        let parents = path.ancestors().skip(1).filter_map(|parent| fs::canonicalize(parent).ok());
-        parents.into_iter().any(|parent| self.0.iter().any(|directory| parent.starts_with(directory)))
+        let parents = path.ancestors().skip(1);
+        parents
+            .into_iter()
+            .any(|parent| self.covers(parent) || fs::canonicalize(parent).is_ok_and(|real| self.covers(&real)))
+    }
+
+    /// Whether the server can replace something on the way to `opened`.
+    fn leads_to(&self, opened: &OpenedPath) -> bool {
+        let mut places = opened.links.iter().map(|link| &link.place).chain([&opened.real]);
+        places.any(|place| place.parent().is_some_and(|parent| self.covers(parent)))
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        self.0.iter().any(|directory| path.starts_with(directory))
     }
 }
 
@@ -190,9 +234,8 @@ fn real_path(path: &Path) -> PathBuf {
 }
 
 /// Refuses a path that would open a protected directory, itself or by where it leads.
-fn check(path: &Path, protected: &ProtectedDirectories) -> Result<(), StartError> {
-    let real = real_path(path);
-    let opens = protected.opened_by(path).or_else(|| protected.opened_by(&real));
+fn check(path: &Path, real: &Path, protected: &ProtectedDirectories) -> Result<(), StartError> {
+    let opens = protected.opened_by(path).or_else(|| protected.opened_by(real));
     opens.map_or(Ok(()), |directory| {
         Err(StartError::SandboxPath { path: path.to_owned(), opens: Some(directory.to_owned()) })
     })

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{CWD, FileType, fstat};
@@ -30,8 +30,9 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
-use super::files::Paths;
-use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceFailure, NamespaceStep as Step, Namespaces};
+use super::files::Grant;
+use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceStep as Step, Namespaces};
+use super::opened::OpenedPath;
 use crate::server::start_error::StartError;
 
 /// Where the new root is mounted until it becomes the root. Everything that is granted was opened before.
@@ -53,8 +54,6 @@ const LINKS: &[(&str, &str)] = &[
     ("/dev/ptmx", "pts/ptmx"),
     ("/var/tmp", "/tmp"),
 ];
-/// Maximum number of links on the way to one grant, as in the kernel.
-const MAX_LINKS: usize = 40;
 
 /// What may be done in a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,71 +65,40 @@ enum Access {
 }
 
 /// The grants by canonical path, parents first, without those inside others; and the links that lead to them.
-#[derive(Debug, Default, PartialEq)]
-struct Layout {
-    grants: BTreeMap<PathBuf, Access>,
-    links: BTreeMap<PathBuf, PathBuf>,
+#[derive(Debug, Default)]
+struct Layout<'g> {
+    grants: BTreeMap<&'g Path, (Access, &'g OpenedPath)>,
+    links: BTreeMap<&'g Path, &'g Path>,
 }
 
-impl Layout {
-    fn of(paths: &Paths) -> Self {
+impl<'g> Layout<'g> {
+    fn of(grants: &'g [Grant]) -> Self {
         let mut layout = Self::default();
-        let grants = paths.read.iter().map(|path| (path, Access::Read));
-        for (path, access) in grants.chain(paths.write.iter().map(|path| (path, Access::Write))) {
-            let Some(path) = layout.resolve(path).filter(|path| !path.starts_with("/proc")) else { continue };
-            let access = if path.starts_with("/dev") { Access::Device } else { access };
-            let granted = layout.grants.entry(path).or_insert(access);
-            *granted = access.max(*granted);
+        for Grant { opened, writes } in grants.iter().filter(|grant| !grant.opened.real.starts_with("/proc")) {
+            let access = match writes {
+                _ if opened.real.starts_with("/dev") => Access::Device,
+                true => Access::Write,
+                false => Access::Read,
+            };
+            let granted = layout.grants.entry(&opened.real).or_insert((access, opened));
+            granted.0 = access.max(granted.0);
+            layout.links.extend(opened.links.iter().map(|link| (&*link.place, &*link.target)));
         }
         let all = layout.grants.clone();
-        layout.grants.retain(|path, access| {
+        layout.grants.retain(|path, (access, _)| {
             let outer = path.ancestors().skip(1).find_map(|parent| all.get(parent));
-            outer.is_none_or(|outer| outer < access)
+            outer.is_none_or(|(outer, _)| outer < access)
         });
         let grants = &layout.grants;
         layout.links.retain(|link, _| !link.ancestors().skip(1).any(|parent| grants.contains_key(parent)));
         layout
     }
 
-    /// The canonical form of `path`, if it exists. Remembers the links on the way.
-    fn resolve(&mut self, path: &Path) -> Option<PathBuf> {
-        let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
-        let (mut pending, mut real, mut links) = (parts(path), PathBuf::from("/"), 0);
-        while let Some(part) = pending.pop() {
-            match Path::new(&part).components().next()? {
-                Component::ParentDir => {
-                    real.pop();
-                    continue;
-                }
-                Component::Normal(_) => {}
-                Component::RootDir => {
-                    real = PathBuf::from("/");
-                    continue;
-                }
-                Component::CurDir | Component::Prefix(_) => continue,
-            }
-            let next = real.join(part);
-            match fs::read_link(&next) {
-                Ok(target) => {
-                    links += 1;
-                    if links > MAX_LINKS {
-                        return None;
-                    }
-                    pending.extend(parts(&target));
-                    self.links.insert(next, target);
-                }
-                // It is no link.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => real = next,
-                Err(_) => return None,
-            }
-        }
-        Some(real)
-    }
-
     /// What may be done at `path` in the new root.
     fn access(&self, path: &Path) -> Access {
         let own = |path: &Path| OWN.iter().find(|(own, _)| path == Path::new(own)).map(|(_, access)| *access);
-        path.ancestors().find_map(|path| self.grants.get(path).copied().or_else(|| own(path))).unwrap_or(Access::Read)
+        let granted = |path| self.grants.get(path).map(|(access, _)| *access);
+        path.ancestors().find_map(|path| granted(path).or_else(|| own(path))).unwrap_or(Access::Read)
     }
 }
 
@@ -141,8 +109,8 @@ pub(super) fn writable() -> impl Iterator<Item = PathBuf> {
 
 /// Moves this process into new namespaces, except the pid namespace, which its children are in. Mounts the new root, and makes it the
 /// working directory. The process keeps the capabilities that [`init`] needs.
-pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), StartError> {
-    let layout = Layout::of(paths);
+pub(super) fn enter(namespaces: Namespaces, grants: &[Grant]) -> Result<(), StartError> {
+    let layout = Layout::of(grants);
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let mut flags =
         CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
@@ -164,27 +132,27 @@ pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), StartEr
         bring_up_loopback().at(Step::Loopback)?;
     }
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).at(Step::Mount)?;
-    let grants = layout.grants.keys().filter_map(|path| open(path).transpose());
+    let grants = layout.grants.values().map(|(_, opened)| open(opened));
     let grants = grants.collect::<Result<Vec<_>, _>>()?;
     build(&layout, &grants).at(Step::Mount)?;
     rustix::process::chdir(ROOT).at(Step::Mount)?;
     Ok(keep_capabilities(INIT_CAPABILITIES).at(Step::Capabilities)?)
 }
 
-/// A copy of the mounts at `path`; `None` if it has gone meanwhile.
-fn open(path: &Path) -> Result<Option<(&Path, OwnedFd)>, StartError> {
+/// A copy of the mounts at a path. It has to be opened again, since the kernel copies no mount of another namespace.
+fn open(opened: &OpenedPath) -> Result<(&Path, OwnedFd), StartError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    match open_tree(CWD, path, flags) {
-        Ok(tree) => Ok(Some((path, tree))),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => {
-            let failure = NamespaceFailure { step: Step::OpenGrants, errno: error.raw_os_error() };
-            Err(StartError::Grant { path: path.to_owned(), failure })
-        }
-    }
+    let tree = open_tree(CWD, &opened.real, flags);
+    // Somebody may have replaced it meanwhile.
+    let same = tree
+        .map_err(io::Error::from)
+        .and_then(|tree| if opened.is_same(&tree)? { Ok(tree) } else { Err(Errno::STALE.into()) });
+    same.map(|tree| (&*opened.real, tree))
+        .at(Step::OpenGrants)
+        .map_err(|failure| StartError::Grant { path: opened.real.clone(), failure })
 }
 
 /// The place of `path` in the new root.
@@ -192,7 +160,7 @@ fn place(path: &Path) -> PathBuf {
     Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn build(layout: &Layout, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
+fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", ROOT, "tmpfs", flags, ROOT_OPTIONS)?;
     for path in ["/proc", "/var"].into_iter().chain(OWN.iter().map(|(path, _)| *path)) {
@@ -206,7 +174,7 @@ fn build(layout: &Layout, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
         attach(tree, &place(path))?;
     }
     let fixed = LINKS.iter().map(|(link, target)| (Path::new(link), Path::new(target)));
-    for (link, target) in fixed.chain(layout.links.iter().map(|(link, target)| (link.as_path(), target.as_path()))) {
+    for (link, target) in fixed.chain(layout.links.iter().map(|(link, target)| (*link, *target))) {
         let link = place(link);
         if let Some(parent) = link.parent() {
             // An error shows when the link is created.
@@ -240,7 +208,7 @@ fn attach(tree: &OwnedFd, target: &Path) -> io::Result<()> {
 }
 
 /// Takes away what each mount below the new root may not be used for. Flags that are there stay, since the kernel locks them.
-fn restrict(layout: &Layout) -> io::Result<()> {
+fn restrict(layout: &Layout<'_>) -> io::Result<()> {
     let root = File::open(ROOT)?;
     let root = fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()))?;
     let root = root.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse::<u64>().ok());
@@ -374,15 +342,19 @@ mod tests {
         symlink("../real", path("links/relative")).expect("a fresh link");
         symlink(path("links/relative/inner"), path("links/absolute")).expect("a fresh link");
         symlink("more", path("real/inner/inside")).expect("a fresh link");
-        let layout = Layout::of(&Paths {
-            read: ["links/absolute/inside", "real/inner", "missing", "other"].map(path).into(),
-            write: ["real/inner/more", "other"].map(path).into(),
-        });
+        let open = |name| OpenedPath::open(&path(name)).expect("it exists");
+        let read = ["links/absolute/inside", "real/inner", "other"].map(open).map(Grant::read);
+        let write = ["real/inner/more", "other"].map(open).map(Grant::write);
+        let grants: Vec<_> = read.into_iter().chain(write).collect();
+        let layout = Layout::of(&grants);
         let (read, write) = (Access::Read, Access::Write);
         let expected = [("other", write), ("real/inner", read), ("real/inner/more", write)];
-        assert_eq!(layout.grants, expected.map(|(name, access)| (path(name), access)).into());
+        let found: Vec<_> = layout.grants.iter().map(|(path, (access, _))| (path.to_path_buf(), *access)).collect();
+        assert_eq!(found, expected.map(|(name, access)| (path(name), access)));
         let links = [("links/absolute", path("links/relative/inner")), ("links/relative", "../real".into())];
-        assert_eq!(layout.links, links.map(|(name, target)| (path(name), target)).into());
+        let found: Vec<_> =
+            layout.links.iter().map(|(link, target)| (link.to_path_buf(), target.to_path_buf())).collect();
+        assert_eq!(found, links.map(|(name, target)| (path(name), target)));
         for (name, expected) in [("real/inner/x", read), ("real/inner/more/x", write), ("other", write), ("real", read)]
         {
             let tmp_is_writable = path(name).starts_with("/tmp") && expected == read && name == "real";

@@ -24,14 +24,15 @@ use std::sync::Arc;
 
 use nix::sys::signal::SigSet;
 use nix::unistd::execve;
-use rustix::fs::{MemfdFlags, OFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::net::sockopt::set_socket_passcred;
-use rustix::process::{Pid, Signal, WaitOptions, geteuid, kill_process, setsid, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, chdir, fchdir, geteuid, kill_process, setsid, waitpid};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGPIPE;
 
-use super::files::{self, Paths, TemporaryDirectories};
+use super::files::{self, Grant, TemporaryDirectories};
 use super::namespaces::{AtStep, NamespaceStep, Namespaces};
+use super::opened::OpenedPath;
 use super::{Restrictions, domain, init, mounts};
 use crate::server::fd_passing;
 use crate::server::launch_spec::{LaunchSpec, find_program};
@@ -82,7 +83,8 @@ struct Prepared {
     spec: LaunchSpec,
     restrictions: Restrictions,
     program: Option<PathBuf>,
-    paths: Paths,
+    /// Where the server may write in its namespaces.
+    writable: Vec<PathBuf>,
     temporary: TemporaryDirectories,
 }
 
@@ -180,23 +182,25 @@ fn prepare(socket: &UnixStream) -> Result<(), StartError> {
     let restrictions = spec.sandbox.take().ok_or_else(|| StartError::system("no sandbox"))?;
     let namespaces = restrictions.namespaces;
     if spec.command.is_empty() {
-        let (paths, temporary) = (files::system(), TemporaryDirectories::default());
-        let trial = Prepared { spec, restrictions, program: None, paths, temporary };
-        return namespaces.map_or(Ok(()), |namespaces| start_init(socket, namespaces, &trial, &streams));
+        let (writable, temporary) = (Vec::new(), TemporaryDirectories::default());
+        let trial = Prepared { spec, restrictions, program: None, writable, temporary };
+        let start = |namespaces| start_init(socket, namespaces, &trial, &files::system(), &streams);
+        return namespaces.map_or(Ok(()), start);
     }
     if let Some(rules) = &restrictions.files {
         files::create_private(rules).map_err(StartError::system)?;
     }
     let program = find_program(&spec)?;
-    let paths = restrictions.files.as_ref().map(|rules| files::paths(rules, &spec, &program)).transpose()?;
+    let grants = restrictions.files.as_ref().map(|rules| files::grants(rules, &spec, &program)).transpose()?;
     // The guard lives as long as `init`.
     let instance = if namespaces.is_some() { parent_id() } else { std::process::id() };
     let temporary = restrictions.files.as_ref().map(|rules| TemporaryDirectories::of(rules, instance));
-    let (paths, temporary) = (paths.unwrap_or_default(), temporary.unwrap_or_default());
-    let prepared = Prepared { spec, restrictions, program: Some(program), paths, temporary };
+    let (grants, temporary) = (grants.unwrap_or_default(), temporary.unwrap_or_default());
+    let writable = grants.iter().filter(|grant| grant.writes).map(|grant| grant.opened.real.clone()).collect();
+    let prepared = Prepared { spec, restrictions, program: Some(program), writable, temporary };
     match namespaces {
-        Some(namespaces) => start_init(socket, namespaces, &prepared, &streams),
-        None => execute(socket, prepared, streams),
+        Some(namespaces) => start_init(socket, namespaces, &prepared, &grants, &streams),
+        None => execute(socket, prepared, &grants, streams),
     }
 }
 
@@ -205,13 +209,14 @@ fn start_init(
     socket: &UnixStream,
     namespaces: Namespaces,
     prepared: &Prepared,
+    grants: &[Grant],
     streams: &[OwnedFd; 3],
 ) -> Result<(), StartError> {
     let spec = memfd(prepared).map_err(StartError::system)?;
     let (own, program) = own_and_init().map_err(StartError::system)?;
     let (ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
     let (control, init_control) = UnixStream::pair().map_err(StartError::system)?;
-    mounts::enter(namespaces, &prepared.paths)?;
+    mounts::enter(namespaces, grants)?;
     let start = || -> io::Result<()> {
         fd_passing::send(&ours, &[0], &[socket.as_fd(), init_control.as_fd(), own.as_fd()])?;
         fd_passing::send(&ours, &[0], &[spec.as_fd()])?;
@@ -255,22 +260,28 @@ fn execute_prepared(socket: &UnixStream, prepared: OwnedFd, streams: [OwnedFd; 3
     // `init` waits for its children with a blocked signal.
     SigSet::empty().thread_set_mask().map_err(StartError::system)?;
     setsid().map_err(StartError::system)?;
-    let prepared = serde_json::from_reader(BufReader::new(File::from(prepared))).map_err(StartError::system)?;
-    execute(socket, prepared, streams)
+    let prepared: Prepared =
+        serde_json::from_reader(BufReader::new(File::from(prepared))).map_err(StartError::system)?;
+    let open = |path: PathBuf| OpenedPath::open(&path).ok();
+    // Nothing else exists.
+    let read = open(PathBuf::from("/")).map(Grant::read);
+    // A new user namespace needs its maps.
+    let is_nested = prepared.restrictions.namespaces.is_some_and(|namespaces| namespaces.nested);
+    let maps = is_nested.then(|| PathBuf::from("/proc"));
+    let write = prepared.writable.iter().cloned().chain(mounts::writable()).chain(maps);
+    let grants: Vec<_> = read.into_iter().chain(write.filter_map(open).map(Grant::write)).collect();
+    execute(socket, prepared, &grants, streams)
 }
 
 /// Restricts this process, and executes the server. Returns without an error after a trial.
-fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<(), StartError> {
-    let Prepared { mut spec, restrictions, program, mut paths, temporary } = prepared;
-    if let Some(namespaces) = restrictions.namespaces {
-        // Nothing else exists.
-        paths.read = vec![PathBuf::from("/")];
-        paths.write.extend(mounts::writable());
-        // A new user namespace needs its maps.
-        paths.write.extend(namespaces.nested.then(|| PathBuf::from("/proc")));
-    }
-    domain::restrict(&restrictions, &paths.read, &paths.write)
-        .map_err(|error| StartError::Sandbox(error.to_string()))?;
+fn execute(
+    socket: &UnixStream,
+    prepared: Prepared,
+    grants: &[Grant],
+    [stdin, stdout, stderr]: [OwnedFd; 3],
+) -> Result<(), StartError> {
+    let Prepared { mut spec, restrictions, program, writable: _, temporary } = prepared;
+    domain::restrict(&restrictions, grants).map_err(|error| StartError::Sandbox(error.to_string()))?;
     let send_ready = || (&mut &*socket).write_all(&[READY]).map_err(StartError::system);
     let Some(mut program) = program else { return send_ready() };
     if !spec.instead.is_empty() {
@@ -289,7 +300,7 @@ fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [Ow
     let env = spec.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
     let env: Vec<_> = env.collect::<Result<_, _>>()?;
 
-    rustix::process::chdir(&spec.cwd).map_err(StartError::system)?;
+    enter(&spec.cwd, restrictions.files.is_some()).map_err(StartError::system)?;
     rustix::stdio::dup2_stdin(stdin).map_err(StartError::system)?;
     rustix::stdio::dup2_stdout(stdout).map_err(StartError::system)?;
     rustix::stdio::dup2_stderr(stderr).map_err(StartError::system)?;
@@ -299,6 +310,14 @@ fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [Ow
     // Not `Command::exec`: its `execvp` runs a file of unknown format (ENOEXEC) with `/bin/sh`.
     let Err(error) = execve(&path, &args, &env);
     Err(StartError::of_execution(&program, &error.into()))
+}
+
+/// Makes `cwd` the working directory. At level `files`, only what was granted can be opened, wherever `cwd` leads now.
+fn enter(cwd: &Path, is_files: bool) -> rustix::io::Result<()> {
+    if !is_files {
+        return chdir(cwd);
+    }
+    fchdir(open(cwd, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Does not fail for text of the configuration, which permits no NUL.

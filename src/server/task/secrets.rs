@@ -82,6 +82,7 @@ fn launch_spec(context: &ServerContext, command: &SecretCommand) -> LaunchSpec {
         args: command.args().to_vec(),
         env,
         cwd,
+        cwd_is_stated: false,
         umask,
         open_files,
         core_size,

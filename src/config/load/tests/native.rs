@@ -3,6 +3,8 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::config::interpolate::UnusableValue;
+use crate::config::{AgentDirectory, NamespaceUse};
 use crate::list_kind::ListKind;
 
 #[test]
@@ -275,17 +277,30 @@ fn an_undefined_name_fails_its_server_alone() {
 fn an_instance_for_a_directory_is_run_there() {
     let text = "[servers.a]\ncommand = 'x'\nargs = ['--root=${agent:cwd}/src', '$${agent:cwd}']\nsharing = 'workspace'";
     let config = server(text);
-    let at = |cwd| config.at(cwd).launch;
-    let config_there = config.at(Some("/p"));
+    let at = |directory| config.at(&directory).launch;
+    let config_there = config.at(&AgentDirectory::Own("/p".into()));
     let launch = program(&config_there);
     assert_eq!(launch.args, ["--root=/p/src", "${agent:cwd}"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/p")));
     assert_eq!(
-        at(None).expect_err("it is not known").to_string(),
+        at(AgentDirectory::Unknown).expect_err("it is not known").to_string(),
         "`${agent:cwd}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
     );
+    for (more, directory, expected) in [
+        ("", AgentDirectory::Refused, Some(UnusableValue::RefusedDirectory)),
+        ("", AgentDirectory::Guest("/p".into()), Some(UnusableValue::GuestSandbox)),
+        ("sandbox = 'files'", AgentDirectory::Guest("/p".into()), None),
+    ] {
+        let config = server(&format!("{text}\n{more}")).at(&directory);
+        assert_eq!(config.launch.as_ref().err(), expected.as_ref(), "{directory:?}");
+        assert_eq!(config.settings.sandbox.namespaces == NamespaceUse::Require, directory.path().is_some());
+    }
+    let by_session = server("[servers.a]\ncommand = 'x'\nsharing = 'session'");
+    for directory in [AgentDirectory::Refused, AgentDirectory::Guest("/p".into())] {
+        assert_eq!(program(&by_session.at(&directory)).cwd, None, "{directory:?}");
+    }
     let below = server("[servers.a]\ncommand = 'x'\ncwd = '${agent:cwd}/sub'\nsharing = 'session'");
-    assert_eq!(program(&below.at(Some("/p"))).cwd.as_deref(), Some(Path::new("/p/sub")));
+    assert_eq!(program(&below.at(&AgentDirectory::Own("/p".into()))).cwd.as_deref(), Some(Path::new("/p/sub")));
     let shared = server("[servers.a]\ncommand = '${agent:cwd}/x'");
     assert!(shared.launch.expect_err("for whom?").to_string().contains("needs `sharing = \"workspace\"`"));
 }

@@ -183,6 +183,7 @@ prompts = { allow = ["a/*"] }
 resources = { deny = ["*/file:///x/*"] }
 naming = "{tool}"
 allow_uids = [7]
+workspace_roots = ["/srv/shared"]
 max_calls = 9
 rate = 9
 "#;

@@ -17,6 +17,7 @@ pub(super) mod init;
 mod mounts;
 pub(super) mod namespaces;
 pub(super) mod probe;
+mod programs;
 pub(super) mod stage;
 
 use std::fmt;

@@ -19,8 +19,8 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{CWD, FileType, fstat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, mount_remount, move_mount,
-    open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change, mount_remount,
+    move_mount, open_tree,
 };
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
@@ -40,6 +40,7 @@ const ROOT_OPTIONS: &CStr = c"mode=0755,size=4m,nr_inodes=64k";
 /// The limits of `/tmp` and `/dev/shm`, each. `TMPDIR` names a directory on the disk.
 const TMPFS_OPTIONS: &CStr = c"mode=1777,size=256m,nr_inodes=64k";
 const DEVPTS_OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0620";
+const EMPTY_OPTIONS: &CStr = c"mode=0755,size=4k,nr_inodes=2";
 /// Directories that are file systems of their own, where a server may write.
 const OWN: &[(&str, Access)] = &[("/tmp", Access::Write), ("/dev/shm", Access::Write), ("/dev/pts", Access::Device)];
 /// Links that programs expect, with their targets.
@@ -139,7 +140,11 @@ pub(super) fn writable() -> impl Iterator<Item = PathBuf> {
 
 /// Moves this process into new namespaces, except the pid namespace, which its children are in. Mounts the new root, and makes it the
 /// working directory. The process keeps the capabilities that [`init`] needs.
-pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), NamespaceFailure> {
+pub(super) fn enter(
+    namespaces: Namespaces,
+    paths: &Paths,
+    env: &BTreeMap<String, String>,
+) -> Result<(), NamespaceFailure> {
     let layout = Layout::of(paths);
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let mut flags =
@@ -165,6 +170,8 @@ pub(super) fn enter(namespaces: Namespaces, paths: &Paths) -> Result<(), Namespa
     let grants = layout.grants.keys().filter_map(|path| open(path).transpose());
     let grants = grants.collect::<io::Result<Vec<_>>>().at(Step::OpenGrants)?;
     build(&layout, &grants).at(Step::Mount)?;
+    cover(env).at(Step::Mount)?;
+    restrict(&layout).at(Step::Mount)?;
     rustix::process::chdir(ROOT).at(Step::Mount)?;
     keep_capabilities(INIT_CAPABILITIES).at(Step::Capabilities)
 }
@@ -215,7 +222,30 @@ fn build(layout: &Layout, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    restrict(layout)
+    Ok(())
+}
+
+/// Covers files of the system with which programs fail in a user namespace.
+fn cover(env: &BTreeMap<String, String>) -> io::Result<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let configuration = place(Path::new("/etc/ssh/ssh_config.d"));
+    if user != 0 && configuration.is_dir() {
+        // Root is not mapped, and ssh refuses such files if they belong to neither root nor the user.
+        mount("tmpfs", configuration, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, EMPTY_OPTIONS)?;
+    }
+    // The user of a directory service has no entry, and inside nothing else can be asked for it.
+    let (users, own) = (place(Path::new("/etc/passwd")), place(Path::new("/passwd")));
+    let known = fs::read_to_string(&users).unwrap_or_default();
+    if users.is_file() && !known.lines().any(|line| line.split(':').nth(2) == Some(&user.to_string())) {
+        let value = |name| env.get(name).map_or("", String::as_str);
+        let (name, home) = (value("LOGNAME"), value("HOME"));
+        let name = if name.is_empty() || name.contains([':', '\n']) { "user" } else { name };
+        let home = if home.contains([':', '\n']) { "/" } else { home };
+        fs::write(&own, format!("{known}{name}:x:{user}:{group}::{home}:/bin/sh\n"))?;
+        mount_bind(&own, &users)?;
+        fs::remove_file(own)?;
+    }
+    Ok(())
 }
 
 /// Mounts `tree` at `target`. Where `target` lies in another grant, it exists there.

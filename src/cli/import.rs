@@ -158,8 +158,11 @@ fn location(server: &ForeignServer) -> String {
 
 fn outcome_line(title: &str, outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Added(name) if name == title => format!("+ {title}"),
-        Outcome::Added(name) => format!("+ {title}, as `{name}`"),
+        Outcome::Added { name, obstacle } => {
+            let name = if name == title { String::new() } else { format!(", as `{name}`") };
+            let sandbox = obstacle.as_ref().map(|obstacle| format!(", with sandbox `scope`: {obstacle}"));
+            format!("+ {title}{name}{}", sandbox.unwrap_or_default())
+        }
         Outcome::Known(name) if name == title => format!("= {title} is there already"),
         Outcome::Known(name) => format!("= {title} is there already, as `{name}`"),
         Outcome::Differs { name, free } => format!(

@@ -185,8 +185,12 @@ impl ServerConfig {
     }
 
     /// This server for an agent whose working directory is `cwd`. `None` means unknown.
+    ///
+    /// At sandbox level `files`, a server of one session only gets that directory if its configuration names it.
     pub(crate) fn at(&self, cwd: Option<&str>) -> Self {
+        let is_apart = self.settings.sharing == Sharing::Session && self.settings.sandbox.level == SandboxLevel::Files;
         let launch = self.launch.clone().and_then(|launch| match cwd {
+            Some(_) if is_apart && !launch.needs_agent_cwd() => Ok(launch),
             Some(cwd) => Ok(launch.at(cwd)),
             None if launch.needs_agent_cwd() => Err(interpolate::UnusableValue::UnknownCwd),
             None => Ok(launch),

@@ -233,19 +233,28 @@ fn cover(env: &BTreeMap<String, String>) -> io::Result<()> {
         // Root is not mapped, and ssh refuses such files if they belong to neither root nor the user.
         mount("tmpfs", configuration, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, EMPTY_OPTIONS)?;
     }
-    // The user of a directory service has no entry, and inside nothing else can be asked for it.
-    let (users, own) = (place(Path::new("/etc/passwd")), place(Path::new("/passwd")));
+    let users = place(Path::new("/etc/passwd"));
     let known = fs::read_to_string(&users).unwrap_or_default();
-    if users.is_file() && !known.lines().any(|line| line.split(':').nth(2) == Some(&user.to_string())) {
-        let value = |name| env.get(name).map_or("", String::as_str);
-        let (name, home) = (value("LOGNAME"), value("HOME"));
-        let name = if name.is_empty() || name.contains([':', '\n']) { "user" } else { name };
-        let home = if home.contains([':', '\n']) { "/" } else { home };
-        fs::write(&own, format!("{known}{name}:x:{user}:{group}::{home}:/bin/sh\n"))?;
+    if let Some(entry) = missing_user(&known, user, group, env).filter(|_| users.is_file()) {
+        let own = place(Path::new("/passwd"));
+        fs::write(&own, known + &entry)?;
         mount_bind(&own, &users)?;
         fs::remove_file(own)?;
     }
     Ok(())
+}
+
+/// The entry of the user, if `/etc/passwd` has none: inside, no directory service can be asked for it.
+fn missing_user(known: &str, user: u32, group: u32, env: &BTreeMap<String, String>) -> Option<String> {
+    if known.lines().any(|line| line.split(':').nth(2) == Some(&user.to_string())) {
+        return None;
+    }
+    let value = |name, default| {
+        let value = env.get(name).filter(|value| !value.is_empty() && !value.contains([':', '\n']));
+        value.map_or(default, String::as_str)
+    };
+    let end = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
+    Some(format!("{end}{}:x:{user}:{group}::{}:/bin/sh\n", value("LOGNAME", "user"), value("HOME", "/")))
 }
 
 /// Mounts `tree` at `target`. Where `target` lies in another grant, it exists there.
@@ -413,6 +422,20 @@ mod tests {
             let tmp_is_writable = path(name).starts_with("/tmp") && expected == read && name == "real";
             assert_eq!(layout.access(&path(name)), if tmp_is_writable { write } else { expected }, "{name}");
         }
+    }
+
+    #[test]
+    fn user_of_a_directory_service_gets_an_entry() {
+        let env = [("LOGNAME", "ada"), ("HOME", "/h")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        for (known, expected) in [
+            ("root:x:0:0::/root:/bin/sh\n", Some("ada:x:7:8::/h:/bin/sh\n")),
+            ("x:x:70:7::/:/bin/sh", Some("\nada:x:7:8::/h:/bin/sh\n")),
+            ("me:x:7:7::/home/me:/bin/sh\n", None),
+        ] {
+            assert_eq!(missing_user(known, 7, 8, &env).as_deref(), expected, "{known}");
+        }
+        let odd = [("LOGNAME".to_owned(), "a:b".to_owned())].into();
+        assert_eq!(missing_user("", 7, 8, &odd).as_deref(), Some("user:x:7:8::/:/bin/sh\n"));
     }
 
     #[test]

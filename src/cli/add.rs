@@ -19,9 +19,9 @@ use super::text::split_searched_path;
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
+use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Setting};
-use crate::config::diagnostic::Diagnostic;
 use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
@@ -262,7 +262,9 @@ impl Unwritten {
                 sandbox.toml()
             )),
             Self::Refused(FilesObstacle::NotFound(_)) => None,
-            Self::Refused(FilesObstacle::Privileges(reason)) if warnings.iter().any(|text| text.contains(reason)) => None,
+            Self::Refused(FilesObstacle::Privileges(reason)) if warnings.iter().any(|text| text.contains(reason)) => {
+                None
+            }
             Self::Refused(obstacle) => {
                 Some(format!("note: {name} has sandbox `scope`, which protects no files: {obstacle}"))
             }
@@ -285,8 +287,7 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
     if !add.yes && !is_terminal {
         return Ok(Some(Unwritten::Unanswered(proposal.sandbox)));
     }
-    let question =
-        format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, proposal.sandbox.toml());
+    let question = format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, proposal.sandbox.toml());
     if add.yes || prompt::confirm_default(&printable::lines(&question))? {
         import::accept(proposal, settings);
     }

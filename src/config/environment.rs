@@ -88,7 +88,10 @@ pub(crate) fn is_setup(name: &str) -> bool {
 
 /// Whether the value of the variable `name` is a file or directories of certificate authorities.
 pub(crate) fn names_certificates(name: &str) -> bool {
-    name.contains("_CERT") || name.contains("_CA_") || name.to_ascii_lowercase().ends_with("cafile") || AUTHORITIES.contains(&name)
+    name.contains("_CERT")
+        || name.contains("_CA_")
+        || name.to_ascii_lowercase().ends_with("cafile")
+        || AUTHORITIES.contains(&name)
 }
 
 /// The variables that a server inherits from `own`, the environment of mcpd, including those of its `pass_env`.

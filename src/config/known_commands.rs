@@ -9,8 +9,8 @@ mod table;
 
 use std::path::PathBuf;
 
-use self::runner::Invocation;
 pub(crate) use self::proposal::{CommandLine, FilesObstacle, Proposal, creates_mounts, proposal};
+use self::runner::Invocation;
 pub(crate) use self::runner::{Runner, half_written_cache, runner};
 use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;

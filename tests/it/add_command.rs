@@ -34,7 +34,7 @@ fn add_accepts_the_forms_that_people_type_and_prints_what_it_wrote() {
         (&["-t", "sse", "https://example.org/mcp"], url),
         (&["--transport=stdio", "--", SCRIPTED], tool),
         (&["-e", "KEY=value", "--", SCRIPTED], &format!("{tool}env = {{ KEY = \"value\" }}\n")),
-        (&["-y", SCRIPTED], tool),
+        (&["-y", SCRIPTED], &format!("{tool}sandbox = \"files\"\n")),
         (&[SCRIPTED], tool),
     ] {
         let place = Place::new();
@@ -63,7 +63,7 @@ fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
         let place = Place::new();
         let ran = place.mcpd(&[&["add"], typed].concat()).expect_code(0);
         let Some((options, line)) = note else {
-            assert!(!ran.stderr.contains("note: "), "{typed:?}: {ran}");
+            assert!(!ran.stderr.contains("passed on to the server"), "{typed:?}: {ran}");
             continue;
         };
         let note = format!("note: {options} after the command: passed on to the server");

@@ -107,6 +107,7 @@ mod resource_subscriptions;
 mod routing;
 mod runtime_directories;
 mod sandbox;
+mod sandbox_grants;
 mod sandbox_namespaces;
 mod secret_programs;
 mod secrets;

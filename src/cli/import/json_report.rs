@@ -96,6 +96,14 @@ impl ServerReport {
             Outcome::Impossible(reason) => ("impossible", None, Some(reason)),
         };
         let cwd = server.cwd().map(str::to_owned);
-        Self { title: server.title.clone(), project: server.project.clone(), cwd, outcome, name, reason, sandbox_reason }
+        Self {
+            title: server.title.clone(),
+            project: server.project.clone(),
+            cwd,
+            outcome,
+            name,
+            reason,
+            sandbox_reason,
+        }
     }
 }

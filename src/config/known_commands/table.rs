@@ -126,10 +126,10 @@ const COMMANDS: &[KnownCommand] = &[
     row(&["doas", "fusermount", "fusermount3", "newgidmap", "newuidmap", "pkexec", "snap", "su", "sudo"])
         .sandbox(SandboxNeeds::Privileges),
     // Commands that run other programs.
-    row(&["bwrap", "firejail", "flatpak", "unshare"]).sandbox(SandboxNeeds::Mounts),
+    row(&["bwrap", "firejail", "flatpak", "podman", "unshare"]).sandbox(SandboxNeeds::Mounts),
     row(&[
-        "asdf", "bash", "dash", "direnv", "doppler", "env", "fish", "hatch", "just", "ksh", "make", "mise", "nice", "nix", "nohup",
-        "op", "pdm", "pixi", "poetry", "sh", "stdbuf", "timeout", "xvfb-run", "zsh",
+        "asdf", "bash", "dash", "direnv", "doppler", "env", "fish", "hatch", "just", "ksh", "make", "mise", "nice",
+        "nix", "nohup", "op", "pdm", "pixi", "poetry", "sh", "stdbuf", "timeout", "xvfb-run", "zsh",
     ])
     .sandbox(SandboxNeeds::OtherPrograms),
 ];

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileRules, programs};
+use super::FileRules;
+use super::namespaces::TEMPORARY;
+use super::programs::{self, Writable};
 use crate::config::ProtectedDirectories;
 use crate::server::launch_spec::LaunchSpec;
 use crate::server::start_error::StartError;
@@ -71,6 +73,12 @@ impl TemporaryDirectories {
         let unused = ids.filter(|id| !Path::new("/proc").join(id.to_string()).exists());
         Self { own: own.to_string(), unused: unused.map(|id| id.to_string()).collect() }
     }
+
+    /// The one of this instance, unless `env` names another place.
+    pub(super) fn path(&self, rules: &FileRules, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let directory = rules.private.join("tmp");
+        (env.get("TMPDIR").map(Path::new) == Some(&directory)).then(|| directory.join(&self.own))
+    }
 }
 
 /// Creates the private directory of the server, and the default working directory in it. If the server has replaced the latter by a
@@ -95,6 +103,7 @@ pub(super) fn fill_private(
                 }
                 let own = path.join(&temporary.own);
                 create(&own)?;
+                let own = if rules.has_namespaces { Path::new(TEMPORARY) } else { &own };
                 env.insert(name.to_owned(), own.to_string_lossy().into_owned());
             }
         }
@@ -149,21 +158,6 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
     let mut write_paths: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
     write_paths.extend(write().filter(needs_rule).chain([&rules.private]).cloned());
     Ok(Paths { read: read.into_iter().collect(), write: write_paths.into_iter().collect() })
-}
-
-/// The directories in which the server can replace files, with their links resolved.
-pub(super) struct Writable(Vec<PathBuf>);
-
-impl Writable {
-    fn new<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Self {
-        Self(paths.filter_map(|path| fs::canonicalize(path).ok()).collect())
-    }
-
-    /// Whether a parent of `path` is one of them or lies in one. Then the server can replace what `path` names.
-    pub(super) fn contains(&self, path: &Path) -> bool {
-        let parents = path.ancestors().skip(1).filter_map(|parent| fs::canonicalize(parent).ok());
-        parents.into_iter().any(|parent| self.0.iter().any(|directory| parent.starts_with(directory)))
-    }
 }
 
 /// `path` with its links resolved, as far as it exists.

@@ -31,7 +31,7 @@ use rustix::thread::{
 };
 
 use super::files::Paths;
-use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceFailure, NamespaceStep as Step, Namespaces};
+use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceFailure, NamespaceStep as Step, Namespaces, TEMPORARY};
 
 /// Where the new root is mounted until it becomes the root. Everything that is granted was opened before.
 const ROOT: &str = "/tmp";
@@ -50,7 +50,6 @@ const LINKS: &[(&str, &str)] = &[
     ("/dev/stdout", "/proc/self/fd/1"),
     ("/dev/stderr", "/proc/self/fd/2"),
     ("/dev/ptmx", "pts/ptmx"),
-    ("/var/tmp", "/tmp"),
 ];
 /// Maximum number of links on the way to one grant, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -139,11 +138,12 @@ pub(super) fn writable() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Moves this process into new namespaces, except the pid namespace, which its children are in. Mounts the new root, and makes it the
-/// working directory. The process keeps the capabilities that [`init`] needs.
+/// working directory. The process keeps the capabilities that [`init`] needs. `temporary` is a directory on the disk for `/var/tmp`.
 pub(super) fn enter(
     namespaces: Namespaces,
     paths: &Paths,
     env: &BTreeMap<String, String>,
+    temporary: Option<&Path>,
 ) -> Result<(), NamespaceFailure> {
     let layout = Layout::of(paths);
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
@@ -169,7 +169,7 @@ pub(super) fn enter(
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).at(Step::Mount)?;
     let grants = layout.grants.keys().filter_map(|path| open(path).transpose());
     let grants = grants.collect::<io::Result<Vec<_>>>().at(Step::OpenGrants)?;
-    build(&layout, &grants).at(Step::Mount)?;
+    build(&layout, &grants, temporary.unwrap_or(Path::new("/tmp"))).at(Step::Mount)?;
     cover(env).at(Step::Mount)?;
     restrict(&layout).at(Step::Mount)?;
     rustix::process::chdir(ROOT).at(Step::Mount)?;
@@ -194,7 +194,7 @@ fn place(path: &Path) -> PathBuf {
     Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn build(layout: &Layout, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
+fn build(layout: &Layout, grants: &[(&Path, OwnedFd)], temporary: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", ROOT, "tmpfs", flags, ROOT_OPTIONS)?;
     for path in ["/proc", "/var"].into_iter().chain(OWN.iter().map(|(path, _)| *path)) {
@@ -208,6 +208,7 @@ fn build(layout: &Layout, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
         attach(tree, &place(path))?;
     }
     let fixed = LINKS.iter().map(|(link, target)| (Path::new(link), Path::new(target)));
+    let fixed = fixed.chain([(Path::new(TEMPORARY), temporary)]);
     for (link, target) in fixed.chain(layout.links.iter().map(|(link, target)| (link.as_path(), target.as_path()))) {
         let link = place(link);
         if let Some(parent) = link.parent() {

@@ -8,7 +8,6 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::files::Writable;
 use crate::config::ProtectedDirectories;
 use crate::config::environment::names_certificates;
 use crate::server::launch_spec::{LaunchSpec, find_in_path};
@@ -36,6 +35,21 @@ const MAX_HOPS: usize = 16;
 const MAX_SHEBANG: u64 = 4096;
 /// The maximum length of a file that a virtual environment consists of.
 const MAX_SETTINGS: u64 = 64 * 1024;
+
+/// The directories in which the server can replace files, with their links resolved.
+pub(super) struct Writable(Vec<PathBuf>);
+
+impl Writable {
+    pub(super) fn new<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Self {
+        Self(paths.filter_map(|path| fs::canonicalize(path).ok()).collect())
+    }
+
+    /// Whether a parent of `path` is one of them or lies in one. Then the server can replace what `path` names.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        let parents = path.ancestors().skip(1).filter_map(|parent| fs::canonicalize(parent).ok());
+        parents.into_iter().any(|parent| self.0.iter().any(|directory| parent.starts_with(directory)))
+    }
+}
 
 /// The files and directories of the program that a server runs, and of what its variables name for all programs.
 pub(super) fn installed(
@@ -238,8 +252,9 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 /// Where the links in a directory `node_modules` lead. Workspaces have such links.
 fn linked_packages(modules: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let is_scope =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"@")) && path.is_dir();
+    let is_scope = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"@")) && path.is_dir()
+    };
     let (scopes, packages): (Vec<_>, Vec<_>) = entries(modules).partition(is_scope);
     let scoped = scopes.into_iter().flat_map(|scope| entries(&scope));
     packages.into_iter().chain(scoped).filter(|path| path.is_symlink()).filter_map(|path| fs::canonicalize(path).ok())

@@ -55,6 +55,8 @@ def servers(software, installed, notes, repository, directory):
     listing = ("list_directory", {"path": str(notes)}, "[FILE] note")
     status = ("git_status", {"repo_path": str(repository)}, "No commits yet")
     memory = {name: memory_file(directory, name) for name in ("npx", "bin", "node")}
+    # The values of its variables.
+    of_uv = [str(installed / "uv-cache"), str(installed / "wheels")]
     here, graph = [cwd], directory / "graph.jsonl"
     text = ("echo", {"text": "hello"}, "hello")
     return {
@@ -83,8 +85,8 @@ def servers(software, installed, notes, repository, directory):
         "git-venv": Fenced(replace(software.python("git", "--repository", str(repository)), cwd=cwd), *status, [str(repository)]),
         "time-module": Fenced(python("servers", "-m", "mcp_server_time"), *NOON),
         "git-module": Fenced(python("servers", "-m", "mcp_server_git", "-r", repository), *status, [str(repository)]),
-        "time-uvx": Fenced(uvx("time"), *NOON),
-        "git-uvx": Fenced(uvx("git", "--repository", str(repository)), *status, [str(repository)]),
+        "time-uvx": Fenced(uvx("time"), *NOON, of_uv),
+        "git-uvx": Fenced(uvx("git", "--repository", str(repository)), *status, [str(repository), *of_uv]),
         "script-python-1": Fenced(python("mcp-1", checks / "matrix_server.py", "fenced"), *text),
         "script-python-2": Fenced(python("mcp-2", checks / "matrix_server.py", "fenced"), *text),
         "matrix-rust": Fenced(run(installed / "matrix-server", "fenced"), *text),

@@ -61,8 +61,18 @@ async def _call(daemon, tool, arguments, part):
         with anyio.fail_after(TIMEOUT):
             while tool not in {listed["name"] for listed in await agent.tools()}:
                 await anyio.sleep(0.1)
-            answer = await agent.text(tool, arguments)
+            while (answer := await _answer(agent, tool, arguments)) is None:
+                await anyio.sleep(0.1)
             assert part in answer, (tool, answer)
+
+
+async def _answer(agent, tool, arguments):
+    """The text that answers, or None while the server is starting: the call was not sent."""
+    try:
+        return await agent.text(tool, arguments)
+    except Exception as error:
+        if "is not available" not in str(error):
+            raise
 
 
 main()

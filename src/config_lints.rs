@@ -19,7 +19,7 @@ mod undefined;
 use std::collections::{BTreeSet, HashMap};
 
 pub(crate) use self::commands::{shown, unfound};
-pub(crate) use self::known_commands::{ANSWER, ASKS, PASS_STDIN, needed_privileges};
+pub(crate) use self::known_commands::{ANSWER, ASKS, PASS_STDIN};
 pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;

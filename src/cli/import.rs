@@ -141,7 +141,10 @@ fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, rename: bool) 
         let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            print_note!("  {}", one_line(&(outcome_line(&server.title, &outcome) + &location(server))));
+            print_note!(
+                "  {}",
+                one_line(&(outcome_line(&server.title, &outcome) + &location(server) + &sandbox(&outcome)))
+            );
             servers.push(ServerReport::new(server, outcome));
         }
         sources.push(Source { file: &file.path, client: file.title, servers });
@@ -157,10 +160,18 @@ fn location(server: &ForeignServer) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
+/// Why the sandbox of an added server protects no files.
+fn sandbox(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Added { obstacle: Some(obstacle), .. } => format!(", with sandbox `scope`: {obstacle}"),
+        _ => String::new(),
+    }
+}
+
 fn outcome_line(title: &str, outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Added(name) if name == title => format!("+ {title}"),
-        Outcome::Added(name) => format!("+ {title}, as `{name}`"),
+        Outcome::Added { name, .. } if name == title => format!("+ {title}"),
+        Outcome::Added { name, .. } => format!("+ {title}, as `{name}`"),
         Outcome::Known(name) if name == title => format!("= {title} is there already"),
         Outcome::Known(name) => format!("= {title} is there already, as `{name}`"),
         Outcome::Differs { name, free } => format!(

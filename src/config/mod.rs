@@ -195,10 +195,13 @@ impl ServerConfig {
 
     /// This server for an agent that works in `directory`. A guest can replace a part of its directory by a link at any time, so a
     /// program may work there only if what it was not granted does not exist for it.
+    ///
+    /// At sandbox level `files`, a server of one session only gets that directory if its configuration names it.
     pub(crate) fn at(&self, directory: &AgentDirectory) -> Self {
         let mut config = self.clone();
         let is_guest = matches!(directory, AgentDirectory::Guest(_));
         let is_confined = self.settings.sandbox.level == SandboxLevel::Files;
+        let is_apart = is_confined && self.settings.sharing == Sharing::Session;
         let needs_directory = self.needs_agent_directory();
         config.launch = self.launch.clone().and_then(|launch| match directory {
             AgentDirectory::Unknown if launch.needs_agent_cwd() => Err(UnusableValue::UnknownCwd),
@@ -210,6 +213,7 @@ impl ServerConfig {
                     Ok(launch)
                 }
             }
+            AgentDirectory::Own(_) | AgentDirectory::Guest(_) if is_apart && !launch.needs_agent_cwd() => Ok(launch),
             AgentDirectory::Unknown | AgentDirectory::Refused => Ok(launch),
             AgentDirectory::Own(path) | AgentDirectory::Guest(path) => Ok(launch.at(path)),
         });

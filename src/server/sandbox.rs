@@ -19,6 +19,7 @@ mod mounts;
 pub(super) mod namespaces;
 mod opened;
 pub(super) mod probe;
+mod programs;
 pub(super) mod stage;
 mod syscalls;
 
@@ -35,11 +36,8 @@ pub use self::domain::LandlockSupport;
 pub use self::namespaces::NamespaceFailure;
 use self::namespaces::Namespaces;
 use crate::config::interpolate::Sources;
+use crate::config::known_commands::creates_mounts;
 use crate::config::{NamespaceUse, Network, ProtectedDirectories, Sandbox, SandboxLevel, ServerConfig};
-
-/// Programs that create mounts. The kernel forbids mounts in a domain that handles rights to files. A domain of mcpd does so at level
-/// `files`, and before Linux 6.12 at every level.
-const MOUNTING: &[&str] = &["bwrap", "firejail", "flatpak", "podman", "unshare"];
 
 /// The variable of the home directory.
 const HOME: &str = "HOME";
@@ -340,7 +338,7 @@ struct Means<'s> {
 impl<'s> Means<'s> {
     fn of(sandbox: &'s Sandbox, Support { landlock, namespaces }: Support, command: &str) -> Self {
         let is_files = sandbox.level == SandboxLevel::Files;
-        let mounts = Path::new(command).file_name().is_some_and(|name| MOUNTING.iter().any(|known| name == *known));
+        let mounts = creates_mounts(command);
         let has_domain =
             landlock >= LandlockSupport::DOMAINS && !(mounts && (is_files || landlock < LandlockSupport::SCOPES));
         let has_scopes = has_domain && landlock >= LandlockSupport::SCOPES;

@@ -109,6 +109,7 @@ mod routing;
 mod runtime_directories;
 mod sandbox;
 mod sandbox_command;
+mod sandbox_grants;
 mod sandbox_namespaces;
 mod secret_programs;
 mod secrets;

@@ -111,7 +111,10 @@ fn servers_at_level_files_have_directories_of_their_own() {
         let env = &result(&answer)["structuredContent"];
         for variable in ["TMPDIR", "XDG_CACHE_HOME", "UV_CACHE_DIR", "npm_config_cache", "XDG_CONFIG_HOME"] {
             let path = Path::new(env[variable].as_str().expect("it is set"));
-            assert!(path.starts_with(&private) && path.is_dir(), "{variable} of {name}: {}", path.display());
+            // In namespaces a link leads there, and outside nothing of it is seen.
+            let is_link = variable == "TMPDIR" && path == Path::new("/var/tmp");
+            let is_private = path.starts_with(&private) && path.is_dir();
+            assert!(is_link || is_private, "{variable} of {name}: {}", path.display());
             let arguments = json!({"do": "create", "path": path.join("x")});
             assert_eq!(attempt(&mut agent, name, &arguments), "permitted", "{variable} of {name}");
         }

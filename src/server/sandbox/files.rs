@@ -6,18 +6,20 @@
 //! what lies in writable directories, each path is [opened once](super::opened), and the stage works in these directories only after it
 //! has restricted itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::FileRules;
+use super::namespaces::TEMPORARY;
 use super::opened::OpenedPath;
+use super::programs::{self, Writable};
 use crate::config::ProtectedDirectories;
-use crate::server::launch_spec::{LaunchSpec, find_in_path};
+use crate::server::launch_spec::LaunchSpec;
 use crate::server::start_error::StartError;
 
 /// What every program may read: the system, and how host names are resolved.
@@ -46,17 +48,6 @@ const KERNEL: &[&str] = &["/proc", "/sys"];
 const RESOLVER: &str = "/etc/resolv.conf";
 /// The devices that every program may use.
 const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"];
-/// Programs whose first argument that names a file is a script.
-const INTERPRETERS: &[&str] =
-    &["bash", "bun", "deno", "java", "node", "perl", "php", "python", "ruby", "sh", "ts-node", "tsx"];
-/// Files that mark the directory of a project. A script may load other files below it.
-const PROJECT_MARKERS: &[&str] = &["package.json", "node_modules", "pyproject.toml", "deno.json", "Gemfile"];
-/// The parts of an installation in a hidden directory of the home directory, such as `~/.cargo`, which also has other files.
-const INSTALLED: &[&str] = &["bin", "lib", "lib64", "libexec"];
-/// The maximum number of links and interpreters that lead from a command to its programs.
-const MAX_HOPS: usize = 16;
-/// The maximum length of the first line of a script.
-const MAX_SHEBANG: u64 = 4096;
 
 /// A path that a server may use.
 #[derive(Debug)]
@@ -95,6 +86,12 @@ impl TemporaryDirectories {
         let unused = ids.filter(|id| !Path::new("/proc").join(id.to_string()).exists());
         Self { own: own.to_string(), unused: unused.map(|id| id.to_string()).collect() }
     }
+
+    /// The one of this instance, unless `env` names another place.
+    pub(super) fn path(&self, rules: &FileRules, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let directory = rules.private.join("tmp");
+        (env.get("TMPDIR").map(Path::new) == Some(&directory)).then(|| directory.join(&self.own))
+    }
 }
 
 /// Creates the private directory of the server, and the default working directory in it. If the server has replaced the latter by a
@@ -119,6 +116,7 @@ pub(super) fn fill_private(
                 }
                 let own = path.join(&temporary.own);
                 create(&own)?;
+                let own = if rules.has_namespaces { Path::new(TEMPORARY) } else { &own };
                 env.insert(name.to_owned(), own.to_string_lossy().into_owned());
             }
         }
@@ -171,7 +169,7 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
             Err(_) => return Err(missing(path)),
         }
     }
-    writable.0.extend(grants.iter().map(|(_, grant)| grant.opened.real.clone()));
+    writable.add(grants.iter().map(|(_, grant)| grant.opened.real.clone()));
     for path in &rules.read {
         grants.push((path, Grant::read(OpenedPath::open(path).map_err(|_| missing(path))?)));
     }
@@ -181,49 +179,16 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
         check(path, &grant.opened.real, protected)?;
     }
 
-    let mut programs =
-        Programs { protected, writable: &writable, env: &spec.env, cwd: &spec.cwd, found: BTreeSet::new() };
-    programs.add(program);
-    if let Some(script) = script(spec, program).filter(|script| !writable.contains(script)) {
-        programs.add(&script);
-        programs.add_directory(project(&script));
-    }
+    let installed = programs::installed(spec, program, protected, &writable);
     let system = if rules.has_namespaces { &[RESOLVER][..] } else { KERNEL };
     let system = SYSTEM.iter().chain(system).map(PathBuf::from).chain(rules.agent_sockets.clone());
     let open = |path: PathBuf| OpenedPath::open(&path).ok().filter(|opened| !writable.leads_to(opened));
-    let programs = programs.found.into_iter().filter_map(open);
-    let programs = programs.filter(|opened| protected.opened_by(&opened.real).is_none());
+    let installed = installed.into_iter().filter_map(open);
+    let installed = installed.filter(|opened| protected.opened_by(&opened.real).is_none());
     let private = [&rules.private].into_iter().cloned().chain(DEVICES.iter().map(PathBuf::from));
     let private = private.filter_map(open).map(Grant::write);
     let configured = grants.into_iter().map(|(_, grant)| grant);
-    Ok(system.filter_map(open).chain(programs).map(Grant::read).chain(configured).chain(private).collect())
-}
-
-/// The directories in which the server can replace files, as they are written and without links.
-struct Writable(Vec<PathBuf>);
-
-impl Writable {
-    fn new<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Self {
-        Self(paths.flat_map(|path| [Some(path.clone()), fs::canonicalize(path).ok()]).flatten().collect())
-    }
-
-    /// Whether a parent of `path` is one of them or lies in one. Then the server can replace what `path` names.
-    fn contains(&self, path: &Path) -> bool {
-        let parents = path.ancestors().skip(1);
-        parents
-            .into_iter()
-            .any(|parent| self.covers(parent) || fs::canonicalize(parent).is_ok_and(|real| self.covers(&real)))
-    }
-
-    /// Whether the server can replace something on the way to `opened`.
-    fn leads_to(&self, opened: &OpenedPath) -> bool {
-        let mut places = opened.links.iter().map(|link| &link.place).chain([&opened.real]);
-        places.any(|place| place.parent().is_some_and(|parent| self.covers(parent)))
-    }
-
-    fn covers(&self, path: &Path) -> bool {
-        self.0.iter().any(|directory| path.starts_with(directory))
-    }
+    Ok(system.filter_map(open).chain(installed).map(Grant::read).chain(configured).chain(private).collect())
 }
 
 /// `path` with its links resolved, as far as it exists.
@@ -248,89 +213,4 @@ fn with_canonical(protected: &ProtectedDirectories) -> ProtectedDirectories {
     let home = protected.home.as_ref().and_then(|home| fs::canonicalize(home).ok());
     all.home = home.or(all.home);
     all
-}
-
-/// The script that an interpreter is called with.
-fn script(spec: &LaunchSpec, program: &Path) -> Option<PathBuf> {
-    let name = program.file_name()?.to_str()?.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.');
-    if !INTERPRETERS.contains(&name) {
-        return None;
-    }
-    let paths = spec.args.iter().filter(|argument| !argument.starts_with('-')).map(|path| spec.cwd.join(path));
-    paths.into_iter().find(|path| path.is_file())
-}
-
-/// The directory of the project that a script belongs to, else the directory of the script.
-fn project(script: &Path) -> PathBuf {
-    let script = fs::canonicalize(script).unwrap_or_else(|_| script.to_owned());
-    let parents = script.ancestors().skip(1);
-    let marked = parents.into_iter().find(|parent| PROJECT_MARKERS.iter().any(|marker| parent.join(marker).exists()));
-    marked.or(script.parent()).unwrap_or(Path::new("/")).to_owned()
-}
-
-/// Collects the files and directories of the programs that a command runs.
-struct Programs<'d> {
-    protected: &'d ProtectedDirectories,
-    writable: &'d Writable,
-    env: &'d BTreeMap<String, String>,
-    cwd: &'d Path,
-    found: BTreeSet<PathBuf>,
-}
-
-impl Programs<'_> {
-    /// Adds `program`, the targets of its links, its interpreters, and where each of them is installed. Stops at a file that the server
-    /// can replace.
-    fn add(&mut self, program: &Path) {
-        let mut next = vec![program.to_owned()];
-        for _ in 0..MAX_HOPS {
-            let Some(path) = next.pop().filter(|path| !self.writable.contains(path)) else { return };
-            let directory = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
-            let Some(path) = directory.zip(path.file_name()).map(|(parent, name)| parent.join(name)) else { continue };
-            self.add_installation(&path);
-            match fs::read_link(&path) {
-                Ok(target) => next.push(path.parent().unwrap_or(Path::new("/")).join(target)),
-                Err(_) => next.extend(self.interpreter(&path)),
-            }
-            self.found.insert(path);
-        }
-    }
-
-    /// Adds `PREFIX` of `PREFIX/bin/PROGRAM`, or the directory of the program. Version managers have `PREFIX/shims/PROGRAM`, a script
-    /// that starts a program in another directory of theirs.
-    fn add_installation(&mut self, program: &Path) {
-        let Some(directory) = program.parent() else { return };
-        let is_named =
-            |names: &[&str]| directory.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
-        let prefix = directory.parent().unwrap_or(directory);
-        if !is_named(&["bin", "sbin"]) {
-            let installation = if is_named(&["shims"]) { prefix } else { directory };
-            return self.add_directory(installation.to_owned());
-        }
-        let is_hidden = prefix.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if is_hidden && prefix.parent() == self.protected.home.as_deref() {
-            INSTALLED.iter().for_each(|part| self.add_directory(prefix.join(part)));
-        } else {
-            self.add_directory(prefix.to_owned());
-        }
-    }
-
-    /// Adds `directory`, unless that would open a protected one.
-    fn add_directory(&mut self, directory: PathBuf) {
-        if self.protected.opened_by(&directory).is_none() {
-            self.found.insert(directory);
-        }
-    }
-
-    /// The program that the first line of a script names.
-    fn interpreter(&self, script: &Path) -> Option<PathBuf> {
-        let mut line = String::new();
-        BufReader::new(File::open(script).ok()?.take(MAX_SHEBANG)).read_line(&mut line).ok()?;
-        let mut words = line.strip_prefix("#!")?.split_whitespace();
-        let program = PathBuf::from(words.next()?);
-        if program.file_name()? != "env" {
-            return Some(program);
-        }
-        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
-        find_in_path(name, self.env.get("PATH")?, self.cwd)
-    }
 }

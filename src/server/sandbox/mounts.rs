@@ -19,8 +19,8 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{CWD, FileType, fstat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, mount_remount, move_mount,
-    open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change, mount_remount,
+    move_mount, open_tree,
 };
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
@@ -31,7 +31,7 @@ use rustix::thread::{
 };
 
 use super::files::Grant;
-use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceStep as Step, Namespaces};
+use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceStep as Step, Namespaces, TEMPORARY};
 use super::opened::OpenedPath;
 use crate::server::start_error::StartError;
 
@@ -43,6 +43,7 @@ const ROOT_OPTIONS: &CStr = c"mode=0755,size=4m,nr_inodes=64k";
 const TMPFS_OPTIONS: &CStr = c"mode=1777,size=256m,nr_inodes=64k";
 /// With the maximum number of terminals, as all of the system share one.
 const DEVPTS_OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=256";
+const EMPTY_OPTIONS: &CStr = c"mode=0755,size=4k,nr_inodes=2";
 /// Directories that are file systems of their own, where a server may write.
 const OWN: &[(&str, Access)] = &[("/tmp", Access::Write), ("/dev/shm", Access::Write), ("/dev/pts", Access::Device)];
 /// Links that programs expect, with their targets.
@@ -52,7 +53,6 @@ const LINKS: &[(&str, &str)] = &[
     ("/dev/stdout", "/proc/self/fd/1"),
     ("/dev/stderr", "/proc/self/fd/2"),
     ("/dev/ptmx", "pts/ptmx"),
-    ("/var/tmp", "/tmp"),
 ];
 
 /// What may be done in a mount.
@@ -108,8 +108,13 @@ pub(super) fn writable() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Moves this process into new namespaces, except the pid namespace, which its children are in. Mounts the new root, and makes it the
-/// working directory. The process keeps the capabilities that [`init`] needs.
-pub(super) fn enter(namespaces: Namespaces, grants: &[Grant]) -> Result<(), StartError> {
+/// working directory. The process keeps the capabilities that [`init`] needs. `temporary` is a directory on the disk for `/var/tmp`.
+pub(super) fn enter(
+    namespaces: Namespaces,
+    grants: &[Grant],
+    env: &BTreeMap<String, String>,
+    temporary: Option<&Path>,
+) -> Result<(), StartError> {
     let layout = Layout::of(grants);
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let mut flags =
@@ -134,7 +139,9 @@ pub(super) fn enter(namespaces: Namespaces, grants: &[Grant]) -> Result<(), Star
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).at(Step::Mount)?;
     let grants = layout.grants.values().map(|(_, opened)| open(opened));
     let grants = grants.collect::<Result<Vec<_>, _>>()?;
-    build(&layout, &grants).at(Step::Mount)?;
+    build(&layout, &grants, temporary.unwrap_or(Path::new("/tmp"))).at(Step::Mount)?;
+    cover(env).at(Step::Mount)?;
+    restrict(&layout).at(Step::Mount)?;
     rustix::process::chdir(ROOT).at(Step::Mount)?;
     Ok(keep_capabilities(INIT_CAPABILITIES).at(Step::Capabilities)?)
 }
@@ -160,7 +167,7 @@ fn place(path: &Path) -> PathBuf {
     Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
+fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)], temporary: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", ROOT, "tmpfs", flags, ROOT_OPTIONS)?;
     for path in ["/proc", "/var"].into_iter().chain(OWN.iter().map(|(path, _)| *path)) {
@@ -174,6 +181,7 @@ fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
         attach(tree, &place(path))?;
     }
     let fixed = LINKS.iter().map(|(link, target)| (Path::new(link), Path::new(target)));
+    let fixed = fixed.chain([(Path::new(TEMPORARY), temporary)]);
     for (link, target) in fixed.chain(layout.links.iter().map(|(link, target)| (*link, *target))) {
         let link = place(link);
         if let Some(parent) = link.parent() {
@@ -188,7 +196,39 @@ fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)]) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    restrict(layout)
+    Ok(())
+}
+
+/// Covers files of the system with which programs fail in a user namespace.
+fn cover(env: &BTreeMap<String, String>) -> io::Result<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let configuration = place(Path::new("/etc/ssh/ssh_config.d"));
+    if user != 0 && configuration.is_dir() {
+        // Root is not mapped, and ssh refuses such files if they belong to neither root nor the user.
+        mount("tmpfs", configuration, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, EMPTY_OPTIONS)?;
+    }
+    let users = place(Path::new("/etc/passwd"));
+    let known = fs::read_to_string(&users).unwrap_or_default();
+    if let Some(entry) = missing_user(&known, user, group, env).filter(|_| users.is_file()) {
+        let own = place(Path::new("/passwd"));
+        fs::write(&own, known + &entry)?;
+        mount_bind(&own, &users)?;
+        fs::remove_file(own)?;
+    }
+    Ok(())
+}
+
+/// The entry of the user, if `/etc/passwd` has none: inside, no directory service can be asked for it.
+fn missing_user(known: &str, user: u32, group: u32, env: &BTreeMap<String, String>) -> Option<String> {
+    if known.lines().any(|line| line.split(':').nth(2) == Some(&user.to_string())) {
+        return None;
+    }
+    let value = |name, default| {
+        let value = env.get(name).filter(|value| !value.is_empty() && !value.contains([':', '\n']));
+        value.map_or(default, String::as_str)
+    };
+    let end = if known.is_empty() || known.ends_with('\n') { "" } else { "\n" };
+    Some(format!("{end}{}:x:{user}:{group}::{}:/bin/sh\n", value("LOGNAME", "user"), value("HOME", "/")))
 }
 
 /// Mounts `tree` at `target`. Where `target` lies in another grant, it exists there.
@@ -360,6 +400,20 @@ mod tests {
             let tmp_is_writable = path(name).starts_with("/tmp") && expected == read && name == "real";
             assert_eq!(layout.access(&path(name)), if tmp_is_writable { write } else { expected }, "{name}");
         }
+    }
+
+    #[test]
+    fn user_of_a_directory_service_gets_an_entry() {
+        let env = [("LOGNAME", "ada"), ("HOME", "/h")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        for (known, expected) in [
+            ("root:x:0:0::/root:/bin/sh\n", Some("ada:x:7:8::/h:/bin/sh\n")),
+            ("x:x:70:7::/:/bin/sh", Some("\nada:x:7:8::/h:/bin/sh\n")),
+            ("me:x:7:7::/home/me:/bin/sh\n", None),
+        ] {
+            assert_eq!(missing_user(known, 7, 8, &env).as_deref(), expected, "{known}");
+        }
+        let odd = [("LOGNAME".to_owned(), "a:b".to_owned())].into();
+        assert_eq!(missing_user("", 7, 8, &odd).as_deref(), Some("user:x:7:8::/:/bin/sh\n"));
     }
 
     #[test]

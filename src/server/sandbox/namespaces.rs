@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the process that becomes the server, inside the namespaces.
 pub(in crate::server) const SERVER_ARGV0: &str = "mcpd-sandboxed";
+/// A link to the temporary directory of the server. By way of it, the names of sockets are short enough (unix(7): 107 bytes).
+pub(super) const TEMPORARY: &str = "/var/tmp";
 /// What the first process in the namespaces needs until the server starts.
 pub(super) const INIT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SETPCAP);
 

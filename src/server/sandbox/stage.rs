@@ -216,7 +216,9 @@ fn start_init(
     let (own, program) = own_and_init().map_err(StartError::system)?;
     let (ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
     let (control, init_control) = UnixStream::pair().map_err(StartError::system)?;
-    mounts::enter(namespaces, grants)?;
+    let env = &prepared.spec.env;
+    let temporary = prepared.restrictions.files.as_ref().and_then(|rules| prepared.temporary.path(rules, env));
+    mounts::enter(namespaces, grants, env, temporary.as_deref())?;
     let start = || -> io::Result<()> {
         fd_passing::send(&ours, &[0], &[socket.as_fd(), init_control.as_fd(), own.as_fd()])?;
         fd_passing::send(&ours, &[0], &[spec.as_fd()])?;

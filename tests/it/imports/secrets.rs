@@ -31,7 +31,7 @@ fn plain_secrets_are_moved_into_files_for_their_owner_alone() {
         ),
     );
     let dry = place.mcpd(&["import", "--dry-run"]).expect_code(1);
-    let ran = place.mcpd(&["import", "--yes"]).expect_code(1);
+    let ran = shims.mcpd(&place, &["import", "--yes"]).expect_code(1);
     let config = fs::read_to_string(place_of(&place)).expect("a configuration");
     for shown in [&dry.stdout, &dry.stderr, &ran.stdout, &ran.stderr, &config] {
         assert!(!shown.contains("c4n4ry"), "{shown}");
@@ -65,7 +65,7 @@ fn unanswered_secret_fails_one_server_until_it_is_saved() {
         ".vscode/mcp.json",
         r#"{"servers": {"a": {"command": "npx", "args": ["a-server"], "env": {"KEY": "${input:key}"}}}}"#,
     );
-    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
+    let ran = shims.mcpd(&place, &["import", "--yes"]).expect_code(0);
     let secret = place.path("xdg-config/mcpd/secrets/a.key");
     assert!(
         ran.stderr.contains(&format!("a: key is missing: write it to {} with mode 0600", secret.display())),

@@ -26,7 +26,9 @@ use nix::sys::signal::SigSet;
 use nix::unistd::execve;
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::net::sockopt::set_socket_passcred;
-use rustix::process::{Pid, Signal, WaitOptions, geteuid, kill_process, setsid, waitpid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, geteuid, getrlimit, kill_process, setrlimit, setsid, waitpid,
+};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGPIPE;
 
@@ -282,6 +284,9 @@ fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [Ow
     let env = spec.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
     let env: Vec<_> = env.collect::<Result<_, _>>()?;
 
+    if let Some(tasks) = spec.tasks_max {
+        limit_tasks(tasks).map_err(StartError::system)?;
+    }
     rustix::process::chdir(&spec.cwd).map_err(StartError::system)?;
     rustix::stdio::dup2_stdin(stdin).map_err(StartError::system)?;
     rustix::stdio::dup2_stdout(stdout).map_err(StartError::system)?;
@@ -292,6 +297,13 @@ fn execute(socket: &UnixStream, prepared: Prepared, [stdin, stdout, stderr]: [Ow
     // Not `Command::exec`: its `execvp` runs a file of unknown format (ENOEXEC) with `/bin/sh`.
     let Err(error) = execve(&path, &args, &env);
     Err(StartError::of_execution(&program, &error.into()))
+}
+
+/// Limits the processes and threads of this user namespace, in which `init` is one more.
+fn limit_tasks(tasks: usize) -> rustix::io::Result<()> {
+    let now = getrlimit(Resource::Nproc);
+    let at_most = |limit: Option<u64>| Some((tasks as u64 + 1).min(limit.unwrap_or(u64::MAX)));
+    setrlimit(Resource::Nproc, Rlimit { current: at_most(now.current), maximum: at_most(now.maximum) })
 }
 
 /// Does not fail for text of the configuration, which permits no NUL.

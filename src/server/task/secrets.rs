@@ -81,6 +81,7 @@ fn launch_spec(context: &ServerContext, command: &SecretCommand) -> LaunchSpec {
         umask,
         open_files,
         core_size,
+        tasks_max: None,
         sandbox: None,
     }
 }

@@ -154,7 +154,7 @@ settings! {
 pub struct Limit {
     /// `None`: there is no limit; or, for a default, it depends on the machine.
     pub max: Option<usize>,
-    /// The configuration has no value.
+    /// The configuration has no other value.
     pub is_default: bool,
 }
 
@@ -170,6 +170,8 @@ impl Limit {
 impl Field for Limit {
     fn set(&mut self, value: &KeyValue) {
         match value {
+            // The example of all keys has the defaults.
+            KeyValue::Number(max) if self.max == Some(*max) => {}
             KeyValue::Number(max) => *self = Self { max: Some(*max), is_default: false },
             KeyValue::NoLimit => *self = Self::NONE,
             _ => {}

@@ -176,7 +176,7 @@ fn limits_of_a_server_come_before_those_of_all() {
         (format!("[defaults]\ntasks_max = 64\n{OK}tasks_max = 'none'"), (defaults.0, Limit::NONE, 100)),
         (
             format!("[defaults]\nmemory_max = 'none'\ncpu_weight = 7\n{OK}tasks_max = 4096"),
-            (Limit::NONE, limit(4096), 7),
+            (Limit::NONE, defaults.1, 7),
         ),
     ] {
         let settings = server(&text).settings;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::manager::malformed::Defect;
-pub use crate::manager::report::{CutReport, InstanceReport, RemoteReport, ServerReport};
+pub use crate::manager::report::{CutReport, InstanceReport, LimitsReport, LimitsState, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.

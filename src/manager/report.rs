@@ -11,13 +11,13 @@ use serde_with::skip_serializing_none;
 use super::malformed::{MalformedItem, malformed};
 use super::view::{Member, View};
 use crate::catalog::Exposure;
-use crate::config::{Launch, Limits, ServerConfig};
+use crate::config::{Launch, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::printable::excerpt;
 use crate::server::lifecycle::{State, StateName};
 use crate::server::{
-    Cause, Enforcement, RefusedCalls, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot,
-    UnansweredCounts,
+    Cause, Enforcement, LimitKey, Limits, RefusedCalls, RemoteTransport, SandboxReport, ServerError, ServerHandle,
+    ServerSnapshot, UnansweredCounts,
 };
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
@@ -224,6 +224,31 @@ pub struct RemoteReport {
     pub transport: Option<String>,
 }
 
+/// Whether the limits of a server are enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum LimitsState {
+    /// All of them.
+    #[serde(rename = "enforced")]
+    Enforced,
+    /// Some that the configuration names are not.
+    #[serde(rename = "not enforced")]
+    NotEnforced,
+    /// Only some defaults are not.
+    #[serde(rename = "defaults not enforced")]
+    DefaultsNotEnforced,
+}
+
+impl LimitsReport {
+    /// What is not enforced, and why.
+    #[must_use]
+    pub fn unenforced_text(&self) -> Option<String> {
+        let keys: Vec<_> = self.not_enforced.iter().map(|key| format!("`{}`", key.name())).collect();
+        let verb = if keys.len() == 1 { "is" } else { "are" };
+        Some(format!("{} {verb} not enforced: {}", keys.join(", "), self.reason.as_ref()?))
+    }
+}
+
 /// Resource limits of each instance of a server.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,8 +258,13 @@ pub struct LimitsReport {
     pub memory_max: Option<usize>,
     /// Maximum number of processes and threads.
     pub tasks_max: Option<usize>,
-    /// `enforced` or `not enforced`; absent before the first start.
-    pub state: Option<String>,
+    /// Share of the processors, in relation to other servers.
+    pub cpu_weight: usize,
+    /// Absent before the first start.
+    pub state: Option<LimitsState>,
+    /// The limits that are not enforced. Absent if all are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enforced: Vec<LimitKey>,
     /// Why they are not enforced, on one line.
     pub reason: Option<String>,
 }
@@ -427,17 +457,18 @@ fn remote_of(config: &ServerConfig, transport: Option<RemoteTransport>) -> Optio
     Some(RemoteReport { origin: remote.shown_origin(), transport: transport.map(|it| it.words().to_owned()) })
 }
 
-/// The limits of a server; `None` if it has none, or has a URL and so no local process.
+/// The limits of a server; `None` if it has a URL and so no local process.
 fn limits_of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
-    let limits @ Limits { memory_max, tasks_max } = config.settings.limits();
-    if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {
+    if matches!(config.launch, Ok(Launch::Remote(_))) {
         return None;
     }
-    let (state, reason) = match enforcement {
-        None => (None, None),
-        Some(Enforcement::Enforced) => (Some("enforced"), None),
-        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
-    };
-    let state = state.map(str::to_owned);
-    Some(LimitsReport { memory_max, tasks_max, state, reason })
+    let Limits { memory_max, tasks_max, cpu_weight } = Limits::of(&config.settings);
+    let state = enforcement.map(|enforcement| match enforcement.reason() {
+        None => LimitsState::Enforced,
+        Some(_) if enforcement.breaks_configuration() => LimitsState::NotEnforced,
+        Some(_) => LimitsState::DefaultsNotEnforced,
+    });
+    let not_enforced = enforcement.map(|enforcement| enforcement.not_enforced().collect()).unwrap_or_default();
+    let reason = enforcement.and_then(|enforcement| enforcement.reason().map(str::to_owned));
+    Some(LimitsReport { memory_max: memory_max.max, tasks_max: tasks_max.max, cpu_weight, state, not_enforced, reason })
 }

@@ -31,6 +31,7 @@ use super::ending::{Ending, Step};
 use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
+use super::oom_score::OomScore;
 use super::sandbox::stage::{self, StartedServer};
 use super::start_error::StartError;
 use super::subtree::{self, Processes};
@@ -59,11 +60,17 @@ pub(crate) enum Report {
 pub(super) fn run() -> io::Result<()> {
     // A new Unix session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
+    let oom_score = OomScore::open();
     let child_signals = prepare(c"mcpd-guard")?;
     let socket = inherited_socket()?;
     let [stdin, stdout, stderr, outputs @ ..]: [OwnedFd; 5] = receive_streams(&socket)?;
     let Some(spec) = receive_spec(&socket)? else { return Ok(()) };
-    let server = match start(&spec, [stdin, stdout, stderr]) {
+    let start = || start(&spec, [stdin, stdout, stderr]);
+    let started = match oom_score {
+        Ok(score) => score.raised(start),
+        Err(_) => start(),
+    };
+    let server = match started {
         Ok(server) => server,
         Err(failure) => return send_report(&socket, &Report::NotStarted(failure)),
     };
@@ -239,7 +246,7 @@ mod tests {
     fn command_that_arrives_with_the_launch_spec_is_not_lost() {
         for (sent, is_started) in [("", true), ("K", false)] {
             let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
-            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","cwd_is_stated":false,"umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
+            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","cwd_is_stated":false,"umask":null,"open_files":null,"core_size":null,"tasks_max":null,"sandbox":null}"#;
             theirs.write_all(format!("{spec}\n{sent}").as_bytes()).expect("there is room");
             assert_eq!(receive_spec(&ours).expect("it is read").is_some(), is_started);
         }

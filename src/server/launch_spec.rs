@@ -30,11 +30,20 @@ pub(crate) struct LaunchSpec {
     pub(crate) open_files: Option<u64>,
     /// The soft limit of core files that mcpd was started with.
     pub(crate) core_size: Option<u64>,
+    /// Maximum number of processes and threads, which the server's user namespace counts.
+    pub(crate) tasks_max: Option<usize>,
     /// `None` starts the server without a sandbox.
     pub(crate) sandbox: Option<Restrictions>,
     /// A command that runs in the place of the server, in its sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) instead: Vec<String>,
+}
+
+impl LaunchSpec {
+    /// Whether the server gets namespaces of its own.
+    pub(super) fn has_namespaces(&self) -> bool {
+        self.sandbox.as_ref().is_some_and(|sandbox| sandbox.namespaces.is_some())
+    }
 }
 
 /// The command that runs the server, in its own process group.

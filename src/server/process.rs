@@ -20,7 +20,7 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 pub(super) use self::activity::{Activity, StderrBytes};
-use self::cgroup::{Cgroup, Cgroups, Enforcement};
+use self::cgroup::{Cgroup, Enforcement};
 use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
@@ -32,7 +32,7 @@ use super::memory_protection;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
-use crate::config::{Limits, Program, Secrets, ServerConfig, environment};
+use crate::config::{Program, Secrets, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -50,7 +50,7 @@ const PIPE: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Process {
     supervisor: Supervisor,
-    /// Set if it has limits that can be enforced.
+    /// Set if mcpd has one to give.
     cgroup: Option<Cgroup>,
     /// Its end as the supervisor has reported it.
     seen: Option<ProcessEnd>,
@@ -108,17 +108,19 @@ pub(super) struct SpawnedProcess {
     process: Process,
 }
 
-/// Creates the streams and the supervisor. Dropping the future ends the guard, if one was started.
+/// Creates the streams and the supervisor of a server that will have this cgroup. Dropping the future ends the guard, if one was started.
 pub(super) async fn spawn(
     guard: &GuardProgram,
     reaper: &ReaperHandle,
     spec: &LaunchSpec,
+    cgroup: Option<&Cgroup>,
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
     let supervisor = match guard.path() {
         Some(program) => {
-            Supervisor::Guard(guarded::spawn(reaper, program, servers, pipes.outputs().map_err(refused)?).await?)
+            let (outputs, kill_file) = (pipes.outputs().map_err(refused)?, cgroup.and_then(Cgroup::kill_file));
+            Supervisor::Guard(guarded::spawn(reaper, program, servers, outputs, kill_file).await?)
         }
         None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
     };
@@ -161,18 +163,16 @@ impl SpawnedProcess {
         }
     }
 
-    /// Applies the limits of the server; `None` if it has none.
-    pub(super) async fn limit(&mut self, cgroups: &Cgroups, config: &ServerConfig) -> Option<Enforcement> {
-        let limits = config.settings.limits();
-        if limits == Limits::default() {
-            return None;
+    /// Moves the guard into `cgroup`.
+    ///
+    /// # Errors
+    /// The enforcement of its limits, if it was not moved.
+    pub(super) async fn enter(&mut self, server: &str, cgroup: Cgroup) -> Result<(), Enforcement> {
+        if let Some(guard) = self.guard_pid() {
+            cgroup.admit(server, guard).await?;
+            self.process.cgroup = Some(cgroup);
         }
-        let Some(guard) = self.guard_pid() else {
-            return Some(Enforcement::NotEnforced("a server without a guard cannot be limited".into()));
-        };
-        let (cgroup, enforcement) = cgroups.create(&config.name, limits, guard).await;
-        self.process.cgroup = cgroup;
-        Some(enforcement)
+        Ok(())
     }
 
     /// Starts the server, and returns its process id.
@@ -301,6 +301,7 @@ pub(super) fn launch_spec(
         open_files: inherited.open_files,
         // The guard sets its own limit to 0 in any case.
         core_size: inherited.core_size.or_else(|| Some(memory_protection::core_size())),
+        tasks_max: None,
         sandbox: restrictions,
         instead: Vec::new(),
     }

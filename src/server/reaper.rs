@@ -15,7 +15,8 @@
 //!
 //! Single-threaded, without tokio. It never sees the launch spec or data of a server.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -36,7 +37,8 @@ use super::{fd_passing, guard};
 /// The process name of a reaper, by which `main` recognizes one.
 pub(super) const ARGV0: &str = subtree::REAPER;
 
-/// The request of mcpd: start a guard whose standard input is the descriptor that comes with it.
+/// The request of mcpd: start a guard whose standard input is the descriptor that comes with it. A second one is the `cgroup.kill` of the
+/// cgroup that the guard will be in.
 pub(super) const START_GUARD: u8 = b'S';
 
 /// Delay between two looks at the orphans of a guard, until they are killed.
@@ -81,6 +83,8 @@ struct Guard {
     pid: u32,
     /// The guard's socket. As long as the reaper holds it, mcpd knows that processes of the server are left.
     socket: UnixStream,
+    /// The `cgroup.kill` of its cgroup.
+    kill_file: Option<File>,
 }
 
 /// A server whose guard has exited. The reaper takes its place.
@@ -96,6 +100,8 @@ pub(super) fn run() -> io::Result<()> {
     let mut reaper = Reaper { guards: Vec::new(), unguarded: Vec::new(), liveness_read };
     // Whatever fails, the subtree is killed before the reaper exits.
     let served = reaper.serve(&control, &child_signals);
+    let guards = reaper.guards.iter().chain(reaper.unguarded.iter().map(|server| &server.guard));
+    guards.for_each(Guard::kill_cgroup);
     subtree_owner::kill_subtree(&child_signals)?;
     served
 }
@@ -120,7 +126,12 @@ impl Reaper {
             }
             if has_request {
                 match fd_passing::receive(control, &mut [0]) {
-                    Ok((1, fds)) => fds.into_iter().for_each(|socket| self.start_guard(socket.into())),
+                    Ok((1, fds)) => {
+                        let mut fds = fds.into_iter();
+                        if let Some(socket) = fds.next() {
+                            self.start_guard(socket.into(), fds.next().map(File::from));
+                        }
+                    }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     _ => deadline = Some(now + ending::LIMIT),
                 }
@@ -164,6 +175,7 @@ impl Reaper {
                 Step::Wait => {}
                 Step::Terminate => processes.terminate(&own),
                 Step::Kill => {
+                    server.guard.kill_cgroup();
                     processes.signal(&own, Signal::KILL);
                     pause = pause.min(Some(KILL_AGAIN));
                 }
@@ -174,7 +186,7 @@ impl Reaper {
         pause
     }
 
-    fn start_guard(&mut self, socket: UnixStream) {
+    fn start_guard(&mut self, socket: UnixStream, kill_file: Option<File>) {
         let (answer, pidfd) = match self.spawn(&socket) {
             Ok((pid, pidfd)) => (Answer::Started(pid.as_raw_pid()), Some(pidfd)),
             Err(error) => (Answer::NotStarted(error.raw_os_error().unwrap_or_default()), None),
@@ -183,7 +195,7 @@ impl Reaper {
         // An error means that mcpd has closed the socket. The guard notices that too.
         let _ = fd_passing::send(&socket, &answer.to_bytes(), &fds);
         if let Answer::Started(pid) = answer {
-            self.guards.push(Guard { pid: pid.unsigned_abs(), socket });
+            self.guards.push(Guard { pid: pid.unsigned_abs(), socket, kill_file });
         }
     }
 
@@ -197,6 +209,14 @@ impl Reaper {
 }
 
 impl Guard {
+    /// Kills the guard with all processes of the server at once, if they have a cgroup and the kernel can do that. No process
+    /// can escape by forking, or by leaving its parents or session.
+    fn kill_cgroup(&self) {
+        if let Some(mut file) = self.kill_file.as_ref() {
+            let _ = file.write_all(b"1");
+        }
+    }
+
     /// Whether mcpd still runs, and has not required the end of the server at once.
     fn may_take_time(&self) -> bool {
         let mut commands = [0; 64];

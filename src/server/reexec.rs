@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::sandbox::namespaces::SERVER_ARGV0;
 use super::sandbox::{init, probe, stage};
+use super::subtree_owner::close_inherited;
 use super::{guard, reaper, secret_runner};
 
 /// Set by [`run_if_guard`]: this program can become a guard when it executes itself.
@@ -24,15 +25,17 @@ pub fn run_if_guard() -> Option<ExitCode> {
     CAN_REEXECUTE.store(true, Ordering::Relaxed);
     let name = std::env::args_os().next()?;
     let code = |result: io::Result<()>| result.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    // Programs that it starts inherit nothing of mcpd.
+    let alone = |run: fn() -> io::Result<()>| code(close_inherited().and_then(|()| run()));
     Some(match name.to_str()? {
-        guard::ARGV0 => code(guard::run()),
-        reaper::ARGV0 => code(reaper::run()),
+        guard::ARGV0 => alone(guard::run),
+        reaper::ARGV0 => alone(reaper::run),
         secret_runner::STARTER_ARGV0 => code(secret_runner::start()),
-        secret_runner::ARGV0 => code(secret_runner::run()),
+        secret_runner::ARGV0 => alone(secret_runner::run),
         stage::ARGV0 => stage::run(),
         init::ARGV0 => init::run(),
         SERVER_ARGV0 => stage::run_in_namespaces(),
-        probe::ARGV0 => code(probe::run()),
+        probe::ARGV0 => alone(probe::run),
         _ => return None,
     })
 }

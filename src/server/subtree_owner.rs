@@ -28,10 +28,9 @@ pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
     Ok(child_signals)
 }
 
-/// Protects this process, and lets it start programs that inherit nothing of mcpd.
+/// Protects this process, and lets it start programs with the usual signals.
 pub(super) fn isolate(name: &CStr) -> io::Result<()> {
     protect_memory()?;
-    close_inherited()?;
     rustix::thread::set_name(name)?;
     SigSet::empty().thread_set_mask()?;
     let ignored = std::sync::Arc::default();

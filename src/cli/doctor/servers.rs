@@ -7,7 +7,7 @@ use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::remedy::{of_cause, remedy};
 use super::remotes;
-use crate::admin::report::{ServerReport, StateName};
+use crate::admin::report::{LimitsState, ServerReport, StateName};
 use crate::cli::{malformed, text};
 use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
@@ -50,6 +50,14 @@ pub(super) fn check(probe: &DaemonProbe, states: &[ServerCheck], configured: Opt
         finding.defined(definition)
     };
     Group { title: "servers", findings: findings.into_iter().map(defined).collect() }
+}
+
+/// The defaults of limits that are not enforced, once for all servers.
+pub(super) fn default_limits(states: &[ServerCheck]) -> Option<Finding> {
+    let limits = states.iter().filter_map(|state| state.report.limits.as_ref());
+    let missing = limits.filter(|limits| limits.state == Some(LimitsState::DefaultsNotEnforced));
+    let found = missing.max_by_key(|limits| limits.not_enforced.len())?.unenforced_text()?;
+    Some(Finding::fine("limits", format!("of the default limits of servers, {found}")))
 }
 
 fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck) -> Vec<Finding> {
@@ -235,11 +243,9 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         let found = format!("still runs with its former configuration, because the changed one failed: {reason}");
         findings.push(Finding::warning(name, found, format!("correct it, then {}", probe.mcpd("reload"))));
     }
-    if let Some(limits) = &report.limits
-        && let (Some(state), Some(reason)) = (&limits.state, &limits.reason)
-    {
-        let advice = "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`";
-        findings.push(Finding::warning(name, format!("its limits are {state}: {reason}"), advice));
+    if let Some(limits) = report.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced)) {
+        let advice = "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`, on a system with cgroup v2";
+        findings.extend(limits.unenforced_text().map(|found| Finding::warning(name, found, advice)));
     }
     findings
 }

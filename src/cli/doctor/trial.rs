@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use super::servers::{ServerCheck, Trial};
-use crate::config::{AgentDirectory, Launch, ServerConfig, Sharing, Start};
+use crate::config::{AgentDirectory, CPU_WEIGHT, Launch, Limit, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
 use crate::server::{GuardProgram, ServerContext};
@@ -62,6 +62,7 @@ fn trial_config(server: &ServerConfig, directory: &AgentDirectory) -> ServerConf
     let mut server = if wants_cwd { server.at(directory) } else { server.clone() };
     server.settings.sharing = Sharing::Shared;
     server.settings.start = Start::Eager;
-    (server.settings.memory_max, server.settings.tasks_max) = (None, None);
+    (server.settings.memory_max, server.settings.tasks_max) = (Limit::NONE, Limit::NONE);
+    server.settings.cpu_weight = CPU_WEIGHT;
     server
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{InstanceReport, ProfileReport, ServerReport};
+use crate::admin::report::{InstanceReport, LimitsReport, LimitsState, ProfileReport, ServerReport};
 use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{count, one_line, shorten, wrap};
@@ -22,7 +22,7 @@ const MAX_NOTES: usize = 20;
 /// One line for each note. The table already has the number of denied tools.
 pub(super) fn notes(servers: &[ServerReport], profiles: &[ProfileReport], style: OutputStyle) -> String {
     let mut all: Vec<_> = servers.iter().flat_map(of_server).collect();
-    all.extend(sandboxes(servers));
+    all.extend(unenforced(servers));
     all.extend(profiles.iter().filter_map(cut_lists));
     let mut text = String::new();
     for note in all.iter().take(MAX_NOTES) {
@@ -46,12 +46,15 @@ fn cut_lists(ProfileReport { name, cut, .. }: &ProfileReport) -> Option<String> 
     })
 }
 
-/// What sandboxes do not restrict on this system, once for all servers that it is true of.
-fn sandboxes(servers: &[ServerReport]) -> Vec<String> {
+/// What sandboxes do not restrict on this system, and what limits of the configuration are not enforced: once for all servers that it is
+/// true of.
+fn unenforced(servers: &[ServerReport]) -> Vec<String> {
     let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for server in servers {
-        if let Some(unenforced) = server.sandbox.as_ref().and_then(SandboxReport::unenforced_text) {
-            all.entry(unenforced).or_default().push(&server.name);
+        let limits = server.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced));
+        let sandbox = server.sandbox.as_ref().and_then(SandboxReport::unenforced_text);
+        for text in sandbox.into_iter().chain(limits.and_then(LimitsReport::unenforced_text)) {
+            all.entry(text).or_default().push(&server.name);
         }
     }
     all.into_iter().map(|(unenforced, names)| format!("{}: {unenforced}", names.join(", "))).collect()
@@ -67,9 +70,6 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     all.extend(refused_calls(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
-    let limits = server.limits.as_ref();
-    let unlimited = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));
-    all.extend(unlimited.map(|(state, reason)| format!("{name}: limits {state}: {reason}")));
     if !server.tools_disabled.is_empty() {
         let tools: Vec<_> = server.tools_disabled.iter().take(MAX_TOOLS).map(|tool| one_line(tool)).collect();
         let more = if server.tools_disabled.len() > MAX_TOOLS { ", …" } else { "" };

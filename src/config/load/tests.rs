@@ -25,8 +25,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::interpolate::Process;
+use super::super::interpolate::UnusableValue;
 use super::super::interpolate::table::Table;
-use super::super::{CommandOutputs, DaemonConfig, Launch, Limits, Program, ServerConfig};
+use super::super::{CommandOutputs, DaemonConfig, Launch, Limit, Program, ServerConfig};
 use super::*;
 
 fn load_text(path: &str, text: &str) -> Result<LoadedConfig, ConfigError> {

@@ -36,7 +36,7 @@ pub(in crate::server) async fn run(
     let mut signals = Signals::new(PASSED_ON.into_iter().chain([SIGTSTP])).map_err(system)?;
     let terminal = tcgetattr(stdin()).ok();
     let outputs = [nothing().map_err(system)?, nothing().map_err(system)?];
-    let mut guarded = guarded::spawn(reaper, program, streams().map_err(system)?, outputs).await?;
+    let mut guarded = guarded::spawn(reaper, program, streams().map_err(system)?, outputs, None).await?;
     let ended = match guarded.start_server(spec).await {
         Err(error) => Err(error),
         Ok(pid) => loop {

@@ -1,7 +1,7 @@
 //! A server under a guard: mcpd's end of the guard's socket.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -36,12 +36,14 @@ pub(super) struct GuardedProcess {
     commands: OwnedWriteHalf,
 }
 
-/// Starts a guard and sends it the server's streams, and copies of mcpd's ends of stdout and stderr.
+/// Starts a guard and sends it the server's streams, and copies of mcpd's ends of stdout and stderr. The reaper receives `kill_file` of
+/// the server's cgroup.
 pub(super) async fn spawn(
     reaper: &ReaperHandle,
     program: &Path,
     streams: [OwnedFd; 3],
     outputs: [OwnedFd; 2],
+    kill_file: Option<BorrowedFd<'_>>,
 ) -> Result<GuardedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (ours, theirs) = StdUnixStream::pair().map_err(refused)?;
@@ -49,7 +51,7 @@ pub(super) async fn spawn(
     fd_passing::send_streams(&ours, &[stdin, stdout, stderr, written_stdout, written_stderr]).map_err(refused)?;
     ours.set_nonblocking(true).map_err(refused)?;
     let socket = UnixStream::from_std(ours).map_err(refused)?;
-    reaper.request_guard(program, &theirs.into()).map_err(refused)?;
+    reaper.request_guard(program, &theirs.into(), kill_file).map_err(refused)?;
     let (answer, pidfd) = receive_answer(&socket).await.map_err(|_| SpawnError::GuardLost)?;
     let (pid, pidfd) = match (answer, pidfd) {
         (Answer::Started(pid), Some(pidfd)) => (pid.unsigned_abs(), pidfd),

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_types, reason = "server tasks share the reaper, and any of them may have to start it")]
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -60,18 +60,25 @@ impl ReaperHandle {
         self.0.preexisting.as_deref().unwrap_or_default()
     }
 
-    /// Asks the reaper for a guard with this standard input. The answer comes on the other end of that socket. Does not wait.
+    /// Asks the reaper for a guard with this standard input. The answer comes on the other end of that socket. `kill_file` is the
+    /// `cgroup.kill` of the cgroup that the guard will be in. Does not wait.
     ///
     /// # Errors
     /// If the reaper cannot be started, has just ended, or is suspended and has too many requests.
-    pub(super) fn request_guard(&self, program: &Path, stdin: &OwnedFd) -> io::Result<()> {
+    pub(super) fn request_guard(
+        &self,
+        program: &Path,
+        stdin: &OwnedFd,
+        kill_file: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         let mut running = self.0.running();
         let reaper = match running.take() {
             Some(reaper) => reaper,
             None => Running::start(program, Arc::downgrade(&self.0))?,
         };
         let reaper = running.insert(reaper);
-        fd_passing::send(&reaper.requests, &[START_GUARD], &[stdin.as_fd()])
+        let fds: Vec<_> = [stdin.as_fd()].into_iter().chain(kill_file).collect();
+        fd_passing::send(&reaper.requests, &[START_GUARD], &fds)
     }
 
     /// Ends the reaper, which kills what is left below it. Waits up to [`CLOSE_TIMEOUT`] for its exit.

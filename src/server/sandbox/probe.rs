@@ -3,6 +3,7 @@
 //! mcpd executes itself under the name [`ARGV0`]. This process does what a guard does: it runs a whole stage, and waits for its end. Only
 //! the server is missing.
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::geteuid;
 
 use super::namespaces::{AtStep, NamespaceFailure, NamespaceStep, Namespaces};
 use super::{Restrictions, stage};
@@ -32,6 +34,18 @@ pub(super) fn try_namespaces(program: &Path) -> Result<(), NamespaceFailure> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().at(NamespaceStep::Trial)?;
     let silent = |_| NamespaceFailure { step: NamespaceStep::Trial, errno: libc::EIO };
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| Err(silent(error)))
+}
+
+/// Whether `RLIMIT_NPROC` limits the tasks in each user namespace, and not those of the user in all of them. Root has no such limit.
+/// Source: Linux 5.14, "Count rlimits in each user namespace".
+pub(in crate::server) fn user_namespaces_limit_tasks() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    !geteuid().is_root() && is_since_5_14(&release)
+}
+
+fn is_since_5_14(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(14))
 }
 
 /// Runs this process as a trial, and writes the result to standard output.
@@ -64,4 +78,22 @@ pub(in crate::server) fn run() -> io::Result<()> {
     kill_subtree(&child_signals)?;
     serde_json::to_writer(io::stdout(), &result)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_that_counts_tasks_by_namespace_is_recognized() {
+        for (release, expected) in [
+            ("6.1.0-56-amd64\n", true),
+            ("5.14.0-503.el9", true),
+            ("5.13.19", false),
+            ("4.18.0-553.el8", false),
+            ("", false),
+        ] {
+            assert_eq!(is_since_5_14(release), expected, "{release}");
+        }
+    }
 }

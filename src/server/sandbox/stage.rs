@@ -26,7 +26,10 @@ use nix::sys::signal::SigSet;
 use nix::unistd::execve;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::net::sockopt::set_socket_passcred;
-use rustix::process::{Pid, Signal, WaitOptions, chdir, fchdir, geteuid, kill_process, setsid, waitpid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, chdir, fchdir, geteuid, getrlimit, kill_process, setrlimit, setsid,
+    waitpid,
+};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGPIPE;
 
@@ -302,6 +305,9 @@ fn execute(
     let env = spec.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
     let env: Vec<_> = env.collect::<Result<_, _>>()?;
 
+    if let Some(tasks) = spec.tasks_max {
+        limit_tasks(tasks).map_err(StartError::system)?;
+    }
     enter(&spec.cwd, restrictions.files.is_some()).map_err(StartError::system)?;
     rustix::stdio::dup2_stdin(stdin).map_err(StartError::system)?;
     rustix::stdio::dup2_stdout(stdout).map_err(StartError::system)?;
@@ -320,6 +326,13 @@ fn enter(cwd: &Path, is_files: bool) -> rustix::io::Result<()> {
         return chdir(cwd);
     }
     fchdir(open(cwd, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Limits the processes and threads of this user namespace, in which `init` is one more.
+fn limit_tasks(tasks: usize) -> rustix::io::Result<()> {
+    let now = getrlimit(Resource::Nproc);
+    let at_most = |limit: Option<u64>| Some((tasks as u64 + 1).min(limit.unwrap_or(u64::MAX)));
+    setrlimit(Resource::Nproc, Rlimit { current: at_most(now.current), maximum: at_most(now.maximum) })
 }
 
 /// Does not fail for text of the configuration, which permits no NUL.

@@ -86,6 +86,7 @@ fn launch_spec(context: &ServerContext, command: &SecretCommand) -> LaunchSpec {
         umask,
         open_files,
         core_size,
+        tasks_max: None,
         sandbox: None,
         instead: Vec::new(),
     }

@@ -169,18 +169,29 @@ fn sizes_are_bytes() {
 
 #[test]
 fn limits_of_a_server_come_before_those_of_all() {
-    let limits = |memory_max, tasks_max| Limits { memory_max, tasks_max };
+    let limit = |max| Limit { max: Some(max), is_default: false };
+    let defaults = (Limit { max: None, is_default: true }, Limit { max: Some(4096), is_default: true }, 100);
     for (text, expected) in [
-        (format!("[defaults]\n{OK}"), limits(None, None)),
-        (format!("[defaults]\nmemory_max = '1GiB'\ntasks_max = 64\n{OK}"), limits(Some(1 << 30), Some(64))),
-        (format!("[defaults]\nmemory_max = '1GiB'\n{OK}memory_max = '1024GiB'"), limits(Some(1 << 40), None)),
+        (format!("[defaults]\n{OK}"), defaults),
+        (format!("[defaults]\nmemory_max = '1GiB'\ntasks_max = 64\n{OK}"), (limit(1 << 30), limit(64), 100)),
+        (format!("[defaults]\nmemory_max = '1GiB'\n{OK}memory_max = '1024GiB'"), (limit(1 << 40), defaults.1, 100)),
+        (format!("[defaults]\ntasks_max = 64\n{OK}tasks_max = 'none'"), (defaults.0, Limit::NONE, 100)),
+        (
+            format!("[defaults]\nmemory_max = 'none'\ncpu_weight = 7\n{OK}tasks_max = 4096"),
+            (Limit::NONE, defaults.1, 7),
+        ),
     ] {
-        assert_eq!(server(&text).settings.limits(), expected, "{text}");
+        let settings = server(&text).settings;
+        assert_eq!((settings.memory_max, settings.tasks_max, settings.cpu_weight), expected, "{text}");
     }
+    check(
+        "[defaults]\nmax_message = 'none'",
+        &["2:15 `max_message` is no size: a number with `KiB`, `MiB` or `GiB` is one"],
+    );
     check("[defaults]\nmemory_max = '1KiB'", &["2:14 `memory_max` must be from 1MiB to 1024GiB | …\"1GiB\"`"]);
     check(
         "[defaults]\ntasks_max = 0",
-        &["2:13 `tasks_max` must be an absolute number from 1 to 4194304 | …`tasks_max = 256`"],
+        &["2:13 `tasks_max` must be an absolute number from 1 to 4194304 | …`tasks_max = 4096`"],
     );
 }
 

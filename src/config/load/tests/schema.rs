@@ -126,7 +126,7 @@ fn there_are_at_most_65_keys() {
 /// Keys for which leaving them out says what no value does.
 const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[daemon]", &["call_log"]),
-    ("[defaults]", &["max_concurrent", "max_message", "memory_max", "tasks_max"]),
+    ("[defaults]", &["max_concurrent", "max_message", "memory_max"]),
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
     ("[profiles.p]", &["allow", "expose", "max_calls", "max_message", "naming", "rate", "servers"]),
@@ -146,7 +146,6 @@ const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
             "max_message",
             "memory_max",
             "oauth",
-            "tasks_max",
             "url",
         ],
     ),

@@ -94,7 +94,7 @@ fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
     Event::Ended(match error {
         SpawnError::Error(error) => error.masked(|text| secrets.masked(text)).into(),
         SpawnError::Exited(exit) => ServerError::Exited(exit),
-        SpawnError::GuardLost => ServerError::GuardLost,
+        SpawnError::Lost(supervisor) => ServerError::Lost(supervisor),
     })
 }
 

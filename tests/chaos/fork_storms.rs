@@ -94,15 +94,31 @@ struct Run {
     runnable: u32,
 }
 
-pub(crate) fn run(runs: u64, at_once: u64, only_fenced: bool) {
+/// How much is run.
+pub(crate) struct Size {
+    /// Storms for each order of kills.
+    pub(crate) storms: u64,
+    /// Storms below one daemon. All of their guards are killed.
+    pub(crate) below_daemon: u64,
+    /// Daemons at once.
+    pub(crate) at_once: u64,
+    /// Only storms in namespaces.
+    pub(crate) only_fenced: bool,
+}
+
+pub(crate) fn run(&Size { storms, below_daemon, at_once, only_fenced }: &Size) {
     let case = |has_namespaces| ORDERS.map(|order| Case { has_namespaces, order });
     // Without namespaces, one of the three has to be alive.
     let mut cases: Vec<_> = case(false).into_iter().filter(|case| case.order.len() < 3 && !only_fenced).collect();
     if system_has_namespaces() {
         cases.extend(case(true));
     }
-    let jobs = cases.len() * usize::try_from(runs).expect("a small number");
-    print_line(&format!("{runs} storms of forks for each of {} orders, {at_once} at once", cases.len()));
+    let daemons = storms.div_ceil(below_daemon);
+    let jobs = cases.len() * usize::try_from(daemons).expect("a small number");
+    print_line(&format!(
+        "for each of {} orders of kills: {daemons} daemons with {below_daemon} storms of forks, {at_once} at once",
+        cases.len()
+    ));
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -111,7 +127,7 @@ pub(crate) fn run(runs: u64, at_once: u64, only_fenced: bool) {
             if job >= jobs {
                 return done;
             }
-            let (took, runnable) = storm(cases[job % cases.len()]);
+            let (took, runnable) = end_storms(cases[job % cases.len()], below_daemon);
             done.push(Run { case: job % cases.len(), took, runnable });
         }
     };
@@ -124,47 +140,49 @@ pub(crate) fn run(runs: u64, at_once: u64, only_fenced: bool) {
         let slowest = of_case().map(|run| run.took).max().unwrap_or_default();
         let late = of_case().filter(|run| run.took > PROMISED).count();
         let runs = of_case().count();
-        print_line(&format!("{case}: {runs} runs, nothing left after {slowest:?} at most; {late} over {PROMISED:?}"));
+        print_line(&format!(
+            "{case}: {runs} daemons, nothing left after {slowest:?} at most; {late} over {PROMISED:?}"
+        ));
     }
     let runnable: Vec<_> = all.iter().map(|run| run.runnable).collect();
     let mean = runnable.iter().sum::<u32>() / u32::try_from(runnable.len()).expect("not so many");
     print_line(&format!("{mean} processes could run at the time of a kill, {:?} at most", runnable.iter().max()));
 }
 
-/// Runs a storm, kills what the case says, and waits until nothing is left.
-fn storm(case: Case) -> (Duration, u32) {
+/// Runs storms below one daemon, kills what the case says, and waits until nothing is left.
+fn end_storms(case: Case, storms: u64) -> (Duration, u32) {
     let place = Place::new();
     let chain = place.write("chain", CHAIN);
-    let journal = place.write("storm.journal", "");
     let pipe = StormPipe::new(&place);
     let end = uptime() + STORM;
     let script = format!(
-        "exec 3>{}; for chain in {CHAINS}; do sh {} {PROGRAMS} {end} </dev/null >/dev/null 2>&1 & done; exec {SCRIPTED} --journal {}",
+        "exec 3>{}; for chain in {CHAINS}; do sh {} {PROGRAMS} {end} </dev/null >/dev/null 2>&1 & done; exec {SCRIPTED}",
         pipe.path.display(),
-        chain.display(),
-        journal.display()
+        chain.display()
     );
     let sandbox = if case.has_namespaces {
         let read = [&chain, Path::new(SCRIPTED).parent().expect("a directory")].map(quoted).join(", ");
-        let write = [&journal, &pipe.path].map(quoted).join(", ");
+        let write = quoted(&pipe.path);
         format!("{{ level = \"files\", namespaces = \"require\", write = [{write}], read = [{read}] }}")
     } else {
         "\"none\"".to_owned()
     };
-    let server = Server::run_by("storm", "sh").arg("-c").arg(script).line(format!("sandbox = {sandbox}"));
-    let mut daemon = Setup::with(server).start_in(&place);
+    let names: Vec<_> = (0..storms).map(|number| format!("storm{number}")).collect();
+    let add = |setup: Setup, name: &String| {
+        setup.server(Server::run_by(name, "sh").arg("-c").arg(&script).line(format!("sandbox = {sandbox}")))
+    };
+    let mut daemon = names.iter().fold(Setup::new(), add).start_in(&place);
     until("the storm runs", || pipe.has_processes().then_some(()));
-    let guard = daemon.guard_pid("storm");
+    let guards: Vec<_> = names.iter().map(|name| daemon.guard_pid(name)).collect();
     let family = daemon.family();
     let reaper = family.iter().find(|process| process.command.starts_with("mcpd-reaper")).expect("a reaper").pid;
     let runnable = runnable();
     for part in case.order {
-        let pid = match part {
-            Guard => guard,
-            Reaper => reaper,
-            Daemon => daemon.pid(),
-        };
-        signal(pid, Signal::KILL);
+        match part {
+            Guard => guards.iter().for_each(|guard| signal(*guard, Signal::KILL)),
+            Reaper => signal(reaper, Signal::KILL),
+            Daemon => signal(daemon.pid(), Signal::KILL),
+        }
     }
     let killed = Instant::now();
     let supervisors: Vec<_> = family.into_iter().filter(|process| process.command.starts_with("mcpd-")).collect();

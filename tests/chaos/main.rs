@@ -6,7 +6,7 @@
 //! - `rounds`: `kill -9` of the daemon. `fork_storms`: kills of the processes above a server that forks without pause.
 //!
 //! `cargo test` runs all for a few seconds with a fixed seed. Variables select more: `CHAOS_SECONDS` of storm,
-//! `CHAOS_ROUNDS` of `kill -9`, `CHAOS_FORK_STORMS` per order of kills, `CHAOS_AT_ONCE` of them (`CHAOS_FENCED=1`: only with namespaces), `CHAOS_SEED`. A seed repeats the actions, but not their timing. `long.sh` runs many seeds.
+//! `CHAOS_ROUNDS` of `kill -9`, `CHAOS_FORK_STORMS` per order of kills, `CHAOS_STORMS_BELOW` one daemon, `CHAOS_AT_ONCE` daemons (`CHAOS_FENCED=1`: only with namespaces), `CHAOS_SEED`. A seed repeats the actions, but not their timing. `long.sh` runs many seeds.
 
 mod agent;
 mod agent_era;
@@ -63,5 +63,10 @@ fn kill_9_of_the_daemon_at_random_moments_of_its_start_leaves_no_process() {
 /// Cases A16, E12 and K15.
 #[test]
 fn nothing_is_left_of_a_storm_of_forks_in_any_order_of_kills() {
-    fork_storms::run(setting("CHAOS_FORK_STORMS", 1), setting("CHAOS_AT_ONCE", 4), setting("CHAOS_FENCED", 0) == 1);
+    fork_storms::run(&fork_storms::Size {
+        storms: setting("CHAOS_FORK_STORMS", 1),
+        below_daemon: setting("CHAOS_STORMS_BELOW", 1),
+        at_once: setting("CHAOS_AT_ONCE", 4),
+        only_fenced: setting("CHAOS_FENCED", 0) == 1,
+    });
 }

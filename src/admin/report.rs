@@ -33,6 +33,9 @@ pub struct Report {
     /// Runtime directories of other daemons of the same user. The command fills this in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_daemons: Vec<String>,
+    /// How often the `mcpd-reaper` process was lost since the daemon started. mcpd has replaced it and restarted all servers.
+    #[serde(default)]
+    pub reapers_lost: u64,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
     /// Connected agents, oldest first.

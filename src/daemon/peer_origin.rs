@@ -9,15 +9,14 @@ use std::sync::Arc;
 use tokio::net::UnixStream;
 
 use crate::config::{Profile, ServerConfig};
-use crate::server::{self, AncestryEnd, GuardRegistry, User};
+use crate::server::{self, AncestryEnd, GuardRegistry, ReaperHandle, User};
 use crate::sockets::PeerProcess;
 
 /// What is known about the descendants of the daemon.
 #[derive(Debug, Default)]
 pub(super) struct Descendants {
     pub(super) guards: GuardRegistry,
-    /// The processes that it had before its first server.
-    pub(super) preexisting: Vec<u32>,
+    pub(super) reaper: ReaperHandle,
 }
 
 /// Where a peer comes from.
@@ -123,7 +122,7 @@ impl Descendants {
         let mut below_daemon = ancestry.pids[..depth].iter().map(|pid| pid.cast_unsigned());
         match below_daemon.clone().find_map(|pid| self.guards.server_below(pid)) {
             Some(config) => PeerOrigin::Server(config),
-            None if below_daemon.any(|pid| self.preexisting.contains(&pid)) => PeerOrigin::Preexisting,
+            None if below_daemon.any(|pid| self.reaper.preexisting().contains(&pid)) => PeerOrigin::Preexisting,
             None => PeerOrigin::Orphan,
         }
     }

@@ -53,7 +53,7 @@ pub struct ServerReport {
     ///   `no_working_directory`, `linked_directory`, `unusable_value`, `system`
     /// - sandbox: `sandbox_unenforceable` (the kernel cannot enforce it, and the server stays down), `sandbox_path` (a path in it does
     ///   not exist, or would open a protected directory), `sandbox_failed` (the system refused it this time)
-    /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `guard_silent`
+    /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `reaper_lost`, `guard_silent`
     /// - first request: `initialize_timeout`, `discover_timeout`, `start_timeout`, `initialize_error`, `not_a_server`,
     ///   `malformed_initialize`, `invalid_response`, `unsupported_version`, `modern_only`, `no_modern_era`, `has_both_eras`
     /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `redirect`, `unreachable`

@@ -8,6 +8,8 @@
 //! child subreaper, the guard inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none
 //! is left.
 //!
+//! In [namespaces](super::sandbox), the first process is the guard's child. It dies with the guard, and all else in them with it, at once.
+//!
 //! Its parent is the [reaper](super::reaper), which ends what a killed guard leaves behind. The guard's standard output is a pipe from
 //! the reaper: when the reaper dies, the guard ends the subtree, too. When both have died, it kills the subtree at once.
 //!
@@ -24,7 +26,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, Step};
@@ -34,11 +36,11 @@ use super::launch_spec::{LaunchSpec, cannot_run, command};
 use super::oom_score::OomScore;
 use super::sandbox::stage::{self, StartedServer};
 use super::start_error::StartError;
-use super::subtree::{self, Processes};
+use super::subtree::{GUARD, Processes};
 use super::subtree_owner::{drain, kill_subtree, poll_until, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
-pub const ARGV0: &str = subtree::GUARD;
+pub const ARGV0: &str = GUARD;
 
 /// Command: send SIGTERM to the subtree.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -76,8 +78,10 @@ pub(super) fn run() -> io::Result<()> {
     };
     drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
-    let watched = send_report(&socket, &Report::Started { pid: server.server.as_raw_pid().unsigned_abs() })
-        .and_then(|()| watch(&socket, &child_signals, server, outputs.into()));
+    let started = send_report(&socket, &Report::Started { pid: server.server.as_raw_pid().unsigned_abs() });
+    let mut server = Server { started: server, exit: None, is_terminated: false };
+    let watched = started.and_then(|()| watch(&socket, &child_signals, &mut server, outputs.into()));
+    server.kill_namespaces();
     kill_subtree(&child_signals)?;
     watched
 }
@@ -120,11 +124,10 @@ enum Lost {
 fn watch(
     socket: &UnixStream,
     child_signals: &UnixStream,
-    started: StartedServer,
+    server: &mut Server,
     mut outputs: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let (reaper, child_signals_fd) = (rustix::stdio::stdout(), child_signals.as_fd());
-    let mut server = Server { started, exit: None, is_terminated: false };
     let mut lost: Option<(Lost, Ending)> = None;
     loop {
         // The stream of a dead process would always be ready. The reaper writes nothing, so its pipe only reports the hang-up.
@@ -211,15 +214,28 @@ impl Server {
             return;
         }
         self.started.spare_others();
-        let processes = Processes::read();
-        processes.terminate(&processes.descendants(&[]));
+        let processes = Processes::below_this(&[]);
+        processes.terminate(&processes.descendants());
     }
 
-    /// Reaps dead processes. Returns the exit of the server if the rest of its subtree gets no more time. After SIGTERM the rest keeps
+    /// Ends all in its namespaces, if it has any: the kernel does so as soon as their first process ends, and none can fork meanwhile.
+    fn kill_namespaces(&self) {
+        if self.started.init.is_some() && self.exit.is_none() {
+            // Not reaped yet, so the process id cannot have been reused.
+            let _ = kill_process(self.started.child, Signal::KILL);
+        }
+    }
+
+    /// Reaps dead processes, and continues the first process of the namespaces if it is suspended. Returns the exit of the server if the rest of its subtree gets no more time. After SIGTERM the rest keeps
     /// its time: a wrapper usually ends at once, and the program that it wraps has to clean up.
     fn reap(&mut self) -> Option<Exit> {
         let has_processes = loop {
-            match subtree::reap_any() {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((pid, status))) if status.stopped() => {
+                    if self.started.init.is_some() && pid == self.started.child {
+                        let _ = kill_process(pid, Signal::CONT);
+                    }
+                }
                 Ok(Some((pid, status))) if pid == self.started.child => {
                     self.exit = Some(ExitStatus::from_raw(self.started.status(status.as_raw())).into());
                 }

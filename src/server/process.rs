@@ -25,7 +25,7 @@ use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
-use super::error::ServerError;
+use super::error::{self, ServerError};
 use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
 use super::memory_protection;
@@ -69,8 +69,8 @@ enum Supervisor {
 pub(super) enum ProcessEnd {
     /// The rest of its subtree is being killed.
     Exited(Exit),
-    /// Its guard died, so its end is unknown. The reaper ends its subtree.
-    GuardLost,
+    /// Its guard or the reaper died, so its end is unknown. The other one ends its subtree.
+    Lost(error::Supervisor),
 }
 
 /// Why a server did not start.
@@ -79,8 +79,8 @@ pub(super) enum SpawnError {
     Error(StartError),
     /// It ended at once.
     Exited(Exit),
-    /// Its guard died, and may have started it.
-    GuardLost,
+    /// Its guard or the reaper died, and it may have been started.
+    Lost(error::Supervisor),
 }
 
 impl SpawnError {
@@ -89,7 +89,7 @@ impl SpawnError {
         match self {
             Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
             Self::Exited(exit) => ServerError::Exited(exit),
-            Self::GuardLost => ServerError::GuardLost,
+            Self::Lost(supervisor) => ServerError::Lost(supervisor),
         }
     }
 }
@@ -181,13 +181,11 @@ impl SpawnedProcess {
             Supervisor::Guard(guarded) => guarded.start_server(spec).await,
             Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
         };
-        if !matches!(started, Err(SpawnError::GuardLost)) {
-            return started;
-        }
-        self.process.seen = Some(ProcessEnd::GuardLost);
+        let Err(SpawnError::Lost(supervisor)) = started else { return started };
+        self.process.seen = Some(ProcessEnd::Lost(supervisor));
         match self.process.wait_ended().await {
             ProcessEnd::Exited(exit) => Err(SpawnError::Exited(exit)),
-            ProcessEnd::GuardLost => Err(SpawnError::GuardLost),
+            ProcessEnd::Lost(supervisor) => Err(SpawnError::Lost(supervisor)),
         }
     }
 
@@ -208,8 +206,8 @@ impl ProcessEnd {
         match (limit, self) {
             (Some(_), Self::Exited(exit)) => Self::Exited(Exit { limit, ..exit.clone() }),
             // The kernel has killed the guard, too.
-            (Some(ReachedLimit::Memory(_)), Self::GuardLost) => Self::Exited(Exit { limit, ..Exit::default() }),
-            (Some(ReachedLimit::Processes(_)), Self::GuardLost) | (None, _) => self.clone(),
+            (Some(ReachedLimit::Memory(_)), Self::Lost(_)) => Self::Exited(Exit { limit, ..Exit::default() }),
+            (Some(ReachedLimit::Processes(_)), Self::Lost(_)) | (None, _) => self.clone(),
         }
     }
 }
@@ -258,7 +256,7 @@ impl Process {
     /// Waits for the end of the server, also if its guard was lost. Cancel-safe.
     async fn wait_gone(&mut self) {
         let ended = self.wait_ended().await;
-        if let (ProcessEnd::GuardLost, Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
+        if let (ProcessEnd::Lost(_), Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
             guarded.wait_closed().await;
         }
     }
@@ -316,11 +314,12 @@ mod tests {
     #[test]
     fn lost_guard_is_explained_by_the_memory_limit_only() {
         let killed = |exit: Exit| ProcessEnd::Exited(Exit { limit: Some(ReachedLimit::Memory(None)), ..exit });
+        let lost = || ProcessEnd::Lost(error::Supervisor::Guard);
         let exited = Exit { code: Some(1), ..Exit::default() };
         for (end, limit, expected) in [
-            (ProcessEnd::GuardLost, None, ProcessEnd::GuardLost),
-            (ProcessEnd::GuardLost, Some(ReachedLimit::Processes(64)), ProcessEnd::GuardLost),
-            (ProcessEnd::GuardLost, Some(ReachedLimit::Memory(None)), killed(Exit::default())),
+            (lost(), None, lost()),
+            (lost(), Some(ReachedLimit::Processes(64)), lost()),
+            (lost(), Some(ReachedLimit::Memory(None)), killed(Exit::default())),
             (ProcessEnd::Exited(exited.clone()), Some(ReachedLimit::Memory(None)), killed(exited.clone())),
             (ProcessEnd::Exited(exited.clone()), None, ProcessEnd::Exited(exited)),
         ] {

@@ -160,29 +160,33 @@ impl Reaper {
     /// Ends the processes of servers whose guards have exited. Returns when it has to look at them again, if any are left.
     fn end_orphans(&mut self, now: Instant) -> Option<Duration> {
         let guards: Vec<_> = self.guards.iter().map(|guard| guard.pid).collect();
-        let processes = Processes::read();
-        let orphans = processes.descendants(&guards);
         let leaders: Vec<_> =
             self.unguarded.iter().map(|server| server.guard.pid).chain(guards.iter().copied()).collect();
         // A process that has left the Unix session of its guard, and lost its parents, counts as one of the first server.
         let first = self.unguarded.first().map(|server| server.guard.pid);
-        let leader = |pid: i32| processes.session_leader(pid, &leaders).or(first);
-        let below = |guard| orphans.iter().copied().filter(|pid| leader(*pid) == guard).collect::<Vec<_>>();
+        let owner = |processes: &Processes, pid: i32| processes.session_leader(pid, &leaders).or(first);
+        let processes = Processes::below_this(&guards);
+        let orphans = processes.descendants();
         let mut pause = (!orphans.is_empty()).then_some(LOOK_AGAIN);
+        // The guards whose orphans have had their time. Without one, an orphan is of no server.
+        let mut doomed = vec![None];
         self.unguarded.retain_mut(|server| {
-            let own = below(Some(server.guard.pid));
+            let guard = Some(server.guard.pid);
+            let own: Vec<_> = orphans.iter().copied().filter(|pid| owner(&processes, *pid) == guard).collect();
             match if server.guard.may_take_time() { server.ending.step(now) } else { Step::Kill } {
                 Step::Wait => {}
                 Step::Terminate => processes.terminate(&own),
                 Step::Kill => {
                     server.guard.kill_cgroup();
-                    processes.signal(&own, Signal::KILL);
-                    pause = pause.min(Some(KILL_AGAIN));
+                    doomed.push(guard);
                 }
             }
             !own.is_empty()
         });
-        processes.signal(&below(None), Signal::KILL);
+        let may_reap = |pid: i32| !guards.contains(&pid.unsigned_abs());
+        if subtree::kill(&guards, may_reap, |processes, pid| doomed.contains(&owner(processes, pid))) {
+            pause = Some(KILL_AGAIN);
+        }
         pause
     }
 

@@ -83,6 +83,8 @@ pub(crate) struct FileRules {
     pub(super) private: PathBuf,
     /// Whether the server has namespaces of its own. Its home directory lies in the private one then.
     pub(super) has_namespaces: bool,
+    /// Whether the server has no network, and so must not reach the sockets of what resolves host names either.
+    pub(super) is_offline: bool,
     /// mcpd's directory of sockets, if the server has namespaces and may be an agent.
     pub(super) agent_sockets: Option<PathBuf>,
     pub(super) protected: ProtectedDirectories,
@@ -293,6 +295,7 @@ fn plan(
             write: sandbox.write.clone(),
             private: private.to_owned(),
             has_namespaces: means.has_namespaces,
+            is_offline: means.is_offline,
             agent_sockets: None,
             protected: protected.clone(),
         }),
@@ -364,7 +367,8 @@ impl<'s> Means<'s> {
             ports,
             is_offline,
             hides_abstract,
-            unix: sandbox.unix.unwrap_or(!is_files || has_namespaces && hides_abstract),
+            // By a socket, a process outside can pass the server descriptors of what it was not granted.
+            unix: sandbox.unix.unwrap_or(!is_files),
         }
     }
 

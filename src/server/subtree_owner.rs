@@ -59,10 +59,10 @@ pub(crate) fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
+/// Kills and reaps everything below this process.
 pub(super) fn kill_subtree(child_signals: &UnixStream) -> io::Result<()> {
-    // `ECHILD` means that no child is left.
-    while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
-        subtree::kill_descendants();
+    while subtree::reap_all() {
+        subtree::kill(&[], |_| true, |_, _| true);
         let mut fds = [PollFd::new(child_signals, PollFlags::IN)];
         poll_until(&mut fds, Some(Instant::now() + KILL_AGAIN))?;
         if !fds[0].revents().is_empty() {

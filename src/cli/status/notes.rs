@@ -7,7 +7,7 @@ use std::path::Path;
 use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{InstanceReport, LimitsReport, LimitsState, ProfileReport, ServerReport};
+use crate::admin::report::{InstanceReport, LimitsReport, LimitsState, ProfileReport, Report, ServerReport};
 use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{count, one_line, shorten, wrap};
@@ -20,8 +20,9 @@ const MAX_TOOLS: usize = 10;
 const MAX_NOTES: usize = 20;
 
 /// One line for each note. The table already has the number of denied tools.
-pub(super) fn notes(servers: &[ServerReport], profiles: &[ProfileReport], style: OutputStyle) -> String {
+pub(super) fn notes(Report { servers, profiles, reapers_lost, .. }: &Report, style: OutputStyle) -> String {
     let mut all: Vec<_> = servers.iter().flat_map(of_server).collect();
+    all.extend(lost_reapers(*reapers_lost));
     all.extend(unenforced(servers));
     all.extend(profiles.iter().filter_map(cut_lists));
     let mut text = String::new();
@@ -32,6 +33,14 @@ pub(super) fn notes(servers: &[ServerReport], profiles: &[ProfileReport], style:
         let _ = writeln!(text, "… {left} more");
     }
     text
+}
+
+/// That all servers were restarted for a reason that is none of theirs.
+fn lost_reapers(lost: u64) -> Option<String> {
+    let times = if lost == 1 { "once".to_owned() } else { format!("{lost} times") };
+    (lost > 0).then(|| {
+        format!("the process `mcpd-reaper` was killed {times}: mcpd has replaced it and restarted all servers")
+    })
 }
 
 /// What is missing in the lists of a profile because they would be too large.

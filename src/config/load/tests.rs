@@ -25,7 +25,6 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::interpolate::Process;
-use super::super::interpolate::UnusableValue;
 use super::super::interpolate::table::Table;
 use super::super::{CommandOutputs, DaemonConfig, Launch, Limit, Program, ServerConfig};
 use super::*;

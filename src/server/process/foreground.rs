@@ -53,7 +53,7 @@ pub(in crate::server) async fn run(
     }
     match ended? {
         ProcessEnd::Exited(exit) => Ok(exit),
-        ProcessEnd::GuardLost => Err(SpawnError::GuardLost),
+        ProcessEnd::Lost(supervisor) => Err(SpawnError::Lost(supervisor)),
     }
 }
 

@@ -37,11 +37,13 @@ pub(super) const SYSTEM: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
     "/run/resolvconf",
-    "/run/systemd/resolve",
+    RESOLVED,
     "/sbin",
     "/usr",
     "/var/lib/ca-certificates",
 ];
+/// Where systemd-resolved has its files, and also its sockets.
+const RESOLVED: &str = "/run/systemd/resolve";
 /// What every program may read of the kernel, unless it has namespaces of its own: there, `/proc` is its own, too.
 const KERNEL: &[&str] = &["/proc", "/sys"];
 /// The file that names the servers of DNS. It may be a link to any place.
@@ -181,7 +183,8 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
 
     let installed = programs::installed(spec, program, protected, &writable);
     let system = if rules.has_namespaces { &[RESOLVER][..] } else { KERNEL };
-    let system = SYSTEM.iter().chain(system).map(PathBuf::from).chain(rules.agent_sockets.clone());
+    let resolves = |path: &&&str| !rules.is_offline || **path != RESOLVED;
+    let system = SYSTEM.iter().filter(resolves).chain(system).map(PathBuf::from).chain(rules.agent_sockets.clone());
     let open = |path: PathBuf| OpenedPath::open(&path).ok().filter(|opened| !writable.leads_to(opened));
     let installed = installed.into_iter().filter_map(open);
     let installed = installed.filter(|opened| protected.opened_by(&opened.real).is_none());

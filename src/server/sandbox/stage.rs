@@ -21,9 +21,11 @@ use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::SigSet;
 use nix::unistd::execve;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::process::{
@@ -40,6 +42,8 @@ use super::{Restrictions, domain, init, mounts};
 use crate::server::fd_passing;
 use crate::server::launch_spec::{LaunchSpec, find_program};
 use crate::server::start_error::StartError;
+use crate::server::subtree::Processes;
+use crate::server::subtree_owner::poll_until;
 
 /// The process name of a stage, by which `main` recognizes one.
 pub(in crate::server) const ARGV0: &str = "mcpd-sandbox";
@@ -48,6 +52,10 @@ pub(in crate::server) const ARGV0: &str = "mcpd-sandbox";
 const READY: u8 = b'R';
 /// Sent with the socket to `init`; the process id of `init` follows.
 const INIT: u8 = b'I';
+/// Delay until processes of the stage that are suspended are continued.
+const CONTINUE_AFTER: Duration = Duration::from_millis(100);
+/// What all processes of a user share: descriptors on their way through sockets count against open files, and timers against signals.
+const SHARED: [Resource; 2] = [Resource::Nofile, Resource::Sigpending];
 /// The mode bits that let others change a file.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
@@ -121,6 +129,7 @@ pub(in crate::server) fn spawn(spec: &LaunchSpec, streams: &[OwnedFd; 3]) -> Res
 fn await_server(socket: &UnixStream, started: &mut StartedServer) -> io::Result<Vec<u8>> {
     let (mut answer, mut bytes) = (Vec::new(), [0; 1024]);
     loop {
+        await_message(socket)?;
         let message = fd_passing::receive_with_sender(socket, &mut bytes)?;
         match &bytes[..message.bytes] {
             [] => return Ok(answer),
@@ -135,11 +144,35 @@ fn await_server(socket: &UnixStream, started: &mut StartedServer) -> io::Result<
     }
 }
 
+/// Waits until the stage has sent something, or its socket is closed. Whatever is suspended meanwhile is continued: everything below this
+/// process is still mcpd's own.
+fn await_message(socket: &UnixStream) -> io::Result<()> {
+    loop {
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        poll_until(&mut fds, Some(Instant::now() + CONTINUE_AFTER))?;
+        if !fds[0].revents().is_empty() {
+            return Ok(());
+        }
+        let processes = Processes::below_this(&[]);
+        processes.signal(&processes.descendants(), Signal::CONT);
+    }
+}
+
+/// Waits for the end of a child, and continues it if it is suspended.
+fn await_end(child: Pid) -> rustix::io::Result<()> {
+    while let Some((_, status)) = waitpid(Some(child), WaitOptions::UNTRACED)?
+        && status.stopped()
+    {
+        kill_process(child, Signal::CONT)?;
+    }
+    Ok(())
+}
+
 /// Becomes the parent of `init`, once the first half of the stage has exited.
 fn adopt(started: &mut StartedServer, id: &[u8], fds: Vec<OwnedFd>) -> io::Result<()> {
     let id = id.try_into().map(i32::from_ne_bytes).ok().and_then(Pid::from_raw);
     let (id, socket) = id.zip(fds.into_iter().next()).ok_or(io::ErrorKind::InvalidData)?;
-    waitpid(Some(started.child), WaitOptions::empty())?;
+    await_end(started.child)?;
     started.child = id;
     let socket = started.init.insert(UnixStream::from(socket));
     // If `init` has failed already, its error follows.
@@ -305,6 +338,7 @@ fn execute(
     let env = spec.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
     let env: Vec<_> = env.collect::<Result<_, _>>()?;
 
+    SHARED.into_iter().try_for_each(leave_half).map_err(StartError::system)?;
     if let Some(tasks) = spec.tasks_max {
         limit_tasks(tasks).map_err(StartError::system)?;
     }
@@ -326,6 +360,15 @@ fn enter(cwd: &Path, is_files: bool) -> rustix::io::Result<()> {
         return chdir(cwd);
     }
     fchdir(open(cwd, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Leaves mcpd and its guards more than a server can use up: the kernel counts for the user as a whole, but compares with the limit of
+/// the process that asks.
+fn leave_half(resource: Resource) -> rustix::io::Result<()> {
+    let now = getrlimit(resource);
+    let Some(maximum) = now.maximum.map(|maximum| maximum / 2) else { return Ok(()) };
+    let current = now.current.map_or(maximum, |current| current.min(maximum));
+    setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })
 }
 
 /// Limits the processes and threads of this user namespace, in which `init` is one more.

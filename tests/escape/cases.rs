@@ -90,8 +90,8 @@ impl Case {
             (Group::Keyring | Group::Setting, Level::None | Level::Scope) => None,
             (Group::Skeleton, Level::Files) => (!has_namespaces).then_some(false),
             (Group::FileMetadata | Group::ProcessList, _) => Some(!has_namespaces),
-            // Without scopes, abstract sockets of others would be in reach.
-            (Group::OwnSocket, _) => Some(level != Level::Files || has_namespaces && has_scopes),
+            // Others could pass descriptors in.
+            (Group::OwnSocket, _) => Some(level != Level::Files),
             (
                 Group::Mcpd
                 | Group::Means

@@ -115,7 +115,7 @@ fn links_that_a_server_leaves_give_it_nothing_at_its_next_start() {
     }
 }
 
-/// Case K30.
+/// Case K25.
 #[test]
 fn paths_that_are_replaced_while_a_server_starts_give_it_nothing() {
     if kernel_has_landlock(3) {

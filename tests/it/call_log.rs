@@ -207,7 +207,7 @@ fn full_disk_causes_one_warning() {
     assert_eq!(warnings, 1, "{}", daemon.log());
 }
 
-/// Case K32.
+/// Case K27.
 #[test]
 fn file_in_a_directory_of_all_users_is_neither_a_link_nor_of_another_user() {
     let place = Place::new();

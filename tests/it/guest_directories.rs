@@ -59,7 +59,7 @@ fn place_of_work(agent: &mut Agent, server: &str) -> String {
     }
 }
 
-/// Case K31.
+/// Case K26.
 #[test]
 fn guest_chooses_directories_below_the_roots_of_its_profile_only() {
     if !system_has_namespaces() {
@@ -93,7 +93,7 @@ fn guest_chooses_directories_below_the_roots_of_its_profile_only() {
     assert_eq!(there, 2, "{status}");
 }
 
-/// Case K31.
+/// Case K26.
 #[test]
 fn guest_chooses_no_directory_without_roots_or_without_namespaces() {
     let place = Place::new();
@@ -108,7 +108,7 @@ fn guest_chooses_no_directory_without_roots_or_without_namespaces() {
     assert!(refused.contains("this system permits no namespaces"), "{refused}");
 }
 
-/// Case K30.
+/// Case K25.
 #[test]
 fn directory_of_an_agent_is_not_entered_by_a_link_that_others_can_replace() {
     if !kernel_has_landlock(3) {
@@ -118,7 +118,8 @@ fn directory_of_an_agent_is_not_entered_by_a_link_that_others_can_replace() {
     fs::create_dir_all(place.path("project/inner")).expect("a fresh directory");
     symlink("project", place.path("link")).expect("a fresh link");
     let by_session = |server: Server| server.line("sharing = \"session\"");
-    let setup = Setup::with(by_session(at_files(&place, "fenced"))).server(by_session(Server::named("open")));
+    let fenced = by_session(at_files(&place, "fenced")).line("cwd = \"${agent:cwd}\"");
+    let setup = Setup::with(fenced).server(by_session(Server::named("open")));
     let daemon = setup.start_in(&place);
     let mut agent = Agent::working_in(&daemon, &place.path("project/inner"));
     assert!(place_of_work(&mut agent, "fenced").contains("project/inner"));

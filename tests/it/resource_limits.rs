@@ -139,7 +139,7 @@ fn limits_hold_again_after_kill_9_of_mcpd() {
     assert_eq!(cgroups(&manager), BOTH);
 }
 
-/// Case K44.
+/// Case K30.
 #[test]
 fn server_without_limits_has_safe_defaults_and_a_restart_loop_leaves_no_cgroup() {
     let Some(manager) = limited("memory_max = 'none'\ntasks_max = 'none'\ncpu_weight = 7") else { return };
@@ -192,7 +192,7 @@ fn reason() -> &'static str {
     }
 }
 
-/// Case K45.
+/// Case K31.
 #[test]
 fn daemon_without_a_cgroup_serves_and_reports_that_limits_are_not_enforced() {
     let limits = "[defaults]\nsandbox = 'scope'\nmemory_max = '100MiB'\ntasks_max = 64";
@@ -212,7 +212,7 @@ fn daemon_without_a_cgroup_serves_and_reports_that_limits_are_not_enforced() {
     assert_eq!(daemon.log().matches("limits of servers are not enforced").count(), 1, "{}", daemon.log());
 }
 
-/// Case K45.
+/// Case K31.
 #[test]
 fn defaults_that_cannot_be_enforced_are_no_problem() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
@@ -232,7 +232,7 @@ fn defaults_that_cannot_be_enforced_are_no_problem() {
     assert_eq!(doctor.matches(&found).count(), 1, "{doctor}");
 }
 
-/// Case K46.
+/// Case K32.
 #[test]
 fn namespaces_limit_the_tasks_of_each_server_without_a_cgroup() {
     if !system_has_namespaces() {
@@ -260,7 +260,7 @@ fn namespaces_limit_the_tasks_of_each_server_without_a_cgroup() {
     }
 }
 
-/// Case K47.
+/// Case K33.
 #[test]
 fn servers_are_killed_before_mcpd_when_memory_runs_out() {
     let score = |pid: u32| -> i32 {

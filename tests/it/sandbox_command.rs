@@ -24,7 +24,7 @@ fn sh(place: &Place, server: &str, script: &str, variables: &[(&str, &str)]) -> 
     run(command.envs(variables.iter().copied()))
 }
 
-/// Case K51.
+/// Case K35.
 #[test]
 fn command_sees_what_the_server_sees_and_its_exit_is_that_of_mcpd() {
     let place = Place::new();
@@ -56,7 +56,7 @@ fn command_sees_what_the_server_sees_and_its_exit_is_that_of_mcpd() {
     }
 }
 
-/// Case K51.
+/// Case K35.
 #[test]
 fn command_has_the_environment_of_the_running_server() {
     if !system_has_namespaces() && !kernel_has_landlock(3) {
@@ -77,7 +77,7 @@ fn command_has_the_environment_of_the_running_server() {
     assert_eq!(lines(&run(&mut command).expect_code(0).stdout), server);
 }
 
-/// Case K51.
+/// Case K35.
 #[test]
 fn server_without_a_sandbox_is_refused() {
     let place = Place::new();
@@ -100,7 +100,7 @@ fn server_without_a_sandbox_is_refused() {
     }
 }
 
-/// Case K51.
+/// Case K35.
 #[test]
 fn input_and_signals_reach_the_command_which_ends_with_mcpd() {
     if !kernel_has_landlock(2) {
@@ -131,7 +131,7 @@ fn input_and_signals_reach_the_command_which_ends_with_mcpd() {
     place.expect_no_process(WAIT_LIMIT);
 }
 
-/// Case K51.
+/// Case K35.
 #[test]
 fn shell_in_a_terminal_is_interactive_and_ctrl_c_ends_only_what_it_runs() {
     if !kernel_has_landlock(2) {
@@ -153,7 +153,7 @@ fn shell_in_a_terminal_is_interactive_and_ctrl_c_ends_only_what_it_runs() {
     terminal.wait("code 5");
 }
 
-/// Case K53.
+/// Case K37.
 #[test]
 fn path_that_cannot_be_opened_for_the_namespaces_is_named() {
     if !system_has_namespaces() {

@@ -54,7 +54,7 @@ fn expect_reached(daemon: &Daemon, place: &Place, paths: &[(&str, bool)]) {
     }
 }
 
-/// Case K56.
+/// Case K38.
 #[test]
 fn packages_of_a_program_in_node_modules_are_reached_through_links() {
     if !system_has_namespaces() {
@@ -97,7 +97,7 @@ fn packages_of_a_program_in_node_modules_are_reached_through_links() {
     );
 }
 
-/// Case K57.
+/// Case K39.
 #[test]
 fn virtual_environment_is_reached_with_its_base_and_its_editable_packages() {
     if !system_has_namespaces() {
@@ -133,7 +133,7 @@ fn virtual_environment_is_reached_with_its_base_and_its_editable_packages() {
     );
 }
 
-/// Case K58.
+/// Case K40.
 #[test]
 fn program_that_the_server_can_replace_gets_a_known_interpreter_and_nothing_else() {
     if !system_has_namespaces() {
@@ -159,7 +159,7 @@ fn program_that_the_server_can_replace_gets_a_known_interpreter_and_nothing_else
     }
 }
 
-/// Case K59.
+/// Case K41.
 #[test]
 fn certificates_and_libraries_that_variables_name_are_reached_unless_that_opens_a_protected_directory() {
     if !system_has_namespaces() {

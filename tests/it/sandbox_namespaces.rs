@@ -231,8 +231,8 @@ fn process_in_namespaces_is_refused_as_agent_and_as_operator() {
     let place = Place::new();
     // A way to the sockets that mcpd cannot know.
     fs::create_dir(place.path("linked")).expect("a fresh directory");
-    let server = fenced(&place, Server::named("a"), &[place.path("linked")], "");
-    let agent = fenced(&place, Server::named("b"), &[], "").line("agent = true");
+    let server = fenced(&place, Server::named("a"), &[place.path("linked")], ", unix = true");
+    let agent = fenced(&place, Server::named("b"), &[], ", unix = true").line("agent = true");
     let daemon = Setup::with(server).server(agent).start_in(&place);
     let connect = |server: &str, socket: &Path| {
         let answer = Agent::ready(&daemon).call(&format!("{server}__connect"), &json!({"path": socket}));

@@ -68,7 +68,7 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
     assert!(cwd(&mut back).contains(&here), "a call waits for the instance");
 }
 
-/// Case K50.
+/// Case K34.
 #[test]
 fn instance_that_fails_in_a_directory_is_shown_and_not_started_again_without_an_agent() {
     let script = "case $PWD in */bad) exit 7;; esac; exec \"$0\" \"$@\"";

@@ -121,7 +121,7 @@ fn enable_and_disable_take_both_forms_of_a_name() {
     assert!(ran.stderr.contains("`--stop` stops a whole server"), "{ran}");
 }
 
-/// Case K33.
+/// Case K28.
 #[test]
 fn no_server_gets_a_bare_name_that_begins_with_another_server() {
     let place = Place::new();

@@ -75,13 +75,14 @@ fn files_with_namespaces_needs_no_landlock() {
     let with_sockets = Sandbox { unix: Some(true), ..files.clone() };
     let namespaces = [Processes, Signals, Files, FileMetadata, ProcessList, Ipc, Keyrings];
     for (sandbox, abi, more, open) in [
-        // Abstract sockets of others would be in reach, so there are no Unix sockets by default.
+        // By a socket, others could pass descriptors in, so there are no Unix sockets by default.
         (&files, 1, &[AbstractSockets, UnixSockets][..], &[][..]),
         (&files, 5, &[AbstractSockets, UnixSockets], &[]),
         (&with_sockets, 5, &[], &[AbstractSockets]),
-        (&files, 6, &[AbstractSockets], &[]),
-        (&offline, 1, &[AbstractSockets, TcpPorts, Udp], &[]),
-        (&offline, 6, &[AbstractSockets, TcpPorts, Udp], &[]),
+        (&with_sockets, 6, &[AbstractSockets], &[]),
+        (&files, 6, &[AbstractSockets, UnixSockets], &[]),
+        (&offline, 1, &[AbstractSockets, UnixSockets, TcpPorts, Udp], &[]),
+        (&offline, 6, &[AbstractSockets, UnixSockets, TcpPorts, Udp], &[]),
     ] {
         let plan = planned_with(Ok(()), sandbox, abi, "x").expect("it can be enforced");
         let mut enforced = plan.report.enforced.clone();

@@ -247,7 +247,7 @@ fn question_of_a_server_that_starts_is_shown() {
     assert!(status.stdout.contains(&format!("one: {shown}")), "{status}");
 }
 
-/// Case K52.
+/// Case K36.
 #[test]
 fn paths_that_a_sandbox_keeps_from_a_server_are_proposed_at_once() {
     if !system_has_namespaces() && !kernel_has_landlock(3) {

@@ -145,7 +145,7 @@ fn terminal_prompt_hides_the_answer() {
     assert_eq!(mode(&place.path("xdg-config/mcpd/secrets/a.key")), 0o600);
 }
 
-/// Case K34.
+/// Case K29.
 #[test]
 fn no_literal_header_or_secret_variable_is_printed() {
     let place = Place::new();

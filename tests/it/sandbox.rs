@@ -167,6 +167,50 @@ fn path_of_a_sandbox_that_does_not_exist_keeps_the_server_down() {
 
 /// Case K7.
 #[test]
+fn grant_that_contains_the_configuration_or_the_call_log_keeps_the_server_down() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    let [dotfiles, logs] = ["dotfiles", "logs"].map(|name| place.path(name));
+    for directory in [&dotfiles, &logs] {
+        fs::create_dir(directory).expect("a fresh directory");
+    }
+    let servers = [("a", &dotfiles), ("b", &logs)]
+        .map(|(name, grant)| at_files(&place, Server::named(name), std::slice::from_ref(grant), "").toml(&place));
+    let file = place.write(
+        "dotfiles/mcpd.toml",
+        format!("[daemon]\ncall_log = {}\n{}", quoted(logs.join("calls")), servers.concat()),
+    );
+    symlink(&file, place.path("linked.toml")).expect("a fresh link");
+    let daemon = Setup::new().config(place.path("linked.toml")).start_in(&place);
+    for name in ["a", "b"] {
+        let row = daemon.wait_row(name, "says why it is down", |row| row["reason"].is_string());
+        assert_eq!(row["code"], "sandbox_path", "{row}");
+    }
+}
+
+/// Case K7.
+#[test]
+fn server_has_half_of_the_limits_that_it_shares_with_mcpd() {
+    let place = Place::new();
+    let limits = "cat /proc/self/limits";
+    let of = |sandbox: &str| {
+        let server = Server::named("a").flags("--tool run").line(format!("sandbox = \"{sandbox}\""));
+        let daemon = Setup::with(server).start_in(&place);
+        let answer = Agent::ready(&daemon).call("a__run", &json!({"argv": ["sh", "-c", limits]}));
+        let text = result(&answer)["structuredContent"]["stdout"].as_str().expect("a text").to_owned();
+        ["Max open files", "Max pending signals"].map(|name| {
+            let line = text.lines().find(|line| line.starts_with(name)).expect("the kernel shows it").to_owned();
+            line.split_whitespace().rev().nth(1).and_then(|hard| hard.parse::<u64>().ok())
+        })
+    };
+    let (whole, half) = (of("none"), of("scope"));
+    assert_eq!(half, whole.map(|limit| limit.map(|limit| limit / 2)));
+}
+
+/// Case K7.
+#[test]
 fn program_that_does_not_exist_is_reported_from_inside_a_sandbox() {
     if !kernel_has(3) {
         return;

@@ -234,7 +234,7 @@ fn start_unrestricted(arguments: &Arguments<'_>) -> io::Result<Outcome> {
     let sandbox = if role == "mcpd-sandbox" { json!({"domain": null, "unix": true}) } else { Value::Null };
     let definition = json!({
         "command": "cat", "args": [arguments.path("path")], "env": {"PATH": std::env::var("PATH").unwrap_or_default()},
-        "cwd": "/", "umask": null, "open_files": null, "sandbox": sandbox,
+        "cwd": "/", "cwd_is_stated": false, "umask": null, "open_files": null, "sandbox": sandbox,
     });
     control.write_all(format!("{definition}\n").as_bytes())?;
     let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ if [[ ! -d $installed/node_modules ]]; then
     cp tests/interop/{package.json,package-lock.json,.npmrc} "$installed/"
     (cd "$installed" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
 fi
-cargo build --release --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --bin mcpd-init --target-dir "$target/installed"
 cargo bench --locked --no-run
 PYTHONDONTWRITEBYTECODE=1 python3 benches/savings.py --mcpd "$target/installed/release/mcpd" --installed "$installed"
 cargo bench --locked -- "$@"

@@ -35,7 +35,7 @@ HOW_TO_INSTALL = """{missing} is not there. This installs mcpd and the servers:
     mkdir -p {installed}
     cp tests/interop/package.json tests/interop/package-lock.json tests/interop/.npmrc {installed}/
     (cd {installed} && npm ci --ignore-scripts)
-    cargo build --release --locked --bin mcpd --target-dir {target}/installed"""
+    cargo build --release --locked --bin mcpd --bin mcpd-init --target-dir {target}/installed"""
 # Capabilities of a client that supports no server requests.
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "savings", "version": "1"}}
 

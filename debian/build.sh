@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package and prints where it is. Needs cargo-deb (`cargo install --locked cargo-deb`) and dpkg-dev.
 #
-# usage: build.sh [PROGRAM]    PROGRAM: an mcpd to package, instead of one that is built here
+# usage: build.sh [PROGRAM]    PROGRAM: an mcpd to package, with mcpd-init beside it, instead of what is built here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,8 +43,9 @@ changelog() {
 
 if [[ $# -gt 0 ]]; then
     install -D -m 755 "$1" "$program"
+    install -D -m 755 "${1%/*}/mcpd-init" "$program-init"
 else
-    cargo build --release --locked --bin mcpd
+    cargo build --release --locked --bin mcpd --bin mcpd-init
 fi
 make_assets
 cargo-deb --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"

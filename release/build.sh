@@ -46,8 +46,8 @@ build_program() {
     program=$target/portable/$triple/release/mcpd
     PATH=$target/tools/zig/bin:$PATH \
         RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$PWD=mcpd" \
-        cargo-zigbuild zigbuild --release --locked --bin mcpd --target "$triple.$glibc" --target-dir "$target/portable"
-    newest=$(grep -aoE 'GLIBC_[0-9.]+' "$program" | sort -uV | tail -n 1)
+        cargo-zigbuild zigbuild --release --locked --bin mcpd --bin mcpd-init --target "$triple.$glibc" --target-dir "$target/portable"
+    newest=$(grep -ahoE 'GLIBC_[0-9.]+' "$program" "$program-init" | sort -uV | tail -n 1)
     [[ $(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] ||
         fail "the program needs $newest, which is newer than $glibc"
 }
@@ -58,6 +58,7 @@ make_archive() {
     shared=$tree/share
     rm -rf "$tree"
     install -D -m 755 "$program" "$tree/bin/mcpd"
+    install -D -m 755 "$program-init" "$tree/bin/mcpd-init"
     install -D -m 644 -t "$shared/man/man1" "$package"/man/*.1.gz
     install -D -m 644 "$package/mcpd.bash" "$shared/bash-completion/completions/mcpd"
     install -D -m 644 "$package/mcpd.zsh" "$shared/zsh/site-functions/_mcpd"

@@ -250,7 +250,7 @@ impl Client {
         self.running.control.stop(StopLevel::FinishRunning);
         // A task that panicked has dropped its process, and so ended it.
         let _ = self.running.task.await;
-        self.reaper.close().await;
+        let _ = self.reaper.close().await;
     }
 
     fn handle(&self) -> &ServerHandle {

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod commands;
+mod guests;
 mod known_commands;
 mod names;
 mod patterns;
@@ -18,7 +19,7 @@ mod undefined;
 use std::collections::{BTreeSet, HashMap};
 
 pub(crate) use self::commands::{shown, unfound};
-pub(crate) use self::known_commands::{ANSWER, ASKS, PASS_STDIN, needed_privileges};
+pub(crate) use self::known_commands::{ANSWER, ASKS, PASS_STDIN};
 pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
@@ -31,12 +32,13 @@ const MAX_WARNINGS: usize = 100;
 type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All lints but `commands`.
-const LINTS: [Lint; 8] = [
+const LINTS: [Lint; 9] = [
     undefined::warnings,
     remotes::warnings,
     stdio_bridges::warnings,
     arguments::warnings,
     permissions::warnings,
+    guests::warnings,
     known_commands::warnings,
     patterns::warnings,
     names::warnings,

@@ -166,7 +166,7 @@ fn server_context(
 ///
 /// # Errors
 /// Before anything was started: the directory is unsafe or served by another daemon, or a system call failed. Later:
-/// [`DaemonError::Panicked`], after everything was ended.
+/// [`DaemonError::Panicked`], after everything was ended, or [`DaemonError::ProcessesLeft`].
 pub async fn run(
     loaded: LoadedConfig,
     files: Vec<PathBuf>,
@@ -187,7 +187,11 @@ pub async fn run(
     let logins = process::logins();
     let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     host.sandbox.protected.own.push(directory.path().to_owned());
-    let descendants = Descendants { guards: host.guards.clone(), preexisting: host.reaper.preexisting().to_vec() };
+    // A server that could change one of these would not need to leave its sandbox.
+    host.sandbox.protected.own.extend(loaded.stamps.iter().map(|stamp| stamp.path.clone()));
+    host.sandbox.protected.own.extend(config.daemon.call_log.clone());
+    host.sandbox.sockets = Some(directory.path().to_owned());
+    let descendants = Descendants { guards: host.guards.clone(), reaper: host.reaper.clone() };
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
@@ -302,7 +306,7 @@ impl Daemon {
         mut self,
         upkeep: &mut SocketUpkeep,
         mut requests: Requests,
-        mut servers_ended: JoinHandle<()>,
+        mut servers_ended: JoinHandle<Vec<u32>>,
     ) -> Result<(), DaemonError> {
         let (mut stop, mut kill) = (self.stopping.receiver.clone(), self.stopping.receiver.clone());
         let mut killed = pin!(kill.at_least(StopLevel::Kill));
@@ -358,7 +362,8 @@ impl Daemon {
         }
         self.warnings.finish();
         tracing::info!("stopped");
-        ended.map_err(|_| DaemonError::Panicked)
+        let left = ended.map_err(|_| DaemonError::Panicked)?;
+        if left.is_empty() { Ok(()) } else { Err(DaemonError::ProcessesLeft(left)) }
     }
 
     fn prepare_sockets(&mut self, PrepareSockets { profiles, answer }: PrepareSockets, upkeep: &mut SocketUpkeep) {
@@ -398,7 +403,7 @@ impl Daemon {
         // Quotas come first: their check costs least.
         let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
         let admitted = admitted.and_then(|quota| {
-            let admitted = self.descendants.admit_agent(&stream, pid, user.is_guest);
+            let admitted = self.descendants.admit_agent(&stream, pid, &user);
             admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
         });
         let (quota, own_server) = match admitted {
@@ -415,6 +420,7 @@ impl Daemon {
         let setup = session::Setup {
             number: self.next_session,
             identity: identity.clone(),
+            guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
             user: Arc::clone(&user),
             history: self.calls.clone(),
             view,
@@ -574,6 +580,7 @@ impl Daemon {
             files: self.config.stamps().iter().map(status::file).collect(),
             files_changed: Vec::new(),
             other_daemons: Vec::new(),
+            reapers_lost: self.descendants.reaper.lost(),
             servers: manager::report::servers(&view),
             agents,
             profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),

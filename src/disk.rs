@@ -3,10 +3,15 @@
 //! It gets few of the threads that there are for work that blocks, so that a large message always finds one. Whoever waits for such
 //! work gives up after a time; the thread goes on for as long as the disk takes.
 
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -15,6 +20,9 @@ use tokio::time::timeout;
 const THREADS: usize = 2;
 /// How long the work of one caller may take, waiting for a thread included.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The mode bits of a directory that let others create files.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 static DISK: Disk = Disk::new(THREADS, LIMIT);
 
@@ -47,6 +55,30 @@ pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Opens a file with these options, and creates it for its owner alone. Where others can create files, it must be no link and belong to
+/// this user: they could have put it there.
+///
+/// # Errors
+/// If it cannot be opened, or is not this user's.
+pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let own = geteuid().as_raw();
+    let directory = fs::metadata(std::path::absolute(path)?.parent().unwrap_or(Path::new("/")))?;
+    let is_shared = ![0, own].contains(&directory.uid()) || directory.mode() & WRITABLE_BY_OTHERS != 0;
+    let flags = if is_shared { OFlags::NOFOLLOW } else { OFlags::empty() };
+    let opened = options.create(true).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path);
+    let refused = |what: &str| {
+        let text = format!("it is {what}, in a directory where other users can create files");
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    };
+    match opened {
+        Err(error) if is_shared && Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(refused("a link")),
+        Ok(file) if is_shared && file.metadata().is_ok_and(|found| found.is_file() && found.uid() != own) => {
+            Err(refused("another user's"))
+        }
+        opened => opened,
+    }
 }
 
 impl Disk {

@@ -32,7 +32,7 @@ mod logging;
 mod login_env;
 pub mod guard {
     //! The guard: the process that kills everything a server has started.
-    pub use crate::server::run_if_guard;
+    pub use crate::server::{init_main, run_if_guard};
 }
 pub mod manager;
 mod message_limit;

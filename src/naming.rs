@@ -19,7 +19,8 @@ pub enum Naming {
     Prefixed,
     /// `mcp__{server}__{tool}`
     McpPrefixed,
-    /// `{tool}`. A name that an earlier server uses gets the prefixed form.
+    /// `{tool}`. A name that an earlier server uses gets the prefixed form, and so does one that begins with the name of another server
+    /// and `__`.
     Bare,
     /// The server's own name, unchanged. Only for the face of one server, so it cannot be configured.
     Own,
@@ -56,14 +57,15 @@ impl Naming {
     /// Whether a tool of `server` can be exposed as `name`. The route is not checked.
     #[must_use]
     pub fn may_be_of(self, server: &str, name: &[u8]) -> bool {
-        let prefix = match self {
+        let first = match self {
             Self::Bare | Self::Own => return true,
-            Self::Prefixed => format!("{server}__"),
-            Self::McpPrefixed => format!("mcp__{server}__"),
+            Self::Prefixed => "",
+            Self::McpPrefixed => "mcp__",
         };
+        let prefix = first.bytes().chain(server.bytes()).chain("__".bytes());
+        let mut name = name.iter().copied();
         // A short form contains only a part of the prefix.
-        let length = prefix.len().min(MAX_LENGTH - HASH_CHARS - 1);
-        name.starts_with(&prefix.as_bytes()[..length])
+        prefix.take(MAX_LENGTH - HASH_CHARS - 1).all(|byte| name.next() == Some(byte))
     }
 
     fn fit(self, name: &str) -> String {

@@ -18,7 +18,9 @@ pub(crate) fn build() -> io::Result<()> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--bin", "mcpd", "--target-dir"]).arg(directory());
+    command
+        .args(["build", "--release", "--locked", "--bin", "mcpd", "--bin", "mcpd-init", "--target-dir"])
+        .arg(directory());
     // Without cargo's variables for benches, which would rerun the build script of ring and rebuild everything.
     for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {
         command.env_remove(name);

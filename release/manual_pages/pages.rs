@@ -132,6 +132,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("mcpd-doctor", &[("mcpd doctor files", "Finds the problems of one server.")]),
+    (
+        "mcpd-sandbox",
+        &[
+            ("mcpd sandbox files", "Starts your shell in the sandbox of a server."),
+            ("mcpd sandbox files -- ls -la ~/notes", "Shows what the server sees of a directory."),
+        ],
+    ),
     ("mcpd-login", &[("mcpd login tracker", "Logs in to a server in a browser.")]),
     ("mcpd-logout", &[("mcpd logout tracker", "Revokes the login of a server.")]),
     ("mcpd-check", &[("mcpd check --strict", "Exits with 1 if there are only warnings.")]),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::manager::malformed::Defect;
-pub use crate::manager::report::{CutReport, InstanceReport, RemoteReport, ServerReport};
+pub use crate::manager::report::{CutReport, InstanceReport, LimitsReport, LimitsState, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
@@ -33,6 +33,9 @@ pub struct Report {
     /// Runtime directories of other daemons of the same user. The command fills this in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_daemons: Vec<String>,
+    /// How often the `mcpd-reaper` process was lost since the daemon started. mcpd has replaced it and restarted all servers.
+    #[serde(default)]
+    pub reapers_lost: u64,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
     /// Connected agents, oldest first.

@@ -3,10 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use crate::disk::open_own;
 use crate::login_env::Variables;
 use crate::sockets::RuntimeDir;
 
@@ -33,7 +34,7 @@ impl Log {
             false => log_path(|name| environment.get(OsStr::new(name)).cloned()).ok_or(io::ErrorKind::NotFound)?,
         };
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(&path))?;
-        let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path)?;
+        let file = open_own(OpenOptions::new().append(true).read(true), &path)?;
         Ok(Self { path, file })
     }
 

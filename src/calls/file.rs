@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Entry;
 use super::report::CallReport;
+use crate::disk::open_own;
 use crate::{logging, printable};
 
 /// Entries in the queue of the thread. Further ones are counted, but not written.
@@ -138,7 +139,7 @@ impl RotatingFile {
 
 impl OpenFile {
     fn new(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let file = open_own(OpenOptions::new().append(true), path)?;
         let found = file.metadata()?;
         if found.is_file() {
             // An existing file may have another mode.

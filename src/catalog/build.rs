@@ -33,6 +33,7 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], m
         exposure: vec![PerKind::default(); sources.len()],
         cut: PerKind::default(),
     };
+    let servers: Vec<&str> = sources.iter().map(|source| &**source.name).collect();
     for kind in ListKind::ALL {
         let legacy_only: Vec<HashSet<&str>> = sources.iter().map(|source| source.lists[kind].legacy_only()).collect();
         let differs = |source: &Source<'_>| source.lists[kind].items.iter().any(|item| item.validity.differs_by_era());
@@ -47,7 +48,8 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], m
                     continue;
                 }
                 // Assign names before policy, so that names do not depend on policy.
-                let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
+                let name =
+                    is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key, &servers)).flatten();
                 if let Some(why) = hidden.get(&*item.key) {
                     catalog.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
                 } else if !parts.take(server, item) {

@@ -20,6 +20,12 @@ pub struct Names {
     mixed: bool,
 }
 
+/// Whether the names that begin as `name` does belong to another one of `servers`.
+fn is_reserved(name: &[u8], server: &str, servers: &[&str]) -> bool {
+    let is_of = |server: &str| Naming::Prefixed.may_be_of(server, name);
+    servers.iter().any(|other| *other != server && is_of(other)) && !is_of(server)
+}
+
 /// A server and the name of an item on that server.
 type QualifiedName = (Arc<str>, Arc<str>);
 
@@ -27,17 +33,26 @@ type QualifiedName = (Arc<str>, Arc<str>);
 const MAX_NAMES: usize = 50_000;
 
 impl Names {
-    /// The first candidate that is free or already assigned to this item. `None` only if a server forged the hash of the last one.
+    /// The first candidate that is free or already assigned to this item, and is not reserved. `None` only if a server forged the hash of
+    /// the last one.
+    ///
+    /// The names that begin with the name of a server and `__` are reserved for that server, one of `servers`, so that no other server
+    /// can have its place in an agent's permissions.
     pub(super) fn assign(
         &mut self,
         kind: ListKind,
         naming: Naming,
         server: &Arc<str>,
         own: &Arc<str>,
+        servers: &[&str],
     ) -> Option<Bytes> {
         let given = &mut self.given[kind];
         let mut last = None;
-        for name in naming.candidates(server, own).map(Bytes::from) {
+        let is_bare = naming == Naming::Bare;
+        for (index, name) in naming.candidates(server, own).map(Bytes::from).enumerate() {
+            if is_bare && index == 0 && is_reserved(&name, server, servers) {
+                continue;
+            }
             if naming != Naming::Bare && !self.mixed {
                 return Some(name);
             }

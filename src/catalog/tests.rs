@@ -125,6 +125,30 @@ fn the_first_server_keeps_a_bare_name_even_if_policy_hides_it() {
 }
 
 #[test]
+fn names_that_begin_with_another_server_are_reserved_for_it() {
+    let squatter =
+        server("evil", &[], &["victim__echo", "evil__own", "vic__x", "victim___x", "victim", "a__b__c", "victim.__x"]);
+    let long = "l".repeat(50);
+    let own_short = Naming::Prefixed.candidates(&long, "echo").next().expect("a name");
+    let other = server("other", &[], &[&*own_short]);
+    let servers = [
+        squatter,
+        other,
+        server("victim", &[], &["victim", "echo"]),
+        server("a", &[], &["b__c"]),
+        server(&long, &[], &[]),
+    ];
+    let catalog = build(&mut Names::default(), Naming::Bare, &servers);
+    let listed = listed(&catalog);
+    let expected = ["evil__victim__echo", "evil__own", "vic__x", "evil__victim___x", "victim", "evil__a__b__c"];
+    assert_eq!(listed[..6], expected);
+    // The point becomes `_`.
+    assert!(listed[6].starts_with("evil__victim___x_"), "{listed:?}");
+    assert!(listed[7].starts_with("other__lll"), "{listed:?}");
+    assert_eq!(listed[8..], ["victim__victim", "echo", "b__c"]);
+}
+
+#[test]
 fn name_stays_assigned_when_an_earlier_server_appears() {
     let mut names = Names::default();
     let late = [server("one", &[], &[]), server("two", &[], &["echo"])];

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Command, ValueEnum};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
@@ -18,12 +19,13 @@ use super::text::split_searched_path;
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
+use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Setting};
-use crate::config::import::{self, Plan, known_keys, known_sandbox};
+use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::known_commands::{self, AGENT_DIRECTORY};
-use crate::config::{Sandbox, SandboxLevel, ServerConfig, fitted_name};
+use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
+use crate::config::{LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
@@ -60,7 +62,7 @@ pub(super) struct Add {
     /// [default: scope]
     #[arg(long, value_name = "LEVEL", value_parser = sandbox_level, conflicts_with = "url")]
     sandbox: Option<SandboxLevel>,
-    /// Accept a stricter sandbox if the server is known to work in it
+    /// Accept the sandbox that is proposed, without a question
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -93,6 +95,7 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
 }
 
 /// The new server.
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct JsonReport<'a> {
@@ -102,6 +105,10 @@ pub(super) struct JsonReport<'a> {
     file: &'a Path,
     /// Files to which secrets were moved.
     secrets: Vec<PathBuf>,
+    /// The value of `sandbox` that `--yes` writes, in TOML, if it is not written.
+    sandbox_proposal: Option<String>,
+    /// Why no `sandbox` at level `files` is proposed.
+    sandbox_reason: Option<String>,
 }
 
 /// Adds the server and prints the result. `line` is the command line.
@@ -118,12 +125,12 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         let error = options.edit_failure(&path, &EditError::Exists(name.clone()));
         return Err(usage(format!("not added: {error}: `mcpd remove {name}` first, or `mcpd edit`")));
     }
-    let mut known = command_notes(name, &settings, add.sandbox);
+    let mut known = Vec::new();
     for advice in known_keys(&settings) {
         known.push(format!("note: `{}` is written, because {name} {}", advice.key, advice.why));
         settings.push((advice.key.to_owned(), advice.setting()));
     }
-    let proposal = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
+    let unwritten = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
     plan.put(name, settings).map_err(|error| usage(format!("not added: {}", options.edit_failure(&path, &error))))?;
     let (text, secrets) = plan.finish();
     let loaded = options.check(&file, &text, &secrets).map_err(usage)?;
@@ -132,23 +139,32 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     if let Some(missing) = missing.as_ref().filter(|_| !is_escaped(line, add.command.len())) {
         return Err(usage(missing.refusal()));
     }
-    let added = text.strip_prefix(file.text()).unwrap_or(&text).trim();
+    let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
+    let added = new.strip_prefix(&old).unwrap_or(&new).trim();
     let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
+    let same = file.text().bytes().zip(text.bytes()).take_while(|(before, now)| before == now).count();
+    let warnings = warnings(&loaded, &path, same);
     write::all(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
     moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
     let printed = match options.json {
-        true => json::try_print_page(&JsonReport { name, file: &path, secrets: moved }),
+        true => {
+            let (sandbox_proposal, sandbox_reason) = match &unwritten {
+                Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox.toml()), None),
+                Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
+                None => (None, None),
+            };
+            json::try_print_page(&JsonReport { name, file: &path, secrets: moved, sandbox_proposal, sandbox_reason })
+        }
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
     let notes = [
         missing.map(|missing| missing.warning()),
-        server.and_then(privileges_note),
-        proposal,
+        unwritten.and_then(|unwritten| unwritten.note(name, &warnings)),
         misplaced_options_note(add, line),
         relative_path_note(add),
     ];
-    notes.into_iter().flatten().chain(known).for_each(|note| print_note!("{note}"));
+    notes.into_iter().flatten().chain(warnings).chain(known).for_each(|note| print_note!("{note}"));
     printed.map(|()| {
         let code = options.apply(directory, &[&path], Scope::Servers(&[name]));
         if code != ExitCode::SUCCESS {
@@ -216,54 +232,67 @@ fn similar_program(command: &str) -> Option<String> {
     misspelt(command, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// What the user has to know of the command of the server `name`.
-fn command_notes(name: &str, settings: &[(String, Setting)], sandbox: Option<SandboxLevel>) -> Vec<String> {
-    let Some((command, args)) = import::command_line(settings) else { return Vec::new() };
-    let is_asking = known_commands::asks_before_install(command, args);
-    let question = is_asking.then(|| format!("warning: {}\n  help: {}", config_lints::ASKS, config_lints::ANSWER));
-    let is_browser = known_commands::is_browser(command, args) && sandbox != Some(SandboxLevel::None);
-    let browser = is_browser.then(|| {
-        format!(
-            "note: the sandbox of a browser may gain privileges, which no sandbox of mcpd permits. If the browser does not start, \
-             write `sandbox = \"none\"` in [servers.{name}]"
-        )
-    });
-    question.into_iter().chain(browser).collect()
+/// What `check` says of the configuration behind the first `same` bytes of the file at `path`.
+fn warnings(loaded: &LoadedConfig, path: &Path, same: usize) -> Vec<String> {
+    let all = config_lints::advise_beside_commands(loaded, &Process, Vec::new());
+    let is_new = |found: &&Diagnostic| found.file.path == path && found.span.end > same;
+    let text = |found: &Diagnostic| {
+        let help = found.help.as_deref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+        printable::lines(&format!("warning: {}{help}", found.message))
+    };
+    all.iter().filter(is_new).map(text).collect()
 }
 
 fn sandbox_level(word: &str) -> Result<SandboxLevel, String> {
     SandboxLevel::of_name(word).ok_or_else(|| "write none, scope or files".to_owned())
 }
 
-/// Adds the sandbox in which the server is known to work, if the user agrees. Returns a note if nobody can be asked.
-fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Result<Option<String>> {
+/// Why the configuration of a server got no sandbox.
+enum Unwritten {
+    /// Nobody can be asked.
+    Unanswered(Sandbox),
+    Refused(FilesObstacle),
+}
+
+impl Unwritten {
+    /// The note for the user, unless it would repeat one of `warnings`.
+    fn note(&self, name: &str, warnings: &[String]) -> Option<String> {
+        match self {
+            Self::Unanswered(sandbox) => Some(format!(
+                "note: `--yes` writes `sandbox = {}`, so that {name} reaches only the files it needs",
+                sandbox.toml()
+            )),
+            Self::Refused(FilesObstacle::NotFound(_)) => None,
+            Self::Refused(FilesObstacle::Privileges(reason)) if warnings.iter().any(|text| text.contains(reason)) => {
+                None
+            }
+            Self::Refused(obstacle) => {
+                Some(format!("note: {name} has sandbox `scope`, which protects no files: {obstacle}"))
+            }
+        }
+    }
+}
+
+/// Adds the sandbox that is proposed, if the user agrees. A server at a URL has none.
+fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Result<Option<Unwritten>> {
     if let Some(level) = add.sandbox {
         settings.push(("sandbox".to_owned(), Setting::Sandbox(Sandbox::of_level(level))));
         return Ok(None);
     }
-    let Some(sandbox) = known_sandbox(settings, &Process) else { return Ok(None) };
+    let proposal = match proposed_sandbox(settings, &Process) {
+        Some(Ok(proposal)) => proposal,
+        Some(Err(obstacle)) => return Ok(Some(Unwritten::Refused(obstacle))),
+        None => return Ok(None),
+    };
     let is_terminal = stdin().is_terminal() && stderr().is_terminal();
     if !add.yes && !is_terminal {
-        let note = format!(
-            "note: {} is known to work with `sandbox = {}`, so that it reaches no other files: the option `--yes` writes that",
-            add.name,
-            sandbox.toml()
-        );
-        return Ok(Some(note));
+        return Ok(Some(Unwritten::Unanswered(proposal.sandbox)));
     }
-    let question = format!("Restrict {} to the files it needs? It is known to work so (sandbox `files`)", add.name);
-    if add.yes || prompt::confirm_default(&question)? {
-        settings.push(("sandbox".to_owned(), Setting::Sandbox(sandbox)));
+    let question = format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, proposal.sandbox.toml());
+    if add.yes || prompt::confirm_default(&printable::lines(&question))? {
+        import::accept(proposal, settings);
     }
     Ok(None)
-}
-
-/// The warning that the server's command works in no sandbox.
-fn privileges_note(server: &ServerConfig) -> Option<String> {
-    let reason = config_lints::needed_privileges(server, &Process)?;
-    let help =
-        format!("write `sandbox = \"none\"` in [servers.{}] if you trust it with all that you may do", server.name);
-    Some(format!("warning: the command {reason}\n  help: {help}"))
 }
 
 /// The note that an argument names a file here, which the server will not find in its own working directory.

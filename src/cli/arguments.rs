@@ -92,6 +92,11 @@ pub(super) enum Command {
     ///
     /// Changes nothing. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
     Doctor(super::doctor::Arguments),
+    /// Run a command in the sandbox of a server; needs no daemon
+    ///
+    /// The command gets the environment, the working directory and the restrictions of the server, in a session of its own: a shell has no
+    /// job control. Exits with the code of the command, or with 128 and the number of the signal that ended it.
+    Sandbox(super::sandbox::Arguments),
     /// Log in to a server with a URL, in a browser; or list all logins
     ///
     /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of

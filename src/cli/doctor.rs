@@ -8,6 +8,7 @@ mod causes;
 mod configuration;
 mod daemon;
 mod finding;
+mod grants;
 pub(super) mod page;
 pub(super) mod probe;
 mod process;
@@ -106,18 +107,20 @@ async fn check(
         programs::check(&probe, all),
         server_states(&probe, &loaded, all, may_start),
     );
+    let mut system = program::check();
     let servers = match states {
         Ok(states) => {
             let states: Vec<_> = states.into_iter().filter(|state| is_selected(&state.report.name)).collect();
             let mut servers = servers::check(&probe, &states, configured.as_deref());
             programs::merge_missing(&mut programs, &mut servers);
+            system.findings.extend(servers::default_limits(&states));
             servers
         }
         Err(finding) => Group { title: "servers", findings: vec![finding] },
     };
     let configuration = configuration::check(&probe, &loaded);
     let agents = agents::check(&probe, config);
-    let groups = vec![program::check(), runtime, daemon, unit, configuration, programs, servers, agents];
+    let groups = vec![system, runtime, daemon, unit, configuration, programs, servers, agents];
     Ok((groups, probe.path_owner()))
 }
 

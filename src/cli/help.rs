@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
         &["import", "add", "edit", "connect"],
         &["remove", "check", "service", "login", "logout", "demo", "completions", "schema"],
     ),
-    ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top"]),
+    ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),
     ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),
 ];
 const HEADING: Style = Style::new().bold();

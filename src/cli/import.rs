@@ -82,7 +82,8 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
     }
     options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?;
     if !options.json {
-        try_print(diff::unified(file.text(), &text, &path, OutputStyle::of_stdout().has_colour()))?;
+        let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
+        try_print(diff::unified(&old, &new, &path, OutputStyle::of_stdout().has_colour()))?;
     }
     print_note(format_args!("{}", secret_lines(&files)));
     if import.dry_run {
@@ -140,7 +141,10 @@ fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, rename: bool) 
         let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            print_note!("  {}", one_line(&(outcome_line(&server.title, &outcome) + &location(server))));
+            print_note!(
+                "  {}",
+                one_line(&(outcome_line(&server.title, &outcome) + &location(server) + &sandbox(&outcome)))
+            );
             servers.push(ServerReport::new(server, outcome));
         }
         sources.push(Source { file: &file.path, client: file.title, servers });
@@ -156,10 +160,18 @@ fn location(server: &ForeignServer) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
+/// Why the sandbox of an added server protects no files.
+fn sandbox(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Added { obstacle: Some(obstacle), .. } => format!(", with sandbox `scope`: {obstacle}"),
+        _ => String::new(),
+    }
+}
+
 fn outcome_line(title: &str, outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Added(name) if name == title => format!("+ {title}"),
-        Outcome::Added(name) => format!("+ {title}, as `{name}`"),
+        Outcome::Added { name, .. } if name == title => format!("+ {title}"),
+        Outcome::Added { name, .. } => format!("+ {title}, as `{name}`"),
         Outcome::Known(name) if name == title => format!("= {title} is there already"),
         Outcome::Known(name) => format!("= {title} is there already, as `{name}`"),
         Outcome::Differs { name, free } => format!(

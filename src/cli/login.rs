@@ -55,7 +55,7 @@ pub(super) struct Arguments {
 pub(super) struct Files {
     /// Configuration file; repeatable [default: the files that the running daemon uses; if none runs, as for `mcpd serve`]
     #[arg(long, value_name = "FILE")]
-    config: Vec<PathBuf>,
+    pub(super) config: Vec<PathBuf>,
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.

@@ -36,6 +36,7 @@ mod printed;
 mod profile;
 mod reload;
 mod remove;
+mod sandbox;
 mod schema;
 mod screen;
 mod serve;
@@ -101,6 +102,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
         Command::Logout(logout) => block_on(logout::run(&logout, given, directory.ok())),
+        Command::Sandbox(arguments) => block_on(sandbox::run(arguments, given, directory.ok())),
         Command::Check(arguments) => block_on(check::run(&arguments, directory.ok())),
         Command::Completions { shell } => completions::run(shell),
         Command::Service(arguments) => service::run(&arguments, directory),

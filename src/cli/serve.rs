@@ -31,7 +31,7 @@ pub(super) struct Serve {
     /// Write the log and all other output to this file; at 4 MiB it is renamed to FILE.1
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
-    /// Put each server with limits into a cgroup of its own, below the cgroup of mcpd; needs `Delegate=yes` in the unit
+    /// Put each server into a cgroup of its own, below the cgroup of mcpd; needs `Delegate=yes` in the unit
     #[arg(long)]
     own_cgroup: bool,
 }

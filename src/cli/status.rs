@@ -16,7 +16,7 @@ use super::spinner::with_spinner;
 use super::style::{OutputStyle, Tone};
 use super::text::{count, one_line, short_duration};
 use super::{FAILED, USAGE, admin_failure, changed_files, completions, fail, json, print};
-use crate::admin::report::{Report, ServerReport, StateName};
+use crate::admin::report::{InstanceReport, Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
@@ -55,7 +55,7 @@ pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> ExitCode {
     }
     report.servers.retain(|server| servers.is_empty() || servers.contains(&server.name));
     let printed = if as_json { json::print(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
-    if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
+    if report.servers.iter().any(has_failed) { ExitCode::from(FAILED) } else { printed }
 }
 
 fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
@@ -67,6 +67,11 @@ fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
 /// Whether an enabled server fails, is started again after a failure, or is unhealthy.
 pub(super) fn is_down(server: &ServerReport) -> bool {
     !server.disabled && (server.state.is_down() || is_retrying(server) || server.answers == Some(false))
+}
+
+/// Whether an enabled server is down, or one of its instances.
+fn has_failed(server: &ServerReport) -> bool {
+    is_down(server) || !server.disabled && server.instances.iter().any(InstanceReport::is_down)
 }
 
 /// Whether an enabled server is being started again after a failure.
@@ -82,7 +87,7 @@ pub(super) fn render(report: &Report, style: OutputStyle) -> String {
         problems::of_servers(&report.servers, style),
         tables::servers(&report.servers, style),
         tables::remotes(&report.servers, style),
-        notes::notes(&report.servers, &report.profiles, style),
+        notes::notes(report, style),
         tables::agents(&report.agents, style),
         tables::profiles(report, style),
         tables::quotas(report, style),
@@ -97,7 +102,7 @@ pub(super) fn render_brief(report: &Report, style: OutputStyle) -> String {
         problems::of_configuration(report, style),
         problems::brief(&report.servers, style),
         if others.is_empty() { String::new() } else { tables::servers(&others, style) },
-        notes::notes(&report.servers, &report.profiles, style),
+        notes::notes(report, style),
         tables::agents(&report.agents, style),
         tables::profiles(report, style),
         tables::quotas(report, style),

@@ -86,6 +86,14 @@ pub(crate) fn is_setup(name: &str) -> bool {
     PROXIES.contains(&name) || AUTHORITIES.contains(&name) || LAUNCHERS.contains(&name)
 }
 
+/// Whether the value of the variable `name` is a file or directories of certificate authorities.
+pub(crate) fn names_certificates(name: &str) -> bool {
+    name.contains("_CERT")
+        || name.contains("_CA_")
+        || name.to_ascii_lowercase().ends_with("cafile")
+        || AUTHORITIES.contains(&name)
+}
+
 /// The variables that a server inherits from `own`, the environment of mcpd, including those of its `pass_env`.
 pub(crate) fn passed(own: impl Iterator<Item = (String, String)>, pass_env: &[String]) -> BTreeMap<String, String> {
     own.filter(|(name, _)| is_common(name) || pass_env.contains(name)).collect()

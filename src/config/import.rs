@@ -18,9 +18,9 @@ pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
 use super::interpolate::{Sources, UnusableValue};
-use super::known_commands::{self, Advice};
+use super::known_commands::{self, Advice, CommandLine, FilesObstacle, Proposal};
 use super::launch::Launch;
-use super::{Sandbox, ServerConfig, read, toml};
+use super::{ServerConfig, read, toml};
 
 /// The keys of one server, in the order of output.
 type Settings = Vec<(String, Setting)>;
@@ -37,8 +37,13 @@ pub(crate) struct Plan<'a> {
 /// The outcome for one server of another client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The server is added under this name.
-    Added(String),
+    /// The server is added.
+    Added {
+        /// Its name.
+        name: String,
+        /// Why its sandbox is not level `files`. `None` if it is, and for a server at a URL.
+        obstacle: Option<FilesObstacle>,
+    },
     /// An equal server of this name exists.
     Known(String),
     /// A different server has the name and stays unchanged.
@@ -52,14 +57,31 @@ pub(crate) enum Outcome {
     Impossible(String),
 }
 
-/// The sandbox in which a server with these settings is known to work, if it is stricter than the default.
-pub(crate) fn known_sandbox(settings: &[(String, Setting)], sources: &dyn Sources) -> Option<Sandbox> {
+/// The sandbox to propose for a server with these settings. `None` for a server at a URL, which has none.
+pub(crate) fn proposed_sandbox(
+    settings: &[(String, Setting)],
+    sources: &dyn Sources,
+) -> Option<Result<Proposal, FilesObstacle>> {
     let (command, args) = command_line(settings)?;
     let env = match value(settings, "env") {
         Some(Setting::Table(env)) => env.as_slice(),
         _ => &[],
     };
-    known_commands::known_to_work(command, args, env, sources)
+    let cwd = match value(settings, "cwd") {
+        Some(Setting::Text(cwd)) => Some(&**cwd),
+        _ => None,
+    };
+    Some(known_commands::proposal(CommandLine { command, args, env, cwd }, sources))
+}
+
+/// Writes the proposal into the settings of its server.
+pub(crate) fn accept(proposal: Proposal, settings: &mut Vec<(String, Setting)>) {
+    match settings.iter_mut().find(|(key, _)| key == "env") {
+        Some((_, Setting::Table(env))) => env.extend(proposal.env),
+        _ if proposal.env.is_empty() => {}
+        _ => settings.push(("env".to_owned(), Setting::Table(proposal.env))),
+    }
+    settings.push(("sandbox".to_owned(), Setting::Sandbox(proposal.sandbox)));
 }
 
 /// The keys that a server with these settings needs, as far as its command is known and they are not set.
@@ -109,17 +131,18 @@ impl<'a> Plan<'a> {
             }
             name = free;
         }
-        let (settings, files) = self.mover.moved(&name, server);
-        let sandbox = known_sandbox(&settings, self.sources).map(|sandbox| ("sandbox", Setting::Sandbox(sandbox)));
-        let known = known_keys(&settings).into_iter().map(|advice| (advice.key, advice.setting()));
-        let settings = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone()));
-        let settings: Vec<_> = settings.chain(known).chain(sandbox).collect();
+        let (mut settings, files) = self.mover.moved(&name, server);
+        let known = known_keys(&settings).into_iter().map(|advice| (advice.key.to_owned(), advice.setting()));
+        settings.extend(known.collect::<Vec<_>>());
+        let proposed = proposed_sandbox(&settings, self.sources).transpose();
+        let obstacle = proposed.map(|proposal| proposal.into_iter().for_each(|one| accept(one, &mut settings))).err();
+        let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
         match edit::add(&self.text, &name, &settings) {
             Ok(text) => {
                 self.text = text;
                 self.mover.keep(files);
                 self.known.push((name.clone(), launch));
-                Outcome::Added(name)
+                Outcome::Added { name, obstacle }
             }
             Err(error) => Outcome::Impossible(error.to_string()),
         }

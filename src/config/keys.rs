@@ -17,6 +17,9 @@ use super::size;
 use super::spanned::Spanned;
 use super::timeouts::ToolTimeouts;
 
+/// The value of a limit that is turned off.
+pub(super) const NO_LIMIT: &str = "none";
+
 /// A key that sets one field of `T`. The default of the key is the field's value in `T::default()`.
 pub(super) struct Key<T> {
     pub(super) name: &'static str,
@@ -33,6 +36,8 @@ pub(super) struct Rule {
     pub(super) kind: KeyKind,
     /// A value to suggest for a key without a default.
     example: Option<&'static str>,
+    /// `"none"` is a value, too: there is no limit.
+    pub(super) may_be_none: bool,
     /// The key is for `[servers.NAME]`, not for `[defaults]`.
     pub(super) is_server_only: bool,
     /// A change applies to running instances.
@@ -70,6 +75,8 @@ pub(super) enum KeyValue {
     Number(usize),
     Duration(Duration),
     Choice(&'static str),
+    /// There is no limit.
+    NoLimit,
     Path(PathBuf),
     ToolTimeouts(Vec<Spanned<(Glob, Duration)>>),
     Sandbox(Sandbox),
@@ -96,11 +103,16 @@ pub(super) const fn choice<C: Choice>() -> Rule {
 
 impl Rule {
     const fn new(kind: KeyKind) -> Self {
-        Self { kind, example: None, is_server_only: false, is_live: false, derived_from: None }
+        Self { kind, example: None, may_be_none: false, is_server_only: false, is_live: false, derived_from: None }
     }
 
     pub(super) const fn example(mut self, example: &'static str) -> Self {
         self.example = Some(example);
+        self
+    }
+
+    pub(super) const fn or_none(mut self) -> Self {
+        self.may_be_none = true;
         self
     }
 
@@ -143,6 +155,7 @@ impl<T> Key<T> {
             KeyValue::Number(number) => number.to_string(),
             KeyValue::Duration(duration) => duration_text(*duration),
             KeyValue::Choice(name) => toml_string(name),
+            KeyValue::NoLimit => toml_string(NO_LIMIT),
             KeyValue::Path(path) => toml_string(&path.to_string_lossy()),
             KeyValue::ToolTimeouts(_) => "{}".to_owned(),
             KeyValue::Sandbox(sandbox) => sandbox.toml(),

@@ -3,25 +3,26 @@
 //! `add` and `import` write what [`advice`] says, `check` and `doctor` compare it with the configuration. [`runner`] says which commands
 //! download a server before they run it.
 
+mod proposal;
 mod runner;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+pub(crate) use self::proposal::{CommandLine, FilesObstacle, Proposal, creates_mounts, proposal};
 use self::runner::Invocation;
 pub(crate) use self::runner::{Runner, half_written_cache, runner};
-use self::table::{KnownCommand, NeededPaths, SandboxNeeds};
+use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;
 use super::edit::Setting;
 use super::interpolate::Sources;
-use super::sandbox::{ProtectedDirectories, Sandbox, SandboxLevel};
 
 /// The programs of snap packages. All of them are links to `snap`.
 const SNAPS: &str = "/snap/bin";
 /// Mode bits: set user id, set group id.
 const SET_ID: u32 = 0o6000;
-/// Git's configuration of the user (git-config(1)).
-const GIT_CONFIG: &[&str] = &["~/.gitconfig", "~/.config/git"];
+/// The option with which a browser opens no window.
+const SHOWS_NO_WINDOW: &str = "--headless";
 /// The agent's directory, as mcpd's own configuration writes it.
 pub(crate) const AGENT_DIRECTORY: &str = "${agent:cwd}";
 /// The predicate of a sentence about a command that gains privileges.
@@ -88,6 +89,9 @@ pub(crate) fn sharing(command: &str, args: &[String], has_cwd: bool) -> Option<A
 pub(crate) fn variables(command: &str, args: &[String]) -> Vec<&'static str> {
     let invocation = Invocation::of(command, args);
     let client = [invocation.program()];
+    if invocation.is_browser() && invocation.rest.iter().any(|arg| arg == SHOWS_NO_WINDOW) {
+        return Vec::new();
+    }
     // What runs in a container does not get the variables of its client.
     let names = if invocation.is_container() { &client[..] } else { invocation.names() };
     table::known(names).flat_map(|known| known.variables).copied().collect()
@@ -112,12 +116,6 @@ pub(crate) fn asks_before_install(command: &str, args: &[String]) -> bool {
     Invocation::of(command, args).asks_before_install()
 }
 
-/// Whether the command starts a browser, whose own sandbox may gain privileges.
-pub(crate) fn is_browser(command: &str, args: &[String]) -> bool {
-    let invocation = Invocation::of(command, args);
-    !invocation.is_container() && invocation.known().any(|known| matches!(known.sandbox, SandboxNeeds::Browser))
-}
-
 /// Why a command works in no sandbox: the predicate of a sentence about the command. `path` is the server's `PATH`.
 pub(crate) fn privilege_problem(command: &str, path: &str, sources: &dyn Sources) -> Option<&'static str> {
     if Invocation::of(command, &[]).known().any(|known| matches!(known.sandbox, SandboxNeeds::Privileges)) {
@@ -140,51 +138,6 @@ pub(crate) fn process_inspecting_package(command: &str, args: &[String]) -> Opti
     invocation.known().any(is_it).then(|| invocation.package().map(str::to_owned))?
 }
 
-/// The sandbox at level `files` in which a command is known to work. `env` has the variables of the server's configuration.
-pub(crate) fn known_to_work(
-    command: &str,
-    args: &[String],
-    env: &[(String, String)],
-    sources: &dyn Sources,
-) -> Option<Sandbox> {
-    let invocation = Invocation::of(command, args);
-    invocation.package()?;
-    let rest = invocation.rest;
-    let needed = invocation.known().find_map(|known| match &known.sandbox {
-        SandboxNeeds::Files(needed) => Some(needed),
-        _ => None,
-    })?;
-    let protected = ProtectedDirectories::of(sources);
-    let is_usable = |path: &PathBuf| {
-        let expanded = expanded(path, sources);
-        expanded.is_some_and(|path| sources.exists(&path) && protected.opened_by(&path).is_none())
-    };
-    let (mut read, mut write) = (Vec::new(), Vec::new());
-    match needed {
-        NeededPaths::None => {}
-        NeededPaths::Arguments if rest.is_empty() => return None,
-        NeededPaths::Arguments => write.extend(rest.iter().map(PathBuf::from)),
-        NeededPaths::Repositories(options) => {
-            write.extend(values(rest, options).map(PathBuf::from));
-            read.extend(GIT_CONFIG.iter().map(PathBuf::from).filter(is_usable));
-        }
-        NeededPaths::FileOfVariable(variable) => {
-            if let Some((_, file)) = env.iter().find(|(name, _)| name == variable) {
-                write.push(Path::new(file).parent()?.to_owned());
-            }
-        }
-    }
-    write.iter().all(is_usable).then(|| Sandbox { read, write, ..Sandbox::of_level(SandboxLevel::Files) })
-}
-
-/// A path of the configuration that is absolute, or begins with the home directory.
-fn expanded(path: &Path, sources: &dyn Sources) -> Option<PathBuf> {
-    match path.strip_prefix("~").or_else(|_| path.strip_prefix("${HOME}")) {
-        Ok(below) => Some(sources.home()?.join(below)),
-        Err(_) => Some(path.to_owned()).filter(|path| path.is_absolute()),
-    }
-}
-
 /// The values of `options`, written as one word or two.
 fn values<'a>(args: &'a [String], options: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     args.iter().enumerate().filter_map(move |(index, word)| {
@@ -204,64 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn packages_that_work_at_files_are_recognized_with_their_directories() {
-        let sources = Table::from([("~", "/home/u"), ("/home/u/notes", ""), ("/home/u", ""), ("/srv/repo", "")]);
-        for (command, args, expected) in [
-            ("npx", "-y @modelcontextprotocol/server-memory", Some(&[][..])),
-            ("/usr/bin/npx", "-y @modelcontextprotocol/server-memory@2026.8.31", Some(&[][..])),
-            (
-                "npx",
-                "-y @modelcontextprotocol/server-filesystem ${HOME}/notes /srv/repo",
-                Some(&["${HOME}/notes", "/srv/repo"][..]),
-            ),
-            ("npx", "-y @modelcontextprotocol/server-filesystem ~/notes", Some(&["~/notes"][..])),
-            // Access to the whole home directory is no fence.
-            ("npx", "-y @modelcontextprotocol/server-filesystem /home/u", None),
-            ("npx", "-y @modelcontextprotocol/server-filesystem", None),
-            ("npx", "-y @modelcontextprotocol/server-filesystem /srv/missing", None),
-            ("uvx", "--python 3.12 mcp-server-time==1.0 --local-timezone UTC", Some(&[][..])),
-            ("uvx", "mcp-server-git --repository /srv/repo", Some(&["/srv/repo"][..])),
-            ("uvx", "mcp-server-git --repository=/srv/repo", Some(&["/srv/repo"][..])),
-            ("npx", "-y some-other-server", None),
-            ("node", "@modelcontextprotocol/server-memory", None),
-            ("npx", "-y", None),
-        ] {
-            let found = known_to_work(command, &words(args), &[], &sources);
-            let write = found.map(|sandbox| sandbox.write);
-            let expected = expected.map(|paths| paths.iter().map(PathBuf::from).collect::<Vec<_>>());
-            assert_eq!(write, expected, "{command} {args}");
-        }
-    }
-
-    #[test]
-    fn directory_of_the_memory_file_can_be_written() {
-        let sources = Table::from([("~", "/home/u"), ("/home/u", ""), ("/home/u/notes", "")]);
-        for (file, expected) in [
-            ("/home/u/notes/memory.json", Some("/home/u/notes")),
-            ("~/notes/memory.json", Some("~/notes")),
-            // Its directory is the home directory.
-            ("${HOME}/memory.json", None),
-            ("/srv/missing/memory.json", None),
-            ("memory.json", None),
-        ] {
-            let env = [("MEMORY_FILE_PATH".to_owned(), file.to_owned())];
-            let args = words("-y @modelcontextprotocol/server-memory");
-            let write = known_to_work("npx", &args, &env, &sources).map(|sandbox| sandbox.write);
-            assert_eq!(write, expected.map(|path| vec![PathBuf::from(path)]), "{file}");
-        }
-    }
-
-    #[test]
-    fn configuration_of_git_can_be_read_if_it_exists() {
-        let args = words("mcp-server-git --repository /srv/repo");
-        let read = |sources: &Table| known_to_work("uvx", &args, &[], sources).expect("it is known").read;
-        let mut sources = Table::from([("~", "/home/u"), ("/srv/repo", "")]);
-        assert!(read(&sources).is_empty());
-        sources.insert("/home/u/.gitconfig", "");
-        assert_eq!(read(&sources), [PathBuf::from("~/.gitconfig")]);
-    }
-
-    #[test]
     fn known_commands_are_recognized_however_they_are_run() {
         let docker = "DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG XDG_RUNTIME_DIR";
         let display = "DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS";
@@ -270,7 +165,7 @@ mod tests {
         for (line, expected) in [
             ("npx -y @playwright/mcp@latest", &*browser),
             ("npx -y --package=@playwright/mcp playwright-mcp", &browser),
-            ("pnpm dlx @playwright/mcp --headless", &browser),
+            ("pnpm dlx @playwright/mcp --headless", "sharing=\"session\""),
             ("bun x chrome-devtools-mcp", &browser),
             ("/opt/bin/playwright-mcp", &browser),
             ("docker run -i --rm -e A=b mcr.microsoft.com/playwright/mcp:v1@sha256:00", &image),

@@ -41,6 +41,8 @@ pub struct Program {
     pub passed: Option<BTreeMap<String, String>>,
     /// The working directory. Default: the agent's for `session` and `workspace` instances, else the user's home directory.
     pub cwd: Option<PathBuf>,
+    /// Whether an agent has stated the working directory or a part of it.
+    pub cwd_is_stated: bool,
     /// The roots reported to instances that several agents share: absolute paths and `file://` URIs.
     pub roots: Vec<String>,
     /// What of all this is never printed.
@@ -132,6 +134,7 @@ impl Launch {
                 pass_env: program.pass_env.clone(),
                 passed: program.passed.clone(),
                 cwd: Some(program.cwd.as_deref().map_or_else(|| agent_cwd.into(), fill_path)),
+                cwd_is_stated: program.cwd.as_deref().is_none_or(|cwd| path_text(cwd).contains(AGENT_CWD)),
                 roots: fill_all(&program.roots),
                 secrets: program.secrets.clone(),
             }),

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::definition::Definition;
 pub use self::error::ConfigError;
 use self::files::Loading;
+pub(crate) use self::files::masked;
 pub(super) use self::files::{located, parse};
 pub(super) use self::merge::Layers;
 pub use self::stamp::{Stamp, changed};

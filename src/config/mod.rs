@@ -12,6 +12,7 @@
 //!                                        └───────── every error ───────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
+mod agent_directory;
 mod broken;
 pub(crate) mod command_line;
 mod daemon;
@@ -50,20 +51,23 @@ mod unclosed;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use self::agent_directory::AgentDirectory;
 pub use self::daemon::DaemonConfig;
+use self::interpolate::UnusableValue;
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub(crate) use self::layer::url_complaint;
-pub(crate) use self::load::Definition;
 pub use self::load::{ConfigError, LoadedConfig, Stamp, changed, default_path, load};
+pub(crate) use self::load::{Definition, masked};
 pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
 pub use self::profile::{MAX_PROFILES, Narrowing, Profile, is_profile_name};
 pub use self::quotas::Quotas;
 pub(crate) use self::read::fitted_name;
 pub use self::rotation::RotatingHeaders;
-pub use self::sandbox::{Network, ProtectedDirectories, Sandbox, SandboxLevel};
+pub use self::sandbox::{NamespaceUse, Network, ProtectedDirectories, Sandbox, SandboxLevel};
 pub(crate) use self::secret_command::{CommandOutputs, SecretCommand};
-pub use self::settings::{EraChoice, Instructions, Limits, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
+pub(crate) use self::settings::CPU_WEIGHT;
+pub use self::settings::{EraChoice, Instructions, Limit, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::policy::Policy;
@@ -184,14 +188,40 @@ impl ServerConfig {
         self
     }
 
-    /// This server for an agent whose working directory is `cwd`. `None` means unknown.
-    pub(crate) fn at(&self, cwd: Option<&str>) -> Self {
-        let launch = self.launch.clone().and_then(|launch| match cwd {
-            Some(cwd) => Ok(launch.at(cwd)),
-            None if launch.needs_agent_cwd() => Err(interpolate::UnusableValue::UnknownCwd),
-            None => Ok(launch),
+    /// Whether it cannot serve an agent without knowing where the agent works, or should not.
+    pub(crate) fn needs_agent_directory(&self) -> bool {
+        let by_directory = self.settings.sharing == Sharing::Workspace;
+        by_directory || self.launch.as_ref().is_ok_and(Launch::needs_agent_cwd)
+    }
+
+    /// This server for an agent that works in `directory`. A guest can replace a part of its directory by a link at any time, so a
+    /// program may work there only if what it was not granted does not exist for it.
+    ///
+    /// At sandbox level `files`, a server of one session only gets that directory if its configuration names it.
+    pub(crate) fn at(&self, directory: &AgentDirectory) -> Self {
+        let mut config = self.clone();
+        let is_guest = matches!(directory, AgentDirectory::Guest(_));
+        let is_confined = self.settings.sandbox.level == SandboxLevel::Files;
+        let is_apart = is_confined && self.settings.sharing == Sharing::Session;
+        let needs_directory = self.needs_agent_directory();
+        config.launch = self.launch.clone().and_then(|launch| match directory {
+            AgentDirectory::Unknown if launch.needs_agent_cwd() => Err(UnusableValue::UnknownCwd),
+            AgentDirectory::Refused if needs_directory => Err(UnusableValue::RefusedDirectory),
+            AgentDirectory::Guest(_) if launch.program().is_some() && !is_confined => {
+                if needs_directory {
+                    Err(UnusableValue::GuestSandbox)
+                } else {
+                    Ok(launch)
+                }
+            }
+            AgentDirectory::Own(_) | AgentDirectory::Guest(_) if is_apart && !launch.needs_agent_cwd() => Ok(launch),
+            AgentDirectory::Unknown | AgentDirectory::Refused => Ok(launch),
+            AgentDirectory::Own(path) | AgentDirectory::Guest(path) => Ok(launch.at(path)),
         });
-        Self { launch, ..self.clone() }
+        if is_guest {
+            config.settings.sandbox.namespaces = NamespaceUse::Require;
+        }
+        config
     }
 
     /// The roots reported to instances that several agents share.

@@ -137,7 +137,7 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
         LaunchTemplate::Impossible(_) => {}
     }
     let settings = &server.rules.settings;
-    let limits = ["memory_max", "tasks_max"].into_iter();
+    let limits = ["memory_max", "tasks_max", "cpu_weight"].into_iter();
     let limits = limits.filter_map(|key| Some((key, &settings.get(key)?.location)));
     notes.extend(limits.map(|(key, location)| Note { owner, location, what: What::Limit(key) }));
     of_timeouts(notes, owner, settings.tool_timeouts().iter());

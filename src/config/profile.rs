@@ -3,6 +3,7 @@
 //! A profile only narrows: it never exposes an item that the server's own policy hides.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
@@ -31,6 +32,8 @@ pub struct Profile {
     pub naming: Naming,
     /// Users who may connect, in addition to the user who runs mcpd.
     pub allow_uids: BTreeSet<u32>,
+    /// The directories below which these users may choose one for a server.
+    pub workspace_roots: Arc<[PathBuf]>,
     /// What its agents may use together.
     pub quotas: Quotas,
 }
@@ -71,6 +74,7 @@ impl Profile {
             narrowing: Narrowing::default(),
             naming,
             allow_uids: BTreeSet::new(),
+            workspace_roots: Arc::default(),
             quotas: Quotas::default(),
         }
     }

@@ -17,9 +17,13 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// Files and directories that the server may also change at [`SandboxLevel::Files`].
     pub write: Vec<PathBuf>,
-    /// Whether it may create Unix sockets.
-    pub unix: bool,
-    /// The TCP ports that it may use.
+    /// Whether it may create Unix sockets. `None` is the default, which depends on the level and on the running system.
+    pub unix: Option<bool>,
+    /// Whether [`SandboxLevel::Files`] may do without namespaces.
+    pub namespaces: NamespaceUse,
+    /// Whether it may create user namespaces inside its own, as browsers do.
+    pub nested_namespaces: bool,
+    /// The TCP ports that it may connect to.
     pub network: Network,
 }
 
@@ -54,13 +58,26 @@ impl SandboxLevel {
     }
 }
 
-/// The TCP ports that a server may connect to and listen at.
+/// The TCP ports that a server may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Network {
-    /// All.
+    /// All, also to listen at.
     Any,
     /// These. An empty list permits none.
     Ports(Vec<u16>),
+}
+
+/// Whether level `files` may do without namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamespaceUse {
+    /// Where the system permits none, Landlock alone restricts the server.
+    Auto,
+    /// Where the system permits none, the server does not start.
+    Require,
+}
+
+impl Choice for NamespaceUse {
+    const NAMES: &[(&str, Self)] = &[("auto", Self::Auto), ("require", Self::Require)];
 }
 
 impl Default for Sandbox {
@@ -73,8 +90,15 @@ impl Sandbox {
     /// The restrictions of a level that is written as a single word.
     #[must_use]
     pub fn of_level(level: SandboxLevel) -> Self {
-        let unix = level != SandboxLevel::Files;
-        Self { level, read: Vec::new(), write: Vec::new(), unix, network: Network::Any }
+        Self {
+            level,
+            read: Vec::new(),
+            write: Vec::new(),
+            unix: None,
+            namespaces: NamespaceUse::Auto,
+            nested_namespaces: false,
+            network: Network::Any,
+        }
     }
 
     /// This value as TOML: a word if it says everything, else a table.
@@ -90,8 +114,12 @@ impl Sandbox {
                 members.push(format!("{key} = [{}]", paths.join(", ")));
             }
         }
-        if self.unix != plain.unix {
-            members.push(format!("unix = {}", self.unix));
+        members.extend(self.unix.map(|unix| format!("unix = {unix}")));
+        if self.namespaces == NamespaceUse::Require {
+            members.push("namespaces = \"require\"".to_owned());
+        }
+        if self.nested_namespaces {
+            members.push("nested_namespaces = true".to_owned());
         }
         match &self.network {
             Network::Any => {}

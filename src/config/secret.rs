@@ -56,6 +56,8 @@ const PLACEHOLDERS: [&str; 9] =
     ["your", "changeme", "change-me", "change_me", "example", "placeholder", "redacted", "dummy", "todo"];
 /// Minimum length of a random text, in characters.
 const MAX_WORD_LEN: usize = 24;
+/// Minimum length of a text that can be a secret, in characters.
+pub(super) const SHORTEST_SECRET: usize = 4;
 /// Minimum length of a `Bearer` or `Basic` credential, in characters.
 const SHORTEST_CREDENTIAL: usize = 8;
 
@@ -137,7 +139,7 @@ fn is_plausible(value: &str) -> bool {
     let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
     let is_word =
         matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "none");
-    value.chars().count() >= 4 && !is_place && !is_word && !is_placeholder(value)
+    value.chars().count() >= SHORTEST_SECRET && !is_place && !is_word && !is_placeholder(value)
 }
 
 fn is_placeholder(value: &str) -> bool {

@@ -15,6 +15,8 @@ pub(super) const MAX_MESSAGE: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
 /// The maximum that the kernel allows.
 const TASKS: RangeInclusive<usize> = 1..=4 << 20;
+/// The weight of a cgroup that has no other (kernel, `admin-guide/cgroup-v2`).
+pub(crate) const CPU_WEIGHT: usize = 100;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -123,13 +125,17 @@ settings! {
     /// too.
     max_message: Option<usize> = None, size(MAX_MESSAGE).example("\"64MiB\"");
 
-    /// Memory limit of an instance with all its processes; no limit without the key. An instance that exceeds it is killed and
-    /// restarted. No effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
-    memory_max: Option<usize> = None, size(MEMORY).example("\"1GiB\"");
+    /// Memory limit of an instance with all its processes, or `none`. An instance that exceeds it is killed and restarted. Without the
+    /// key, the limit is half of the machine's memory. No effect on servers at a URL. Requires the systemd unit of mcpd and cgroup v2.
+    memory_max: Limit = Limit::default_of(None), size(MEMORY).or_none().example("\"1GiB\"");
 
-    /// Maximum number of processes and threads of an instance (`TasksMax=` of systemd, not MCP tasks); no limit without the key. No
-    /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
-    tasks_max: Option<usize> = None, count(TASKS).example("256");
+    /// Maximum number of processes and threads of an instance (`TasksMax=` of systemd, not MCP tasks), or `none`. No effect on servers
+    /// at a URL. Requires the systemd unit of mcpd and cgroup v2; or namespaces of level `files`, if mcpd does not run as root.
+    tasks_max: Limit = Limit::default_of(Some(4096)), count(TASKS).or_none();
+
+    /// The server's share of the processors while they are busy, in relation to other servers (`CPUWeight=` of systemd). No effect on
+    /// servers at a URL. Requires the systemd unit of mcpd and cgroup v2.
+    cpu_weight: usize = CPU_WEIGHT, count(1..=10_000);
 
     /// What mcpd does with definitions and results that strict clients reject, such as a null in place of a text: `mend` (drop or
     /// replace the member, or omit only that item) or `pass` (send them unchanged).
@@ -143,13 +149,41 @@ settings! {
     log_arguments: bool = false, FLAG.live().server_only();
 }
 
-/// Resource limits of one instance with all its descendants. `None` is no limit.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Memory in bytes. An instance that exceeds it is killed and restarted.
-    pub memory_max: Option<usize>,
-    /// Processes and threads. Creating one more fails.
-    pub tasks_max: Option<usize>,
+/// A limit of a resource that has a default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// `None`: there is no limit; or, for a default, it depends on the machine.
+    pub max: Option<usize>,
+    /// The configuration has no other value.
+    pub is_default: bool,
+}
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Self = Self { max: None, is_default: false };
+
+    const fn default_of(max: Option<usize>) -> Self {
+        Self { max, is_default: true }
+    }
+}
+
+impl Field for Limit {
+    fn set(&mut self, value: &KeyValue) {
+        match value {
+            // The example of all keys has the defaults.
+            KeyValue::Number(max) if self.max == Some(*max) => {}
+            KeyValue::Number(max) => *self = Self { max: Some(*max), is_default: false },
+            KeyValue::NoLimit => *self = Self::NONE,
+            _ => {}
+        }
+    }
+
+    fn get(&self) -> Option<KeyValue> {
+        match self.max {
+            Some(max) => Some(KeyValue::Number(max)),
+            None => (!self.is_default).then_some(KeyValue::NoLimit),
+        }
+    }
 }
 
 impl Settings {
@@ -160,12 +194,6 @@ impl Settings {
             settings.call_timeout_max = settings.call_timeout_max.max(longest);
         }
         settings
-    }
-
-    /// The resource limits of each instance.
-    #[must_use]
-    pub fn limits(&self) -> Limits {
-        Limits { memory_max: self.memory_max, tasks_max: self.tasks_max }
     }
 
     /// The time limits for a call of `tool`, the server's own name.

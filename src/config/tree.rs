@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::command_line::holds_secret;
-use super::secret::{in_arguments, is_secret_value};
+use super::secret::{SHORTEST_SECRET, in_arguments, is_secret_name, is_secret_value};
 
 /// Maximum nesting. The configuration needs four levels.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -78,8 +78,21 @@ impl Node {
     /// A value with a `${` is printed: it only refers to a secret, and messages are about its syntax.
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        self.find_secrets("", false, &mut found);
+        self.find_secrets("", false, false, &mut found);
         found
+    }
+
+    /// `text`, which this was parsed from, without the values that may be secrets. Of headers, only very short ones are shown; of
+    /// variables and others, all that do not look like secrets.
+    pub(super) fn masked(&self, text: &str) -> String {
+        let (mut found, mut masked) = (Vec::new(), text.to_owned());
+        self.find_secrets("", false, true, &mut found);
+        found.sort_by_key(|span| std::cmp::Reverse(span.start));
+        for span in found {
+            let lines = text[span.clone()].matches('\n').count();
+            masked.replace_range(span, &format!("\"…\"{}", "\n…".repeat(lines)));
+        }
+        masked
     }
 
     /// The entry of a table.
@@ -122,7 +135,7 @@ impl Node {
         }
     }
 
-    fn find_secrets(&self, key: &str, secret: bool, found: &mut Vec<Range<usize>>) {
+    fn find_secrets(&self, key: &str, secret: bool, shows_harmless: bool, found: &mut Vec<Range<usize>>) {
         match &self.value {
             Value::String(text) if secret && !text.contains("${") || is_secret_value(text) => {
                 found.push(self.span.clone());
@@ -135,16 +148,23 @@ impl Node {
             Value::Table(entries) => {
                 let names_servers = matches!(key, "servers" | "mcpServers" | "mcp_servers" | "context_servers");
                 for entry in entries {
-                    let secret =
-                        secret || !names_servers && matches!(entry.key.as_str(), "env" | "headers" | "http_headers");
-                    entry.node.find_secrets(&entry.key, secret, found);
+                    let text = entry.node.text().unwrap_or_default();
+                    let is_secret = match (key, entry.key.as_str()) {
+                        _ if names_servers => false,
+                        (_, "env" | "headers" | "http_headers") => !shows_harmless,
+                        (_, "client_secret") => true,
+                        ("env", name) => is_secret_name(name) || !in_arguments(&[text]).is_empty(),
+                        ("headers" | "http_headers", _) => text.chars().count() >= SHORTEST_SECRET,
+                        _ => false,
+                    };
+                    entry.node.find_secrets(&entry.key, secret || is_secret, shows_harmless, found);
                 }
             }
             Value::Array(items) => {
                 let texts: Vec<_> = items.iter().map(|item| item.text().unwrap_or_default()).collect();
                 let secrets = if matches!(key, "command" | "args") { in_arguments(&texts) } else { BTreeSet::new() };
                 for (index, item) in items.iter().enumerate() {
-                    item.find_secrets(key, secret || secrets.contains(&index), found);
+                    item.find_secrets(key, secret || secrets.contains(&index), shows_harmless, found);
                 }
             }
             _ => {}

@@ -82,7 +82,7 @@ fn stdin(_: &Context<'_>, _: &ServerConfig, program: &Program) -> Option<(String
 }
 
 /// Why the command of a server does not work in its sandbox, if it gains privileges: the rest of a sentence about the command.
-pub(crate) fn needed_privileges(server: &ServerConfig, sources: &dyn Sources) -> Option<&'static str> {
+fn needed_privileges(server: &ServerConfig, sources: &dyn Sources) -> Option<&'static str> {
     let program = server.launch.as_ref().ok()?.program()?;
     let is_confined = server.settings.sandbox.level != SandboxLevel::None;
     is_confined.then(|| privilege_problem(&program.command, &program.search_path(sources), sources))?

@@ -75,7 +75,7 @@ fn complaint(catalog: &Catalog, naming: Naming, index: usize, server: &ServerCon
     }
     let shadowed: usize = catalog.exposure()[index].iter().map(|(_, exposure)| exposure.shadowed).sum();
     if !prefixed.is_empty() {
-        let message = format!("some tools or prompts of `{}` have a name that an earlier server has", server.name);
+        let message = format!("some tools or prompts of `{}` have a name of another server", server.name);
         return Some((message, format!("agents see {}: this is not an error", some(prefixed.iter().copied()))));
     }
     (shadowed > 0).then(|| {

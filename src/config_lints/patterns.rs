@@ -44,7 +44,7 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
         return Some(no_server(context, note, of));
     }
     // A server without a known list may have a match.
-    let known: Vec<_> = servers.iter().map(|index| context.known[*index].as_ref()).collect::<Option<_>>()?;
+    let known: Vec<_> = servers.iter().map(|index| context.known.get(*index)?.as_ref()).collect::<Option<_>>()?;
     let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;
     let offered: Vec<_> = known.iter().flat_map(|lists| keys(lists, kind)).collect();
     let is_cut = known.iter().any(|lists| kinds(kind).iter().any(|kind| lists[*kind].truncated));

@@ -249,6 +249,29 @@ fn patterns_of_profiles_are_checked_against_their_servers() {
 }
 
 #[test]
+fn servers_that_guests_cannot_use_are_reported() {
+    let text = |server: &str, profile: &str| {
+        format!("[servers.a]\ncommand = 'x'\n{server}\n[servers.b]\ncommand = 'x'\n[profiles.p]\n{profile}\n")
+    };
+    let guests = "allow_uids = [7]";
+    let with_roots = "allow_uids = [7]\nworkspace_roots = ['/srv']";
+    let roots = "1:10 agents of other users cannot use `a`, which works in their directory | add `workspace_roots` to `[profiles.p]`…";
+    let sandbox =
+        "1:10 agents of other users cannot use `a`, which works in their directory | write `sandbox = \"files\"`…";
+    for (server, profile, expected) in [
+        ("sharing = 'workspace'", "", None),
+        ("sharing = 'session'", guests, None),
+        ("sharing = 'workspace'", guests, Some(roots)),
+        ("sharing = 'session'\nargs = ['${agent:cwd}']", guests, Some(roots)),
+        ("sharing = 'workspace'", with_roots, Some(sandbox)),
+        ("sharing = 'workspace'\nsandbox = 'files'", with_roots, None),
+        ("sharing = 'workspace'", "servers = ['b']\nallow_uids = [7]", None),
+    ] {
+        check(&text(server, profile), &[], &expected.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn changed_names_are_reported() {
     let two = |head: &str| format!("[daemon]\n{head}\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
     let echo: ServerLists<'_> = [&["echo", "other"], &[], &["u:1"], &[], &[]];
@@ -257,7 +280,7 @@ fn changed_names_are_reported() {
     check(
         &two("naming = '{tool}'"),
         same,
-        &["5:10 some tools or prompts of `b` have a name that an earlier server has | agents see `b__echo`: …"],
+        &["5:10 some tools or prompts of `b` have a name of another server | agents see `b__echo`: …"],
     );
     check(&two(""), same, &["5:10 `b`: 1 resource is not listed: an earlier server has the same URI or template | …"]);
     let long = "x".repeat(60);

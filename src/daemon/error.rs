@@ -28,4 +28,15 @@ pub enum DaemonError {
         "mcpd ended because of a bug in mcpd. Its log contains the panic message: please report the bug with that message"
     )]
     Panicked,
+    /// Processes of servers still run.
+    #[error("mcpd has ended its servers, but could not end all their processes: {}", ids(.0))]
+    ProcessesLeft(Vec<u32>),
+}
+
+/// Maximum number of processes that are named.
+const MAX_IDS: usize = 20;
+
+fn ids(processes: &[u32]) -> String {
+    let more = if processes.len() > MAX_IDS { ", …" } else { "" };
+    processes.iter().take(MAX_IDS).map(u32::to_string).collect::<Vec<_>>().join(", ") + more
 }

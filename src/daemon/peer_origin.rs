@@ -8,16 +8,15 @@ use std::sync::Arc;
 
 use tokio::net::UnixStream;
 
-use crate::config::ServerConfig;
-use crate::server::{self, AncestryEnd, GuardRegistry};
+use crate::config::{Profile, ServerConfig};
+use crate::server::{self, AncestryEnd, GuardRegistry, ReaperHandle, User};
 use crate::sockets::PeerProcess;
 
 /// What is known about the descendants of the daemon.
 #[derive(Debug, Default)]
 pub(super) struct Descendants {
     pub(super) guards: GuardRegistry,
-    /// The processes that it had before its first server.
-    pub(super) preexisting: Vec<u32>,
+    pub(super) reaper: ReaperHandle,
 }
 
 /// Where a peer comes from.
@@ -63,7 +62,8 @@ impl Descendants {
         })
     }
 
-    /// The server that has started the peer of `stream`, if one has, and its `agent = true` admits the peer as an agent.
+    /// The server that has started the peer of `stream`, if one has, and its `agent = true` admits the peer as an agent: in the default
+    /// profile only, since another one may have tools that were kept from that server.
     ///
     /// # Errors
     /// Why the peer may not be an agent.
@@ -75,14 +75,20 @@ impl Descendants {
         &self,
         stream: &UnixStream,
         pid: Option<i32>,
-        is_guest: bool,
+        user: &User,
     ) -> Result<Option<Arc<str>>, String> {
         Err(match self.origin(stream, pid) {
             PeerOrigin::Outside | PeerOrigin::OtherServer | PeerOrigin::Preexisting | PeerOrigin::Hidden => {
                 return Ok(None);
             }
-            PeerOrigin::Server(config) if config.settings.agent => return Ok(Some(Arc::clone(&config.name))),
-            PeerOrigin::Ended if is_guest => return Ok(None),
+            PeerOrigin::Server(config) if config.settings.agent && *user.profile == *Profile::DEFAULT => {
+                return Ok(Some(Arc::clone(&config.name)));
+            }
+            PeerOrigin::Server(config) if config.settings.agent => format!(
+                "server `{}` has started this process, and with `agent = true` servers may connect only to the default profile",
+                config.name
+            ),
+            PeerOrigin::Ended if user.is_guest => return Ok(None),
             PeerOrigin::Server(config) => format!(
                 "server `{0}` has started this process, and servers may not connect as agents; to permit it, set `agent = true` in \
                  [servers.{0}]",
@@ -116,7 +122,7 @@ impl Descendants {
         let mut below_daemon = ancestry.pids[..depth].iter().map(|pid| pid.cast_unsigned());
         match below_daemon.clone().find_map(|pid| self.guards.server_below(pid)) {
             Some(config) => PeerOrigin::Server(config),
-            None if below_daemon.any(|pid| self.preexisting.contains(&pid)) => PeerOrigin::Preexisting,
+            None if below_daemon.any(|pid| self.reaper.preexisting().contains(&pid)) => PeerOrigin::Preexisting,
             None => PeerOrigin::Orphan,
         }
     }

@@ -4,8 +4,9 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::disk::open_own;
 
 /// The size at which a file is replaced.
 pub(super) const MAX_SIZE: u64 = 4 << 20;
@@ -38,7 +39,7 @@ pub(crate) fn older(path: &Path) -> PathBuf {
 
 /// Redirects the standard streams. Returns the length of the file.
 fn redirect(path: &Path) -> io::Result<u64> {
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let file = open_own(OpenOptions::new().append(true), path)?;
     rustix::stdio::dup2_stdout(&file)?;
     rustix::stdio::dup2_stderr(&file)?;
     Ok(file.metadata()?.len())

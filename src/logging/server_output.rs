@@ -4,7 +4,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuar
 
 use super::file::{MAX_SIZE, older};
 use super::output::{MAX_QUEUED_LINES, is_journal};
+use crate::disk::open_own;
 use crate::printable;
 
 /// Where lines of servers are kept. The default keeps none. Cheap to clone.
@@ -102,7 +103,7 @@ struct BoundedFile {
 impl BoundedFile {
     fn open(&self) -> io::Result<(File, u64)> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.path.parent().unwrap_or(&self.path))?;
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;
+        let file = open_own(OpenOptions::new().append(true), &self.path)?;
         let length = file.metadata()?.len();
         Ok((file, length))
     }

@@ -120,12 +120,12 @@ impl Manager {
     }
 
     /// Like [`Manager::start_with`], with a view for each of `profiles`. Returns also the manager's task, which ends when no server
-    /// process is left.
+    /// process is left, and returns those that could not be ended.
     pub(crate) fn spawn(
         setup: Setup,
         servers: Vec<ServerConfig>,
         profiles: Vec<Arc<Profile>>,
-    ) -> Result<(Self, JoinHandle<()>), ManagerError> {
+    ) -> Result<(Self, JoinHandle<Vec<u32>>), ManagerError> {
         check_names(servers.iter().map(|config| &config.name))?;
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());

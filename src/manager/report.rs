@@ -11,12 +11,13 @@ use serde_with::skip_serializing_none;
 use super::malformed::{MalformedItem, malformed};
 use super::view::{Member, View};
 use crate::catalog::Exposure;
-use crate::config::{Launch, Limits, ServerConfig};
+use crate::config::{Launch, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::printable::excerpt;
 use crate::server::lifecycle::{State, StateName};
 use crate::server::{
-    Cause, Enforcement, RemoteTransport, SandboxReport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
+    Cause, Enforcement, LimitKey, Limits, RefusedCalls, RemoteTransport, SandboxReport, ServerError, ServerHandle,
+    ServerSnapshot, UnansweredCounts,
 };
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
@@ -49,10 +50,10 @@ pub struct ServerReport {
     /// A stable code for `reason`; without a reason, for `last_error`. Texts may change, codes do not. More may be added:
     ///
     /// - start of a program: `command_not_found`, `command_line` (arguments in `command`), `cannot_execute`, `execution_failed`,
-    ///   `no_working_directory`, `unusable_value`, `system`
+    ///   `no_working_directory`, `linked_directory`, `unusable_value`, `system`
     /// - sandbox: `sandbox_unenforceable` (the kernel cannot enforce it, and the server stays down), `sandbox_path` (a path in it does
     ///   not exist, or would open a protected directory), `sandbox_failed` (the system refused it this time)
-    /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `guard_silent`
+    /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `reaper_lost`, `guard_silent`
     /// - first request: `initialize_timeout`, `discover_timeout`, `start_timeout`, `initialize_error`, `not_a_server`,
     ///   `malformed_initialize`, `invalid_response`, `unsupported_version`, `modern_only`, `no_modern_era`, `has_both_eras`
     /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `redirect`, `unreachable`
@@ -155,6 +156,8 @@ pub struct ServerReport {
     /// Instances that answered `initialize`, but not the `server/discover` that mcpd sent 2 s earlier.
     #[serde(default)]
     pub silent_starts: u64,
+    /// Calls that failed at files which its sandbox may hide, since it has this sandbox. Absent if there are none.
+    pub refused: Option<RefusedCalls>,
     /// The sandbox of its processes, once it has been started.
     pub sandbox: Option<SandboxReport>,
     /// Resource limits of each instance, if any.
@@ -180,7 +183,7 @@ pub struct InstanceReport {
     pub purpose: String,
     /// The state of its process.
     pub state: StateName,
-    /// Why it is in backoff or failed, on one line.
+    /// Why it is in backoff or failed, or, while it is started again, why it was; on one line.
     pub reason: Option<String>,
     /// A stable code for `reason`; without a reason, for `last_error`.
     pub code: Option<String>,
@@ -221,6 +224,31 @@ pub struct RemoteReport {
     pub transport: Option<String>,
 }
 
+/// Whether the limits of a server are enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum LimitsState {
+    /// All of them.
+    #[serde(rename = "enforced")]
+    Enforced,
+    /// Some that the configuration names are not.
+    #[serde(rename = "not enforced")]
+    NotEnforced,
+    /// Only some defaults are not.
+    #[serde(rename = "defaults not enforced")]
+    DefaultsNotEnforced,
+}
+
+impl LimitsReport {
+    /// What is not enforced, and why.
+    #[must_use]
+    pub fn unenforced_text(&self) -> Option<String> {
+        let keys: Vec<_> = self.not_enforced.iter().map(|key| format!("`{}`", key.name())).collect();
+        let verb = if keys.len() == 1 { "is" } else { "are" };
+        Some(format!("{} {verb} not enforced: {}", keys.join(", "), self.reason.as_ref()?))
+    }
+}
+
 /// Resource limits of each instance of a server.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,8 +258,13 @@ pub struct LimitsReport {
     pub memory_max: Option<usize>,
     /// Maximum number of processes and threads.
     pub tasks_max: Option<usize>,
-    /// `enforced` or `not enforced`; absent before the first start.
-    pub state: Option<String>,
+    /// Share of the processors, in relation to other servers.
+    pub cpu_weight: usize,
+    /// Absent before the first start.
+    pub state: Option<LimitsState>,
+    /// The limits that are not enforced. Absent if all are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enforced: Vec<LimitKey>,
     /// Why they are not enforced, on one line.
     pub reason: Option<String>,
 }
@@ -282,10 +315,11 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, uptime_ms, .. } = condition(handle, &published);
     let silence = published.unanswered();
+    let former = published.last_error.as_ref().filter(|_| matches!(published.state, State::Starting));
     InstanceReport {
         purpose: handle.label().map_or_else(String::new, ToString::to_string),
         state: published.state_name(),
-        reason,
+        reason: reason.or_else(|| former.map(ToString::to_string)),
         code,
         pid: published.pid,
         guard_pid: published.guard_pid,
@@ -315,6 +349,17 @@ impl ServerReport {
 }
 
 impl InstanceReport {
+    /// Whether it belongs to the agents of one directory.
+    pub(crate) fn is_of_directory(&self) -> bool {
+        self.purpose.starts_with('/')
+    }
+
+    /// Whether it fails, is started again after a failure, or does not answer.
+    pub(crate) fn is_down(&self) -> bool {
+        self.reason.is_some() && (self.state.is_down() || self.state == StateName::Starting)
+            || self.answers == Some(false)
+    }
+
     /// Consecutive unanswered pings and calls.
     pub(crate) fn silence(&self) -> UnansweredCounts {
         UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
@@ -385,17 +430,21 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,
+        refused: handle.refused_calls(&config.settings.sandbox),
         sandbox: published.sandbox.clone(),
         limits: limits_of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
-        stderr: match &published.state {
-            _ if uptime_ms.is_some() => Vec::new(),
-            // The last attempt had no process, so stderr is older.
-            State::Backoff { reason, .. } if reason.needs_config_change() => Vec::new(),
-            _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
-        },
+        stderr: if uptime_ms.is_some() { Vec::new() } else { last_lines(handle, &published.state) },
+    }
+}
+
+fn last_lines(handle: &ServerHandle, state: &State) -> Vec<String> {
+    match state {
+        // The last attempt had no process, so stderr is older.
+        State::Backoff { reason, .. } if reason.needs_config_change() => Vec::new(),
+        _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
     }
 }
 
@@ -408,17 +457,18 @@ fn remote_of(config: &ServerConfig, transport: Option<RemoteTransport>) -> Optio
     Some(RemoteReport { origin: remote.shown_origin(), transport: transport.map(|it| it.words().to_owned()) })
 }
 
-/// The limits of a server; `None` if it has none, or has a URL and so no local process.
+/// The limits of a server; `None` if it has a URL and so no local process.
 fn limits_of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
-    let limits @ Limits { memory_max, tasks_max } = config.settings.limits();
-    if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {
+    if matches!(config.launch, Ok(Launch::Remote(_))) {
         return None;
     }
-    let (state, reason) = match enforcement {
-        None => (None, None),
-        Some(Enforcement::Enforced) => (Some("enforced"), None),
-        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
-    };
-    let state = state.map(str::to_owned);
-    Some(LimitsReport { memory_max, tasks_max, state, reason })
+    let Limits { memory_max, tasks_max, cpu_weight } = Limits::of(&config.settings);
+    let state = enforcement.map(|enforcement| match enforcement.reason() {
+        None => LimitsState::Enforced,
+        Some(_) if enforcement.breaks_configuration() => LimitsState::NotEnforced,
+        Some(_) => LimitsState::DefaultsNotEnforced,
+    });
+    let not_enforced = enforcement.map(|enforcement| enforcement.not_enforced().collect()).unwrap_or_default();
+    let reason = enforcement.and_then(|enforcement| enforcement.reason().map(str::to_owned));
+    Some(LimitsReport { memory_max: memory_max.max, tasks_max: tasks_max.max, cpu_weight, state, not_enforced, reason })
 }

@@ -106,11 +106,11 @@ impl ManagerTask {
     }
 
     /// Handles orders and publishes changes of servers until `stop` is raised, then stops all servers in parallel.
-    /// Returns when no server process is left.
+    /// Returns when no server process is left, or else the processes that could not be ended.
     ///
     /// # Panics
     /// If the task of a server panicked, with the same panic, after all servers have stopped.
-    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopReceiver) {
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopReceiver) -> Vec<u32> {
         let deadline = tokio::time::Instant::now() + self.setup.first_list_wait;
         let changed = Arc::clone(&self.changed);
         loop {
@@ -129,10 +129,14 @@ impl ManagerTask {
             }
         }
         let panicked = self.stop_all(stop).await;
-        self.setup.host.reaper.close().await;
+        let left = self.setup.host.reaper.close().await;
+        if !left.is_empty() {
+            tracing::error!(processes = left.len(), "not all processes of servers could be ended");
+        }
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic.into_panic());
         }
+        left
     }
 
     /// Stops all servers. Returns the error of a server task that panicked, if any.

@@ -96,7 +96,7 @@ impl ServerContext {
     /// One with this guard and the defaults of [`DaemonConfig`], without a list cache.
     #[must_use]
     pub fn new(guard: GuardProgram) -> Self {
-        let sandbox = SandboxHost::new(guard != GuardProgram::None, &Process);
+        let sandbox = SandboxHost::new(guard.path(), &Process);
         Self {
             guard,
             reaper: ReaperHandle::default(),

@@ -20,6 +20,8 @@ pub(super) struct DesiredState {
     pub(super) health_override: HealthOverride,
     /// The era of the next instance.
     pub(super) era: EraPreference,
+    /// Whether an instance that has failed is started again by itself.
+    pub(super) retries: bool,
     /// Rises whenever the running instance has to be replaced.
     pub(super) revision: u64,
 }
@@ -52,8 +54,14 @@ pub(super) struct ControlReceiver {
 
 pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, ControlReceiver) {
     let (stop_sender, stop) = StopReceiver::channel();
-    let (desired_sender, desired) =
-        watch::channel(DesiredState { config, enabled, health_override: HealthOverride::Auto, era, revision: 0 });
+    let (desired_sender, desired) = watch::channel(DesiredState {
+        config,
+        enabled,
+        health_override: HealthOverride::Auto,
+        era,
+        retries: true,
+        revision: 0,
+    });
     (Control { stop: stop_sender, desired: desired_sender }, ControlReceiver { stop, desired })
 }
 
@@ -84,6 +92,11 @@ impl Control {
     /// Sets the era of the next instance. The running one continues.
     pub(super) fn prefer(&self, era: EraPreference) {
         self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.era, era) != era);
+    }
+
+    /// Whether an instance that has failed is started again by itself. A call starts it in any case.
+    pub(super) fn retry(&self, retries: bool) {
+        self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.retries, retries) != retries);
     }
 
     /// The mark of its health.
@@ -155,6 +168,14 @@ impl ControlReceiver {
             // A dropped owner counts as `StopLevel::Kill`.
             Ok(_) = replaced => {}
             () = self.stop.at_least(StopLevel::FinishAll) => {}
+        }
+    }
+
+    /// Waits until an instance that has failed may be started again by itself.
+    pub(super) async fn wait_retries(&mut self) {
+        if self.desired.wait_for(|desired| desired.retries).await.is_err() {
+            // A dropped owner counts as `StopLevel::Kill`.
+            std::future::pending::<()>().await;
         }
     }
 

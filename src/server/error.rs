@@ -23,8 +23,8 @@ pub enum ServerError {
     UnusableValue(String),
     /// Its program did not start.
     Start(StartError),
-    /// The guard of its process died.
-    GuardLost,
+    /// The guard of its process, or the reaper, died.
+    Lost(Supervisor),
     /// The guard of its process does not answer.
     GuardSilent,
     /// Its process ended.
@@ -98,6 +98,15 @@ pub enum ServerError {
     Explained(Box<Explained>),
     /// A fault of mcpd or of the system.
     Internal(String),
+}
+
+/// A process of mcpd above that of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supervisor {
+    /// That of one server.
+    Guard,
+    /// That of all servers, so its loss is no fault of one of them.
+    Reaper,
 }
 
 /// An error with what may explain it.
@@ -236,7 +245,8 @@ impl ServerError {
             Self::Explained(explained) => explained.error.code(),
             Self::UnusableValue(_) => "unusable_value",
             Self::Start(error) => error.code(),
-            Self::GuardLost => "guard_lost",
+            Self::Lost(Supervisor::Guard) => "guard_lost",
+            Self::Lost(Supervisor::Reaper) => "reaper_lost",
             Self::GuardSilent => "guard_silent",
             Self::Exited(exit) => exit.code(),
             Self::StreamClosed(_) => "stream_closed",
@@ -291,7 +301,8 @@ impl fmt::Display for ServerError {
             Self::UnusableValue(text) | Self::Internal(text) => f.write_str(text),
             Self::Explained(explained) => write!(f, "{}{}", explained.error, explained.evidence),
             Self::Start(error) => error.fmt(f),
-            Self::GuardLost => f.write_str("lost its `mcpd-guard` process, which ended or was killed; mcpd restarts the server"),
+            Self::Lost(Supervisor::Guard) => f.write_str("lost its `mcpd-guard` process, which ended or was killed; mcpd restarts the server"),
+            Self::Lost(Supervisor::Reaper) => f.write_str("lost the `mcpd-reaper` process of all servers, which ended or was killed; mcpd restarts the server"),
             Self::GuardSilent => f.write_str("got no answer from its `mcpd-guard` process; mcpd restarts the server"),
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),

@@ -2,13 +2,16 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
+use rustix::process::Pid;
 use serde::Serialize;
 
 /// Maximum number of descriptors in one message.
@@ -27,6 +30,30 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> i
     Ok(())
 }
 
+/// A message with the process id of its sender, as this process sees it.
+pub(super) struct Received {
+    pub(super) bytes: usize,
+    pub(super) fds: Vec<OwnedFd>,
+    pub(super) sender: Option<Pid>,
+}
+
+/// Receives one message of a socket that reports senders (`SO_PASSCRED`). The number of bytes is 0 if the peer has closed the socket.
+pub(super) fn receive_with_sender(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<Received> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS), ScmCredentials(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received =
+        retry_on_intr(|| recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
+    let mut message = Received { bytes: received.bytes, fds: Vec::new(), sender: None };
+    for part in ancillary.drain() {
+        match part {
+            RecvAncillaryMessage::ScmRights(fds) => message.fds.extend(fds),
+            RecvAncillaryMessage::ScmCredentials(credentials) => message.sender = Some(credentials.pid),
+            _ => {}
+        }
+    }
+    Ok(message)
+}
+
 /// Receives one message. Returns the number of bytes, which is 0 if the peer has closed the socket, and the descriptors.
 pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -37,6 +64,11 @@ pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
         _ => None,
     });
     Ok((received.bytes, fds.flatten().collect()))
+}
+
+/// The path that `/proc` has for a descriptor of this process.
+pub(super) fn path_of(fd: impl AsFd) -> PathBuf {
+    Path::new("/proc/self/fd").join(fd.as_fd().as_raw_fd().to_string())
 }
 
 /// The socket to the process that started this one.

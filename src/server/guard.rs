@@ -8,6 +8,8 @@
 //! child subreaper, the guard inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none
 //! is left.
 //!
+//! In [namespaces](super::sandbox), the first process is the guard's child. It dies with the guard, and all else in them with it, at once.
+//!
 //! Its parent is the [reaper](super::reaper), which ends what a killed guard leaves behind. The guard's standard output is a pipe from
 //! the reaper: when the reaper dies, the guard ends the subtree, too. When both have died, it kills the subtree at once.
 //!
@@ -24,20 +26,21 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, Step};
 use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
-use super::sandbox::stage;
+use super::oom_score::OomScore;
+use super::sandbox::stage::{self, StartedServer};
 use super::start_error::StartError;
-use super::subtree::{self, Processes};
+use super::subtree::{GUARD, Processes};
 use super::subtree_owner::{drain, kill_subtree, poll_until, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
-pub const ARGV0: &str = subtree::GUARD;
+pub const ARGV0: &str = GUARD;
 
 /// Command: send SIGTERM to the subtree.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -59,18 +62,26 @@ pub(crate) enum Report {
 pub(super) fn run() -> io::Result<()> {
     // A new Unix session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
+    let oom_score = OomScore::open();
     let child_signals = prepare(c"mcpd-guard")?;
     let socket = inherited_socket()?;
     let [stdin, stdout, stderr, outputs @ ..]: [OwnedFd; 5] = receive_streams(&socket)?;
     let Some(spec) = receive_spec(&socket)? else { return Ok(()) };
-    let server = match start(&spec, [stdin, stdout, stderr]) {
-        Ok(pid) => pid,
+    let start = || start(&spec, [stdin, stdout, stderr]);
+    let started = match oom_score {
+        Ok(score) => score.raised(start),
+        Err(_) => start(),
+    };
+    let server = match started {
+        Ok(server) => server,
         Err(failure) => return send_report(&socket, &Report::NotStarted(failure)),
     };
     drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
-    let watched = send_report(&socket, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
-        .and_then(|()| watch(&socket, &child_signals, server, outputs.into()));
+    let started = send_report(&socket, &Report::Started { pid: server.server.as_raw_pid().unsigned_abs() });
+    let mut server = Server { started: server, exit: None, is_terminated: false };
+    let watched = started.and_then(|()| watch(&socket, &child_signals, &mut server, outputs.into()));
+    server.kill_namespaces();
     kill_subtree(&child_signals)?;
     watched
 }
@@ -84,7 +95,7 @@ pub(super) fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>
 }
 
 /// Starts the program with its attributes.
-pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
+pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<StartedServer, StartError> {
     if let Some(umask) = spec.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
@@ -94,13 +105,12 @@ pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, Sta
             rustix::process::setrlimit(resource, limit).map_err(|error| StartError::System(error.to_string()))?;
         }
     }
-    let child = if spec.sandbox.is_some() {
-        stage::spawn(spec, &streams)?
-    } else {
-        let mut command = command(spec, streams)?;
-        command.spawn().map_err(|error| cannot_run(&command, &error))?
-    };
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
+    if spec.sandbox.is_some() {
+        return stage::spawn(spec, &streams);
+    }
+    let mut command = command(spec, streams)?;
+    let child = Pid::from_child(&command.spawn().map_err(|error| cannot_run(&command, &error))?);
+    Ok(StartedServer { child, server: child, init: None })
 }
 
 /// One of the two processes that supervise the server together with this guard.
@@ -111,9 +121,13 @@ enum Lost {
 
 /// Watches the server until the rest of its subtree must be killed: it has exited, mcpd sends the command, mcpd and the reaper have died,
 /// or one of them has died and the server has had its time.
-fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid, mut outputs: Vec<OwnedFd>) -> io::Result<()> {
+fn watch(
+    socket: &UnixStream,
+    child_signals: &UnixStream,
+    server: &mut Server,
+    mut outputs: Vec<OwnedFd>,
+) -> io::Result<()> {
     let (reaper, child_signals_fd) = (rustix::stdio::stdout(), child_signals.as_fd());
-    let mut server = Server { pid: server, exit: None, is_terminated: false };
     let mut lost: Option<(Lost, Ending)> = None;
     loop {
         // The stream of a dead process would always be ready. The reaper writes nothing, so its pipe only reports the hang-up.
@@ -188,7 +202,7 @@ fn receive_command(mut socket: &UnixStream) -> Command {
 
 /// The server below this guard.
 struct Server {
-    pid: Pid,
+    started: StartedServer,
     exit: Option<Exit>,
     is_terminated: bool,
 }
@@ -199,17 +213,31 @@ impl Server {
         if std::mem::replace(&mut self.is_terminated, true) {
             return;
         }
-        let processes = Processes::read();
-        processes.terminate(&processes.descendants(&[]));
+        self.started.spare_others();
+        let processes = Processes::below_this(&[]);
+        processes.terminate(&processes.descendants());
     }
 
-    /// Reaps dead processes. Returns the exit of the server if the rest of its subtree gets no more time. After SIGTERM the rest keeps
+    /// Ends all in its namespaces, if it has any: the kernel does so as soon as their first process ends, and none can fork meanwhile.
+    fn kill_namespaces(&self) {
+        if self.started.init.is_some() && self.exit.is_none() {
+            // Not reaped yet, so the process id cannot have been reused.
+            let _ = kill_process(self.started.child, Signal::KILL);
+        }
+    }
+
+    /// Reaps dead processes, and continues the first process of the namespaces if it is suspended. Returns the exit of the server if the rest of its subtree gets no more time. After SIGTERM the rest keeps
     /// its time: a wrapper usually ends at once, and the program that it wraps has to clean up.
     fn reap(&mut self) -> Option<Exit> {
         let has_processes = loop {
-            match subtree::reap_any() {
-                Ok(Some((pid, status))) if pid == self.pid => {
-                    self.exit = Some(ExitStatus::from_raw(status.as_raw()).into());
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((pid, status))) if status.stopped() => {
+                    if self.started.init.is_some() && pid == self.started.child {
+                        let _ = kill_process(pid, Signal::CONT);
+                    }
+                }
+                Ok(Some((pid, status))) if pid == self.started.child => {
+                    self.exit = Some(ExitStatus::from_raw(self.started.status(status.as_raw())).into());
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break true,
@@ -234,7 +262,7 @@ mod tests {
     fn command_that_arrives_with_the_launch_spec_is_not_lost() {
         for (sent, is_started) in [("", true), ("K", false)] {
             let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
-            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
+            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","cwd_is_stated":false,"umask":null,"open_files":null,"core_size":null,"tasks_max":null,"sandbox":null}"#;
             theirs.write_all(format!("{spec}\n{sent}").as_bytes()).expect("there is room");
             assert_eq!(receive_spec(&ours).expect("it is read").is_some(), is_started);
         }

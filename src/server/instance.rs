@@ -89,7 +89,7 @@ use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::{Launch, Malformed, ServerConfig, Sharing};
+use crate::config::{Launch, Malformed, SandboxLevel, ServerConfig, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::result::with_result_type;
@@ -805,7 +805,12 @@ impl Instance {
             }
         }
         self.count_ended();
-        call.answer(answer, CallOutcome::of(outcome), news, mends, self.calls.stats());
+        let ended = CallOutcome::of(outcome);
+        let sandbox = &self.config.settings.sandbox;
+        if sandbox.level == SandboxLevel::Files && matches!(ended, CallOutcome::ToolError | CallOutcome::Error { .. }) {
+            self.stats().refused_calls.note(sandbox, outcome.unwrap_or_else(|error| error));
+        }
+        call.answer(answer, ended, news, mends, self.calls.stats());
         let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }

@@ -15,21 +15,35 @@ use super::start_error::StartError;
 use crate::config::command_line::mistaken_for_program;
 
 /// How to start a server. Its secrets are sent over the socket, so they never appear in an argument list.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LaunchSpec {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     /// The server's whole environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
+    /// Whether an agent has stated it. Then no link on the way may be one that a server or a guest could have put there.
+    pub(crate) cwd_is_stated: bool,
     /// The umask that mcpd was started with, if mcpd has changed it.
     pub(crate) umask: Option<u32>,
     /// The soft limit of open files that mcpd was started with, if mcpd has raised it.
     pub(crate) open_files: Option<u64>,
     /// The soft limit of core files that mcpd was started with.
     pub(crate) core_size: Option<u64>,
+    /// Maximum number of processes and threads, which the server's user namespace counts.
+    pub(crate) tasks_max: Option<usize>,
     /// `None` starts the server without a sandbox.
     pub(crate) sandbox: Option<Restrictions>,
+    /// A command that runs in the place of the server, in its sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) instead: Vec<String>,
+}
+
+impl LaunchSpec {
+    /// Whether the server gets namespaces of its own.
+    pub(super) fn has_namespaces(&self) -> bool {
+        self.sandbox.as_ref().is_some_and(|sandbox| sandbox.namespaces.is_some())
+    }
 }
 
 /// The command that runs the server, in its own process group.

@@ -12,6 +12,7 @@
 //!         Unresponsive ─── ended ──────────┘
 //!
 //! from Ready or Unresponsive:            finished ─► Stopped: the next call starts it
+//!                                        ended, as the reaper was lost ─► Starting
 //! from Starting, Ready or Unresponsive:  ended, no retry possible ─► Failed{reason}
 //!                                        ended, login needed ─────► NeedsLogin{reason}: waits for a person
 //!                                        stop ─► Stopping ─ ended ─► Stopped
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ServerError;
+use super::error::{ServerError, Supervisor};
 use crate::backoff::Backoff;
 
 /// First delay before a restart.
@@ -49,6 +50,8 @@ const CALL_PAUSE: Duration = Duration::from_secs(2);
 /// A server that was ready this long counts as recovered. Most faults of a configuration show within seconds, and a server that
 /// crashes later, at some call, should be back at once.
 pub const BACKOFF_RESET: Duration = Duration::from_secs(10);
+/// No failure of the server that ends with it: it causes no delay, or, while the server starts, always the same.
+const REAPER_LOST: ServerError = ServerError::Lost(Supervisor::Reaper);
 /// Cap on the `Retry-After` of a server.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 
@@ -291,7 +294,11 @@ impl Lifecycle {
                 if now.duration_since(*ready_since) >= self.backoff_reset {
                     self.backoff.reset();
                 }
-                self.state_after_end(reason, now, random)
+                if self.restart_on_exit && reason == REAPER_LOST {
+                    State::Starting
+                } else {
+                    self.state_after_end(reason, now, random)
+                }
             }
             (State::Starting, Event::Ended(reason)) => self.state_after_end(reason, now, random),
             (State::Ready { .. } | State::Unresponsive { .. }, Event::Finished(reason)) => {
@@ -329,7 +336,8 @@ impl Lifecycle {
             (false, false) => (FIRST_DELAY, MAX_DELAY),
         };
         self.backoff.set_limits(first, max);
-        let until = now + self.backoff.next(random).max(retry_after);
+        let delay = if reason == REAPER_LOST { FIRST_DELAY } else { self.backoff.next(random) };
+        let until = now + delay.max(retry_after);
         let callable_at = until.min(now + retry_after.max(CALL_PAUSE));
         State::Backoff { attempt: self.backoff.attempts(), until, callable_at, reason }
     }

@@ -5,6 +5,7 @@
 
 mod activity;
 pub(crate) mod cgroup;
+pub(super) mod foreground;
 mod guarded;
 mod reaper_handle;
 mod unguarded;
@@ -19,18 +20,19 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 pub(super) use self::activity::{Activity, StderrBytes};
-use self::cgroup::{Cgroup, Cgroups, Enforcement};
+use self::cgroup::{Cgroup, Enforcement};
 use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
+use super::error::{self, ServerError};
 use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
 use super::memory_protection;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
-use crate::config::{Limits, Program, ServerConfig, environment};
+use crate::config::{Program, Secrets, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -48,7 +50,7 @@ const PIPE: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Process {
     supervisor: Supervisor,
-    /// Set if it has limits that can be enforced.
+    /// Set if mcpd has one to give.
     cgroup: Option<Cgroup>,
     /// Its end as the supervisor has reported it.
     seen: Option<ProcessEnd>,
@@ -67,8 +69,8 @@ enum Supervisor {
 pub(super) enum ProcessEnd {
     /// The rest of its subtree is being killed.
     Exited(Exit),
-    /// Its guard died, so its end is unknown. The reaper ends its subtree.
-    GuardLost,
+    /// Its guard or the reaper died, so its end is unknown. The other one ends its subtree.
+    Lost(error::Supervisor),
 }
 
 /// Why a server did not start.
@@ -77,8 +79,19 @@ pub(super) enum SpawnError {
     Error(StartError),
     /// It ended at once.
     Exited(Exit),
-    /// Its guard died, and may have started it.
-    GuardLost,
+    /// Its guard or the reaper died, and it may have been started.
+    Lost(error::Supervisor),
+}
+
+impl SpawnError {
+    /// Why the server is down. Its secrets are masked.
+    pub(super) fn masked(self, secrets: &Secrets) -> ServerError {
+        match self {
+            Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
+            Self::Exited(exit) => ServerError::Exited(exit),
+            Self::Lost(supervisor) => ServerError::Lost(supervisor),
+        }
+    }
 }
 
 /// mcpd's ends of a server's standard streams.
@@ -95,17 +108,19 @@ pub(super) struct SpawnedProcess {
     process: Process,
 }
 
-/// Creates the streams and the supervisor. Dropping the future ends the guard, if one was started.
+/// Creates the streams and the supervisor of a server that will have this cgroup. Dropping the future ends the guard, if one was started.
 pub(super) async fn spawn(
     guard: &GuardProgram,
     reaper: &ReaperHandle,
     spec: &LaunchSpec,
+    cgroup: Option<&Cgroup>,
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
     let supervisor = match guard.path() {
         Some(program) => {
-            Supervisor::Guard(guarded::spawn(reaper, program, servers, pipes.outputs().map_err(refused)?).await?)
+            let (outputs, kill_file) = (pipes.outputs().map_err(refused)?, cgroup.and_then(Cgroup::kill_file));
+            Supervisor::Guard(guarded::spawn(reaper, program, servers, outputs, kill_file).await?)
         }
         None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
     };
@@ -148,18 +163,16 @@ impl SpawnedProcess {
         }
     }
 
-    /// Applies the limits of the server; `None` if it has none.
-    pub(super) async fn limit(&mut self, cgroups: &Cgroups, config: &ServerConfig) -> Option<Enforcement> {
-        let limits = config.settings.limits();
-        if limits == Limits::default() {
-            return None;
+    /// Moves the guard into `cgroup`.
+    ///
+    /// # Errors
+    /// The enforcement of its limits, if it was not moved.
+    pub(super) async fn enter(&mut self, server: &str, cgroup: Cgroup) -> Result<(), Enforcement> {
+        if let Some(guard) = self.guard_pid() {
+            cgroup.admit(server, guard).await?;
+            self.process.cgroup = Some(cgroup);
         }
-        let Some(guard) = self.guard_pid() else {
-            return Some(Enforcement::NotEnforced("a server without a guard cannot be limited".into()));
-        };
-        let (cgroup, enforcement) = cgroups.create(&config.name, limits, guard).await;
-        self.process.cgroup = cgroup;
-        Some(enforcement)
+        Ok(())
     }
 
     /// Starts the server, and returns its process id.
@@ -168,13 +181,11 @@ impl SpawnedProcess {
             Supervisor::Guard(guarded) => guarded.start_server(spec).await,
             Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
         };
-        if !matches!(started, Err(SpawnError::GuardLost)) {
-            return started;
-        }
-        self.process.seen = Some(ProcessEnd::GuardLost);
+        let Err(SpawnError::Lost(supervisor)) = started else { return started };
+        self.process.seen = Some(ProcessEnd::Lost(supervisor));
         match self.process.wait_ended().await {
             ProcessEnd::Exited(exit) => Err(SpawnError::Exited(exit)),
-            ProcessEnd::GuardLost => Err(SpawnError::GuardLost),
+            ProcessEnd::Lost(supervisor) => Err(SpawnError::Lost(supervisor)),
         }
     }
 
@@ -195,8 +206,8 @@ impl ProcessEnd {
         match (limit, self) {
             (Some(_), Self::Exited(exit)) => Self::Exited(Exit { limit, ..exit.clone() }),
             // The kernel has killed the guard, too.
-            (Some(ReachedLimit::Memory(_)), Self::GuardLost) => Self::Exited(Exit { limit, ..Exit::default() }),
-            (Some(ReachedLimit::Processes(_)), Self::GuardLost) | (None, _) => self.clone(),
+            (Some(ReachedLimit::Memory(_)), Self::Lost(_)) => Self::Exited(Exit { limit, ..Exit::default() }),
+            (Some(ReachedLimit::Processes(_)), Self::Lost(_)) | (None, _) => self.clone(),
         }
     }
 }
@@ -245,7 +256,7 @@ impl Process {
     /// Waits for the end of the server, also if its guard was lost. Cancel-safe.
     async fn wait_gone(&mut self) {
         let ended = self.wait_ended().await;
-        if let (ProcessEnd::GuardLost, Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
+        if let (ProcessEnd::Lost(_), Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
             guarded.wait_closed().await;
         }
     }
@@ -273,10 +284,8 @@ pub(super) fn launch_spec(
 ) -> LaunchSpec {
     let mut env = program.passed.clone().unwrap_or_else(|| environment::passed(own, &program.pass_env));
     let private = restrictions.as_ref().and_then(Restrictions::private);
-    if let Some(private) = private {
-        let variables = sandbox::private_variables(private).into_iter();
-        env.extend(variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
-    }
+    let variables = restrictions.iter().flat_map(Restrictions::private_variables);
+    env.extend(variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
     env.extend(program.env.clone());
     let home = || env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let default_cwd = private.map_or_else(home, sandbox::private_cwd);
@@ -284,12 +293,15 @@ pub(super) fn launch_spec(
         command: program.command.clone(),
         args: program.args.clone(),
         cwd: program.cwd.clone().unwrap_or(default_cwd),
+        cwd_is_stated: program.cwd_is_stated,
         env,
         umask: inherited.umask,
         open_files: inherited.open_files,
         // The guard sets its own limit to 0 in any case.
         core_size: inherited.core_size.or_else(|| Some(memory_protection::core_size())),
+        tasks_max: None,
         sandbox: restrictions,
+        instead: Vec::new(),
     }
 }
 
@@ -302,11 +314,12 @@ mod tests {
     #[test]
     fn lost_guard_is_explained_by_the_memory_limit_only() {
         let killed = |exit: Exit| ProcessEnd::Exited(Exit { limit: Some(ReachedLimit::Memory(None)), ..exit });
+        let lost = || ProcessEnd::Lost(error::Supervisor::Guard);
         let exited = Exit { code: Some(1), ..Exit::default() };
         for (end, limit, expected) in [
-            (ProcessEnd::GuardLost, None, ProcessEnd::GuardLost),
-            (ProcessEnd::GuardLost, Some(ReachedLimit::Processes(64)), ProcessEnd::GuardLost),
-            (ProcessEnd::GuardLost, Some(ReachedLimit::Memory(None)), killed(Exit::default())),
+            (lost(), None, lost()),
+            (lost(), Some(ReachedLimit::Processes(64)), lost()),
+            (lost(), Some(ReachedLimit::Memory(None)), killed(Exit::default())),
             (ProcessEnd::Exited(exited.clone()), Some(ReachedLimit::Memory(None)), killed(exited.clone())),
             (ProcessEnd::Exited(exited.clone()), None, ProcessEnd::Exited(exited)),
         ] {

@@ -15,7 +15,8 @@
 //!
 //! Single-threaded, without tokio. It never sees the launch spec or data of a server.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -36,7 +37,8 @@ use super::{fd_passing, guard};
 /// The process name of a reaper, by which `main` recognizes one.
 pub(super) const ARGV0: &str = subtree::REAPER;
 
-/// The request of mcpd: start a guard whose standard input is the descriptor that comes with it.
+/// The request of mcpd: start a guard whose standard input is the descriptor that comes with it. A second one is the `cgroup.kill` of the
+/// cgroup that the guard will be in.
 pub(super) const START_GUARD: u8 = b'S';
 
 /// Delay between two looks at the orphans of a guard, until they are killed.
@@ -81,6 +83,8 @@ struct Guard {
     pid: u32,
     /// The guard's socket. As long as the reaper holds it, mcpd knows that processes of the server are left.
     socket: UnixStream,
+    /// The `cgroup.kill` of its cgroup.
+    kill_file: Option<File>,
 }
 
 /// A server whose guard has exited. The reaper takes its place.
@@ -96,6 +100,8 @@ pub(super) fn run() -> io::Result<()> {
     let mut reaper = Reaper { guards: Vec::new(), unguarded: Vec::new(), liveness_read };
     // Whatever fails, the subtree is killed before the reaper exits.
     let served = reaper.serve(&control, &child_signals);
+    let guards = reaper.guards.iter().chain(reaper.unguarded.iter().map(|server| &server.guard));
+    guards.for_each(Guard::kill_cgroup);
     subtree_owner::kill_subtree(&child_signals)?;
     served
 }
@@ -120,7 +126,12 @@ impl Reaper {
             }
             if has_request {
                 match fd_passing::receive(control, &mut [0]) {
-                    Ok((1, fds)) => fds.into_iter().for_each(|socket| self.start_guard(socket.into())),
+                    Ok((1, fds)) => {
+                        let mut fds = fds.into_iter();
+                        if let Some(socket) = fds.next() {
+                            self.start_guard(socket.into(), fds.next().map(File::from));
+                        }
+                    }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     _ => deadline = Some(now + ending::LIMIT),
                 }
@@ -149,32 +160,37 @@ impl Reaper {
     /// Ends the processes of servers whose guards have exited. Returns when it has to look at them again, if any are left.
     fn end_orphans(&mut self, now: Instant) -> Option<Duration> {
         let guards: Vec<_> = self.guards.iter().map(|guard| guard.pid).collect();
-        let processes = Processes::read();
-        let orphans = processes.descendants(&guards);
         let leaders: Vec<_> =
             self.unguarded.iter().map(|server| server.guard.pid).chain(guards.iter().copied()).collect();
         // A process that has left the Unix session of its guard, and lost its parents, counts as one of the first server.
         let first = self.unguarded.first().map(|server| server.guard.pid);
-        let leader = |pid: i32| processes.session_leader(pid, &leaders).or(first);
-        let below = |guard| orphans.iter().copied().filter(|pid| leader(*pid) == guard).collect::<Vec<_>>();
+        let owner = |processes: &Processes, pid: i32| processes.session_leader(pid, &leaders).or(first);
+        let processes = Processes::below_this(&guards);
+        let orphans = processes.descendants();
         let mut pause = (!orphans.is_empty()).then_some(LOOK_AGAIN);
+        // The guards whose orphans have had their time. Without one, an orphan is of no server.
+        let mut doomed = vec![None];
         self.unguarded.retain_mut(|server| {
-            let own = below(Some(server.guard.pid));
+            let guard = Some(server.guard.pid);
+            let own: Vec<_> = orphans.iter().copied().filter(|pid| owner(&processes, *pid) == guard).collect();
             match if server.guard.may_take_time() { server.ending.step(now) } else { Step::Kill } {
                 Step::Wait => {}
                 Step::Terminate => processes.terminate(&own),
                 Step::Kill => {
-                    processes.signal(&own, Signal::KILL);
-                    pause = pause.min(Some(KILL_AGAIN));
+                    server.guard.kill_cgroup();
+                    doomed.push(guard);
                 }
             }
             !own.is_empty()
         });
-        processes.signal(&below(None), Signal::KILL);
+        let may_reap = |pid: i32| !guards.contains(&pid.unsigned_abs());
+        if subtree::kill(&guards, may_reap, |processes, pid| doomed.contains(&owner(processes, pid))) {
+            pause = Some(KILL_AGAIN);
+        }
         pause
     }
 
-    fn start_guard(&mut self, socket: UnixStream) {
+    fn start_guard(&mut self, socket: UnixStream, kill_file: Option<File>) {
         let (answer, pidfd) = match self.spawn(&socket) {
             Ok((pid, pidfd)) => (Answer::Started(pid.as_raw_pid()), Some(pidfd)),
             Err(error) => (Answer::NotStarted(error.raw_os_error().unwrap_or_default()), None),
@@ -183,7 +199,7 @@ impl Reaper {
         // An error means that mcpd has closed the socket. The guard notices that too.
         let _ = fd_passing::send(&socket, &answer.to_bytes(), &fds);
         if let Answer::Started(pid) = answer {
-            self.guards.push(Guard { pid: pid.unsigned_abs(), socket });
+            self.guards.push(Guard { pid: pid.unsigned_abs(), socket, kill_file });
         }
     }
 
@@ -197,6 +213,14 @@ impl Reaper {
 }
 
 impl Guard {
+    /// Kills the guard with all processes of the server at once, if they have a cgroup and the kernel can do that. No process
+    /// can escape by forking, or by leaving its parents or session.
+    fn kill_cgroup(&self) {
+        if let Some(mut file) = self.kill_file.as_ref() {
+            let _ = file.write_all(b"1");
+        }
+    }
+
     /// Whether mcpd still runs, and has not required the end of the server at once.
     fn may_take_time(&self) -> bool {
         let mut commands = [0; 64];

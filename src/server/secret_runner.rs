@@ -67,7 +67,7 @@ pub(super) fn run() -> io::Result<()> {
     let Some(spec) = guard::receive_spec(&socket)? else { return Ok(()) };
     leave_service(&spec.env);
     let program = match guard::start(&spec, streams) {
-        Ok(pid) => pid,
+        Ok(started) => started.child,
         Err(failure) => return guard::send_report(&socket, &Report::NotStarted(failure)),
     };
     drop(spec);

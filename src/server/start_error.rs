@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::sandbox::Unenforceable;
+use super::sandbox::{NamespaceFailure, Unenforceable};
 
 /// Why the program of a server did not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,10 +38,26 @@ pub enum StartError {
     },
     /// The configured working directory does not exist.
     NoWorkingDirectory(PathBuf),
+    /// A link leads to the working directory that an agent has stated, and others could have put it there.
+    LinkedDirectory {
+        /// As stated.
+        directory: PathBuf,
+        /// The link.
+        link: PathBuf,
+    },
     /// The running kernel cannot enforce the configured sandbox.
     Unenforceable(Unenforceable),
     /// The sandbox could not be applied. The text is the system's message.
     Sandbox(String),
+    /// The namespaces of the sandbox could not be made.
+    Namespaces(NamespaceFailure),
+    /// A path that the server may use cannot be opened for its namespaces.
+    Grant {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        failure: NamespaceFailure,
+    },
     /// A configured path of the sandbox cannot be used.
     SandboxPath {
         /// As configured, or the working directory.
@@ -87,8 +103,9 @@ impl StartError {
             Self::ExecRefused { .. } => "cannot_execute",
             Self::ExecFailed { .. } => "execution_failed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
+            Self::LinkedDirectory { .. } => "linked_directory",
             Self::Unenforceable(_) => "sandbox_unenforceable",
-            Self::Sandbox(_) => "sandbox_failed",
+            Self::Sandbox(_) | Self::Namespaces(_) | Self::Grant { .. } => "sandbox_failed",
             Self::SandboxPath { .. } => "sandbox_path",
             Self::System(_) => "system",
         }
@@ -105,11 +122,21 @@ impl StartError {
             Self::ExecRefused { program, error } => Self::ExecRefused { program: path(program), error: mask(&error) },
             Self::ExecFailed { program, error } => Self::ExecFailed { program: path(program), error: mask(&error) },
             Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
-            Self::Unenforceable(_) => self,
+            Self::LinkedDirectory { directory, link } => {
+                Self::LinkedDirectory { directory: path(directory), link: path(link) }
+            }
+            Self::Unenforceable(_) | Self::Namespaces(_) => self,
             Self::Sandbox(error) => Self::Sandbox(mask(&error)),
+            Self::Grant { path: at, failure } => Self::Grant { path: path(at), failure },
             Self::SandboxPath { path: at, opens } => Self::SandboxPath { path: path(at), opens: opens.map(path) },
             Self::System(error) => Self::System(mask(&error)),
         }
+    }
+}
+
+impl From<NamespaceFailure> for StartError {
+    fn from(failure: NamespaceFailure) -> Self {
+        Self::Namespaces(failure)
     }
 }
 
@@ -128,8 +155,14 @@ impl fmt::Display for StartError {
                 write!(f, "could not run `{}` this time: {error}", program.display())
             }
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
+            Self::LinkedDirectory { directory, link } => {
+                let (directory, link) = (directory.display(), link.display());
+                write!(f, "working directory `{directory}` is reached by the link `{link}`: state it without links")
+            }
             Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
             Self::Sandbox(error) => write!(f, "cannot be sandboxed: {error}"),
+            Self::Namespaces(failure) => write!(f, "cannot be sandboxed: {failure}"),
+            Self::Grant { path, failure } => write!(f, "cannot be sandboxed: {failure}: `{}`", path.display()),
             Self::SandboxPath { path, opens: Some(directory) } => {
                 write!(
                     f,
@@ -174,6 +207,7 @@ mod tests {
             StartError::ExecRefused { program: path(), error: secret() },
             StartError::ExecFailed { program: path(), error: secret() },
             StartError::NoWorkingDirectory(path()),
+            StartError::LinkedDirectory { directory: path(), link: path() },
             StartError::System(secret()),
         ] {
             let masked = error.masked(|text| text.replace("secret", "…"));

@@ -3,11 +3,13 @@
 //! While one task replaces another, both write. So each write is a difference, never an absolute value.
 
 mod last_hour;
+mod refused_calls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use self::last_hour::LastHour;
+pub use self::refused_calls::{RefusedCallCounter, RefusedCalls};
 
 /// Counters of one server over all its instances.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Stats {
     pub starts_after_first: Counter,
     /// Starts after a failure within the last hour. Shared by all instances of a server.
     pub failure_restarts: Arc<LastHour>,
+    /// Calls that failed at files. Shared by all instances of a server.
+    pub refused_calls: Arc<RefusedCallCounter>,
     /// Lines on stdout that were not messages.
     pub skipped_lines: Counter,
     /// Results that were mended.
@@ -86,7 +90,11 @@ impl Totals {
 impl Stats {
     /// New counters for one of several instances.
     pub(super) fn of_instance(&self) -> Self {
-        Self { failure_restarts: Arc::clone(&self.failure_restarts), ..Self::default() }
+        Self {
+            failure_restarts: Arc::clone(&self.failure_restarts),
+            refused_calls: Arc::clone(&self.refused_calls),
+            ..Self::default()
+        }
     }
 
     /// The present values.

@@ -2,24 +2,40 @@
 //!
 //! Guards and the reaper use it to kill their subtrees, and the daemon to kill the remains of a lost reaper. The daemon also uses it to
 //! refuse connections of descendants of servers.
+//!
+//! A process that forks and exits at once is gone before a look at all processes ends. So what is below a process is read from lists of
+//! children, which takes microseconds, and is stopped before it is killed: see [`kill`].
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::Read;
 use std::iter::Sum;
+use std::path::Path;
 
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::getsid;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait, waitpid};
 
 /// The names of guards and reapers.
 pub(super) const GUARD: &str = "mcpd-guard";
 pub(super) const REAPER: &str = "mcpd-reaper";
 
+/// Room for a list of children. A list that is read in parts may lack more of them.
+const LIST: usize = 4 << 10;
+/// Passes until what was found is killed in any case. Where others may signal these processes, they could continue them without end.
+const MAX_PASSES: u32 = 100;
+
 /// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
+    is_dead: bool,
     parent: i32,
     unix_session: i32,
     /// Clock ticks in user and kernel mode.
     ticks: u64,
+    /// When it was started, in clock ticks. Tells it from a later process with the same id.
+    started: u64,
     /// Whether it calls itself a guard or a reaper.
     is_supervisor: bool,
 }
@@ -29,21 +45,76 @@ fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (name, fields) = text.split_once('(')?.1.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
+    let is_dead = ["Z", "X"].contains(&fields.next()?);
+    let parent = fields.next()?.parse().ok()?;
     let unix_session = fields.nth(1)?.parse().ok()?;
     let [user, kernel]: [u64; 2] = [fields.nth(7)?.parse().ok()?, fields.next()?.parse().ok()?];
+    let started = fields.nth(6)?.parse().ok()?;
     let is_supervisor = [GUARD, REAPER].contains(&name);
-    Some(Stat { parent, unix_session, ticks: user + kernel, is_supervisor })
+    Some(Stat { is_dead, parent, unix_session, ticks: user + kernel, started, is_supervisor })
 }
 
-/// All readable processes on the machine at one moment.
-pub(super) struct Processes(HashMap<i32, Stat>);
+/// The children of `pid` (proc_pid_children(5)); each thread has its own. The list may lack some if one of them ends meanwhile.
+fn children(pid: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| {
+        let mut list = String::with_capacity(LIST);
+        File::open(thread.path().join("children")).ok()?.read_to_string(&mut list).ok()?;
+        Some(list.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<_>>())
+    });
+    lists.flatten().collect()
+}
+
+/// Readable processes at one moment. Older ones come first, as long as ids are not used again: a wrapper before what it wraps.
+pub(super) struct Processes(BTreeMap<i32, Stat>);
 
 impl Processes {
-    pub(super) fn read() -> Self {
-        let Ok(entries) = fs::read_dir("/proc") else { return Self(HashMap::new()) };
+    /// This process and those below it, except the subtrees of `spared`.
+    pub(super) fn below_this(spared: &[u32]) -> Self {
+        Self::below(getpid().as_raw_pid(), spared)
+    }
+
+    /// `root` and the processes below it, except the subtrees of `spared`.
+    fn below(root: i32, spared: &[u32]) -> Self {
+        Self::visit(root, spared, |_, _| {})
+    }
+
+    /// Calls `found` with each of them as soon as it is read, after its ancestors and before its children are. The youngest come first:
+    /// of processes that fork and exit, these are alive.
+    fn visit(root: i32, spared: &[u32], mut found: impl FnMut(&Self, i32)) -> Self {
+        if !Path::new("/proc/thread-self/children").exists() {
+            let processes = Self::all().cut_down(root, spared);
+            processes.0.keys().for_each(|pid| found(&processes, *pid));
+            return processes;
+        }
+        let mut processes = Self(BTreeMap::new());
+        let mut unread = vec![root];
+        while let Some(pid) = unread.pop() {
+            let Some(stat) = stat(pid).filter(|_| !is_one_of(pid, spared)) else { continue };
+            if processes.0.insert(pid, stat).is_none() {
+                found(&processes, pid);
+                if !stat.is_dead {
+                    unread.extend(children(pid));
+                }
+            }
+        }
+        processes
+    }
+
+    /// All processes of the machine.
+    fn all() -> Self {
+        let Ok(entries) = fs::read_dir("/proc") else { return Self(BTreeMap::new()) };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         Self(pids.filter_map(|pid| Some((pid, stat(pid)?))).collect())
+    }
+
+    /// The same as [`Self::below`], for a kernel without lists of children.
+    fn cut_down(self, root: i32, spared: &[u32]) -> Self {
+        let is_below = |pid: i32| {
+            let mut ancestors = self.lineage(pid).map(|(pid, _)| pid);
+            ancestors.find(|pid| *pid == root || is_one_of(*pid, spared)) == Some(root)
+        };
+        Self(self.0.iter().filter(|(pid, _)| is_below(**pid)).map(|(pid, stat)| (*pid, *stat)).collect())
     }
 
     /// `pid` and its ancestors, nearest first. Ids that were reused while they were read may form a circle.
@@ -52,16 +123,15 @@ impl Processes {
         std::iter::successors(stat(pid), move |(_, child)| stat(child.parent)).take(self.0.len())
     }
 
-    /// All descendants of this process, except the subtrees of `spared`.
-    pub(super) fn descendants(&self, spared: &[u32]) -> Vec<i32> {
+    /// The descendants of this process among them.
+    pub(super) fn descendants(&self) -> Vec<i32> {
+        self.0.keys().copied().filter(|pid| self.is_descendant(*pid)).collect()
+    }
+
+    /// Whether `pid` is a descendant of this process.
+    pub(super) fn is_descendant(&self, pid: i32) -> bool {
         let own = getpid().as_raw_pid();
-        let is_ours = |pid: i32| {
-            let mut spared_or_below = self.lineage(pid).map(|(pid, stat)| (is_one_of(pid, spared), stat.parent == own));
-            spared_or_below
-                .find(|(is_spared, is_child)| *is_spared || *is_child)
-                .is_some_and(|(is_spared, _)| !is_spared)
-        };
-        self.0.keys().copied().filter(|pid| is_ours(*pid)).collect()
+        pid != own && self.lineage(pid).any(|(_, stat)| stat.parent == own)
     }
 
     /// The one of `leaders` whose Unix session `pid` belongs to, or else its nearest ancestor.
@@ -72,23 +142,20 @@ impl Processes {
             .map(i32::cast_unsigned)
     }
 
-    /// Sends `signal` to each of these descendants, and reaps the dead ones.
+    fn is_dead(&self, pid: i32) -> bool {
+        self.0.get(&pid).is_some_and(|stat| stat.is_dead)
+    }
+
+    /// Sends `signal` to each of these.
     pub(super) fn signal(&self, pids: &[i32], signal: Signal) {
-        let own = getpid().as_raw_pid();
         for pid in pids {
-            let Some(target) = Pid::from_raw(*pid) else { continue };
             // A pidfd refers to one process. Its id may have been reused since it was read in `/proc`, so the process is compared below.
-            let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty()) else { continue };
-            let is_same = stat(*pid).is_some_and(|now| {
-                self.0.get(pid).is_some_and(|then| {
-                    now.unix_session == then.unix_session && [then.parent, own].contains(&now.parent)
-                })
-            });
-            if is_same {
+            let Some(Ok(pidfd)) = Pid::from_raw(*pid).map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { continue };
+            let started = |stat: &Stat| stat.started;
+            if stat(*pid).as_ref().map(started) == self.0.get(pid).map(started) {
                 // An error means that the process is gone, as intended.
                 let _ = pidfd_send_signal(pidfd, signal);
             }
-            let _ = waitpid(Some(target), WaitOptions::NOHANG);
         }
     }
 
@@ -138,19 +205,13 @@ impl Sum for Usage {
 
 /// What `root` and each of its descendants have done (proc_pid_io(5), proc_pid_stat(5)). Unreadable processes are left out.
 pub(crate) fn usage_below(root: u32) -> HashMap<i32, Usage> {
-    let processes = Processes::read();
-    let below = processes.0.iter().filter(|(pid, _)| is_below(**pid, root, &processes));
-    below.filter_map(|(pid, stat)| Some((*pid, usage(*pid, stat.ticks)?))).collect()
+    let below = Processes::below(root.cast_signed(), &[]).0.into_iter();
+    below.filter_map(|(pid, stat)| Some((pid, usage(pid, stat.ticks)?))).collect()
 }
 
 /// `root` and its descendants.
 pub(crate) fn pid_and_descendants(root: u32) -> Vec<i32> {
-    let processes = Processes::read();
-    processes.0.keys().copied().filter(|pid| is_below(*pid, root, &processes)).collect()
-}
-
-fn is_below(pid: i32, root: u32, processes: &Processes) -> bool {
-    processes.lineage(pid).any(|(pid, _)| is_one_of(pid, &[root]))
+    Processes::below(root.cast_signed(), &[]).0.into_keys().collect()
 }
 
 fn usage(pid: i32, ticks: u64) -> Option<Usage> {
@@ -163,15 +224,40 @@ fn usage(pid: i32, ticks: u64) -> Option<Usage> {
 
 /// The present descendants of this process.
 pub(crate) fn all_descendants() -> Vec<u32> {
-    Processes::read().descendants(&[]).into_iter().map(i32::unsigned_abs).collect()
+    Processes::below_this(&[]).descendants().into_iter().map(i32::unsigned_abs).collect()
 }
 
-/// Sends SIGKILL to every descendant, and reaps the dead ones.
+/// Kills the descendants of this process that `select` chooses, except the subtrees of `spared`, and reaps the dead ones. Returns whether
+/// there were any alive. Other parts of this process wait for those of its children that it `may_reap` not.
 ///
-/// This process must be a child subreaper, so that it inherits orphans.
-pub(super) fn kill_descendants() {
-    let processes = Processes::read();
-    processes.signal(&processes.descendants(&[]), Signal::KILL);
+/// It stops each as soon as it finds it, and all again until a pass finds none that was not found before. A stopped process can neither
+/// fork nor continue another one, and it keeps its place where their number is limited, while a killed one makes room for the next. A
+/// process that was forked meanwhile by one that has ended is a child of this one, which must be a child subreaper: so repeat this until
+/// no child is left.
+pub(super) fn kill(spared: &[u32], may_reap: impl Fn(i32) -> bool, select: impl Fn(&Processes, i32) -> bool) -> bool {
+    let mut stopped = HashSet::new();
+    for pass in 1.. {
+        // Processes that fork and exit leave dead ones faster than these can be read, until the system has no id left.
+        reap_while(&may_reap);
+        let (mut alive, mut has_new) = (Vec::new(), false);
+        let processes = Processes::visit(getpid().as_raw_pid(), spared, |processes, pid| {
+            if !processes.is_descendant(pid) || !select(processes, pid) {
+                return;
+            }
+            if processes.is_dead(pid) {
+                reap(pid);
+            } else {
+                processes.signal(&[pid], Signal::STOP);
+                has_new |= stopped.insert(pid);
+                alive.push(pid);
+            }
+        });
+        if !has_new || pass == MAX_PASSES {
+            processes.signal(&alive, Signal::KILL);
+            break;
+        }
+    }
+    !stopped.is_empty()
 }
 
 /// Kills the remains of a lost reaper, except the subtrees of its guards if these `have_time`. Returns whether there were any.
@@ -179,27 +265,59 @@ pub(super) fn kill_descendants() {
 /// Spares the subtrees of `spared`, and this process's own Unix session, which every guard leaves.
 pub(crate) fn kill_orphans(spared: &[u32], have_time: bool) -> bool {
     let own = getpid().as_raw_pid();
-    let processes = Processes::read();
-    // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
-    let Some(unix_session) = processes.0.get(&own).map(|stat| stat.unix_session) else { return false };
-    let find = |pid: &i32| processes.0.get(pid).filter(|stat| stat.unix_session != unix_session);
-    let mut orphans = processes.descendants(spared);
-    orphans.retain(|pid| find(pid).is_some());
-    let has_remains = !orphans.is_empty();
-    if have_time {
-        let is_guard = |pid: &i32| find(pid).is_some_and(|stat| stat.parent == own && stat.is_supervisor);
-        let guards: Vec<i32> = orphans.iter().copied().filter(is_guard).collect();
-        // A suspended one continues, and a dead one is reaped.
-        processes.signal(&guards, Signal::CONT);
-        orphans.retain(|pid| !processes.lineage(*pid).any(|(pid, _)| guards.contains(&pid)));
+    let is_left = |processes: &Processes, pid: i32| {
+        // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
+        let unix_session = |pid: &i32| processes.0.get(pid).map(|stat| stat.unix_session);
+        processes.is_descendant(pid) && unix_session(&pid) != unix_session(&own)
+    };
+    let may_reap = |pid: i32| getsid(Some(nix::unistd::Pid::from_raw(pid))) != getsid(None);
+    reap_while(may_reap);
+    let processes = Processes::below_this(spared);
+    let left: Vec<_> = processes.0.iter().filter(|(pid, _)| is_left(&processes, **pid)).collect();
+    let guards: Vec<i32> = left
+        .iter()
+        .filter(|(_, stat)| have_time && stat.parent == own && stat.is_supervisor)
+        .map(|(pid, _)| **pid)
+        .collect();
+    guards.iter().for_each(|pid| reap(*pid));
+    // A suspended one continues.
+    processes.signal(&guards, Signal::CONT);
+    let with_time: Vec<u32> = guards.iter().map(|pid| pid.unsigned_abs()).collect();
+    kill(&[spared, &with_time].concat(), may_reap, is_left);
+    !left.is_empty()
+}
+
+/// Reaps dead children up to the first that it `may_reap` not.
+fn reap_while(may_reap: impl Fn(i32) -> bool) {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    while let Ok(status) = waitid(Id::All, flags)
+        && let Some(pid) = status.pid().map(nix::unistd::Pid::as_raw).filter(|pid| may_reap(*pid))
+    {
+        reap(pid);
     }
-    processes.signal(&orphans, Signal::KILL);
-    has_remains
+}
+
+/// Reaps `pid` if it is a dead child.
+fn reap(pid: i32) {
+    if let Some(child) = Pid::from_raw(pid) {
+        let _ = waitpid(Some(child), WaitOptions::NOHANG);
+    }
 }
 
 /// Reaps one dead child, if there is one. The error means that this process has no children.
 pub(crate) fn reap_any() -> rustix::io::Result<Option<(Pid, rustix::process::WaitStatus)>> {
     wait(WaitOptions::NOHANG)
+}
+
+/// Reaps all dead children. Returns whether others are left.
+pub(super) fn reap_all() -> bool {
+    loop {
+        match reap_any() {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(error) => return error != Errno::CHILD,
+        }
+    }
 }
 
 /// A process and its ancestors, nearest first.

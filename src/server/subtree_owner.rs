@@ -28,10 +28,9 @@ pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
     Ok(child_signals)
 }
 
-/// Protects this process, and lets it start programs that inherit nothing of mcpd.
+/// Protects this process, and lets it start programs with the usual signals.
 pub(super) fn isolate(name: &CStr) -> io::Result<()> {
     protect_memory()?;
-    close_inherited()?;
     rustix::thread::set_name(name)?;
     SigSet::empty().thread_set_mask()?;
     let ignored = std::sync::Arc::default();
@@ -60,10 +59,10 @@ pub(crate) fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
+/// Kills and reaps everything below this process.
 pub(super) fn kill_subtree(child_signals: &UnixStream) -> io::Result<()> {
-    // `ECHILD` means that no child is left.
-    while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
-        subtree::kill_descendants();
+    while subtree::reap_all() {
+        subtree::kill(&[], |_| true, |_, _| true);
         let mut fds = [PollFd::new(child_signals, PollFlags::IN)];
         poll_until(&mut fds, Some(Instant::now() + KILL_AGAIN))?;
         if !fds[0].revents().is_empty() {

@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -100,6 +101,8 @@ pub(crate) struct Setup {
     /// The number of the connection.
     pub(crate) number: u64,
     pub(crate) identity: PeerIdentity,
+    /// The directories below which a guest may choose one for a server. `None` for other agents, which may choose any.
+    pub(crate) guest_roots: Option<Arc<[PathBuf]>>,
     pub(crate) user: Arc<User>,
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
@@ -226,7 +229,14 @@ impl<T: Transport> Session<T> {
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
-            view: SessionView::new(view, setup.named_uris, setup.agent_views, setup.first_list_wait, cwd, own_server),
+            view: SessionView::new(
+                view,
+                setup.named_uris,
+                setup.agent_views,
+                setup.first_list_wait,
+                (cwd, setup.guest_roots),
+                own_server,
+            ),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, setup.warnings, caller),

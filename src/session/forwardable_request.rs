@@ -157,6 +157,11 @@ impl ForwardedMethod {
                 let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
                 let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
+                let is_named = |part: &Option<Bytes>| part.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
+                // A server may go by either one, and only one of them is checked.
+                if is_named(&name) && is_named(&uri) {
+                    return Err("`ref` has both a `name` and a `uri`");
+                }
                 return match kind.as_deref() {
                     Some(br#""ref/prompt""#) => Ok(plain(TargetKind::Prompt, name, meta)),
                     Some(br#""ref/resource""#) => Ok(plain(TargetKind::Resource, uri, meta)),
@@ -459,6 +464,8 @@ mod tests {
         check("resources/read", r#"{"uri":"x://y"}"#, Ok((TargetKind::Resource, "x://y")));
         check("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"p"}}"#, Ok((TargetKind::Prompt, "p")));
         check("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"u"}}"#, Ok((TargetKind::Resource, "u")));
+        let with_null = r#"{"ref":{"type":"ref/prompt","name":"p","uri":null}}"#;
+        check("completion/complete", with_null, Ok((TargetKind::Prompt, "p")));
     }
 
     #[test]
@@ -488,6 +495,22 @@ mod tests {
         check("tools/call", r#"{"name":"a","task":{},"Task":{}}"#, Err(NOT_READABLE));
         check("resources/read", r#"{"uri":7}"#, Err("`uri` is missing or not a string"));
         check("completion/complete", r#"{"ref":7}"#, Err("`ref` is missing or malformed"));
+        for reference in [
+            r#"{"type":"ref/prompt","name":"p","uri":"u"}"#,
+            r#"{"type":"ref/prompt","name":"p","\u0075ri":"u"}"#,
+            r#"{"uri":"u","type":"ref/resource","name":"p"}"#,
+        ] {
+            let params = format!(r#"{{"ref":{reference}}}"#);
+            check("completion/complete", &params, Err("`ref` has both a `name` and a `uri`"));
+        }
+        for reference in [
+            r#"{"type":"ref/prompt","name":"p","URI":"u"}"#,
+            r#"{"type":"ref/prompt","name":"p","name":"q"}"#,
+            r#"{"type":"ref/prompt","type":"ref/resource","name":"p"}"#,
+        ] {
+            let params = format!(r#"{{"ref":{reference}}}"#);
+            check("completion/complete", &params, Err("`ref` is missing or malformed"));
+        }
         check("completion/complete", r#"{"ref":{"type":"x"}}"#, Err("`ref` is neither of a prompt nor of a resource"));
         check("tools/call", r#"{"name":"a","_meta":7}"#, Err("`_meta` or its `progressToken` is malformed"));
     }

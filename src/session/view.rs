@@ -10,6 +10,7 @@
 //! An agent may use the face of one server. A modern request names the face itself, or uses that of the connection.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use super::declaration::{Capability, has_capability};
 use super::events::{Event, Events};
 use super::named_uris::NamedUris;
 use crate::catalog::{Catalog, is_same};
-use crate::config::{Launch, Sharing};
+use crate::config::{AgentDirectory, Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, ViewPart, WatchedView};
@@ -41,7 +42,9 @@ pub(super) struct SessionView {
     agent_views: AgentViewSource,
     /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
-    cwd: Option<Arc<str>>,
+    directory: AgentDirectory,
+    /// The directories below which a guest may choose one for a server. `None` for other agents, which may choose any.
+    guest_roots: Option<Arc<[PathBuf]>>,
     /// What of a view this connection uses.
     part: ViewPart,
     attachments: Vec<Attachment>,
@@ -137,7 +140,7 @@ impl SessionView {
         named_uris: Arc<NamedUris>,
         agent_views: AgentViewSource,
         first_list_wait: Duration,
-        cwd: Option<Arc<str>>,
+        (cwd, guest_roots): (Option<Arc<str>>, Option<Arc<[PathBuf]>>),
         own_server: Option<Arc<str>>,
     ) -> Self {
         let part = ViewPart { face: None, without: own_server };
@@ -148,7 +151,8 @@ impl SessionView {
             named_uris,
             agent_views,
             first_list_wait,
-            cwd,
+            directory: cwd.map(|cwd| AgentDirectory::of(cwd, guest_roots.as_deref())).unwrap_or_default(),
+            guest_roots,
             part,
             attachments: Vec::new(),
             outstanding_instances: 0,
@@ -293,7 +297,7 @@ impl SessionView {
     }
 
     pub(super) fn set_cwd(&mut self, cwd: Arc<str>) {
-        self.cwd = Some(cwd);
+        self.directory = AgentDirectory::of(cwd, self.guest_roots.as_deref());
     }
 
     /// The agent receives this list.
@@ -404,7 +408,7 @@ impl SessionView {
     }
 
     fn attach_with_instance(&mut self, member: &Member, agent: &Agent, events: &mut Events) {
-        let (attachment, listed) = member.handle.attach(agent.clone(), self.cwd.clone());
+        let (attachment, listed) = member.handle.attach(agent.clone(), self.directory.clone());
         self.attachments.push(attachment);
         if !member.config.settings.sharing.is_by_agent() {
             return;
@@ -428,7 +432,7 @@ impl SessionView {
     /// Attaches the agent to `server`, so that the server learns when the agent disconnects.
     pub(super) fn attach_for_disconnect(&mut self, server: &ServerHandle, agent: Agent) {
         if !self.is_attached(server) {
-            self.attachments.push(server.attach(agent, None).0);
+            self.attachments.push(server.attach(agent, AgentDirectory::Unknown).0);
         }
     }
 

@@ -1,17 +1,18 @@
-//! A storm of faults with a ledger of all calls, and `kill -9` of the daemon at random moments of its start.
+//! A storm of faults with a ledger of all calls, `kill -9` of the daemon at random moments of its start, and storms of forks.
 //!
 //! - `servers`: configuration and reloads. `call`: the calls. `agent_era`: their eras.
 //! - `agent`: agents and their connections. `faults`: kills, suspensions, reloads.
 //! - `ledger`: the outcome of every call. `usage`: processes, descriptors and memory of the daemon, latency of `mcpd status`.
-//! - `rounds`: `kill -9` of the daemon.
+//! - `rounds`: `kill -9` of the daemon. `fork_storms`: kills of the processes above a server that forks without pause.
 //!
-//! `cargo test` runs both for a few seconds with a fixed seed. Variables select more: `CHAOS_SECONDS` of storm,
-//! `CHAOS_ROUNDS` of `kill -9`, `CHAOS_SEED`. A seed repeats the actions, but not their timing. `long.sh` runs many seeds.
+//! `cargo test` runs all for a few seconds with a fixed seed. Variables select more: `CHAOS_SECONDS` of storm,
+//! `CHAOS_ROUNDS` of `kill -9`, `CHAOS_FORK_STORMS` per order of kills, `CHAOS_STORMS_BELOW` one daemon, `CHAOS_AT_ONCE` daemons (`CHAOS_FENCED=1`: only with namespaces), `CHAOS_SEED`. A seed repeats the actions, but not their timing. `long.sh` runs many seeds.
 
 mod agent;
 mod agent_era;
 mod call;
 mod faults;
+mod fork_storms;
 mod ledger;
 mod rounds;
 mod servers;
@@ -57,4 +58,15 @@ fn no_call_is_lost_misrouted_or_made_twice_in_a_storm_of_faults_and_nothing_stay
 #[test]
 fn kill_9_of_the_daemon_at_random_moments_of_its_start_leaves_no_process() {
     rounds::run(setting("CHAOS_SEED", 1), setting("CHAOS_ROUNDS", 3));
+}
+
+/// Cases A16, E12 and K15.
+#[test]
+fn nothing_is_left_of_a_storm_of_forks_in_any_order_of_kills() {
+    fork_storms::run(&fork_storms::Size {
+        storms: setting("CHAOS_FORK_STORMS", 1),
+        below_daemon: setting("CHAOS_STORMS_BELOW", 1),
+        at_once: setting("CHAOS_AT_ONCE", 4),
+        only_fenced: setting("CHAOS_FENCED", 0) == 1,
+    });
 }

@@ -15,7 +15,7 @@ mkdir -p "$scratch"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
 (cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
 echo "installed in $SECONDS s"
-cargo build --release --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --bin mcpd-init --target-dir "$target/installed"
 SECONDS=0
 
 # Their means to run a daemon are those of the interop checks.

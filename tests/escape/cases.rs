@@ -8,6 +8,14 @@ use serde_json::{Value, json};
 use crate::scene::{Level, SECRET, Scene};
 use crate::support::{MCPD, run, skipped};
 
+/// What the daemon may use of the running kernel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel {
+    /// The version of Landlock.
+    pub(crate) abi: u8,
+    pub(crate) has_namespaces: bool,
+}
+
 /// One attempt of the hostile server.
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -36,34 +44,86 @@ pub(crate) enum Group {
     Means,
     /// A file that the server was not given.
     File,
+    /// A directory that the server was not given, above one that it was given. With namespaces an empty one stands in its place.
+    Skeleton,
+    /// A mode with which a file lends the rights of its owner or group.
+    LendingMode,
+    /// IPC with processes outside.
+    Ipc,
+    /// Sockets beside TCP, UDP, interfaces and Unix.
+    UncommonSocket,
+    /// Input to a terminal.
+    TerminalInput,
+    /// What belongs to the user and is a file: control groups, terminals, files of processes in `/proc`.
+    UserFile,
     /// A mount. A domain forbids it unless it has scopes only.
     Mount,
     /// Privileges by execution of a file.
     Privileges,
     /// A message to mcpd, which refuses its servers.
     Order,
-    /// What every server may do, and what no level hides.
+    /// A Unix socket of its own, at a path of its own.
+    OwnSocket,
+    /// Existence, modes, owners and times of files, and notices of changes, which only namespaces take away.
+    FileMetadata,
+    /// The process list, priorities and the state of the system, which only namespaces take away.
+    ProcessList,
+    /// Settings of the kernel, which only root may change.
+    Setting,
+    /// Keyrings of the kernel.
+    Keyring,
+    /// What every server may do.
     Allowed,
 }
 
 impl Case {
     /// Whether the attempt must be permitted (`true`) or denied. Nothing is promised without a value.
-    pub(crate) fn expected(&self, level: Level, abi: u8) -> Option<bool> {
+    pub(crate) fn expected(&self, level: Level, Kernel { abi, has_namespaces }: Kernel) -> Option<bool> {
         let has_domain = abi >= 2;
         let has_scopes = abi >= 6;
+        let has_namespaces = has_namespaces && level == Level::Files;
         match (self.group, level) {
             (Group::Order, _) => Some(false),
             (Group::Allowed, _) => Some(true),
-            (Group::Mcpd | Group::Means | Group::Mount | Group::Privileges, Level::None) => None,
+            (Group::Keyring | Group::Setting, Level::Files) => Some(false),
+            // A kernel may have none.
+            (Group::Keyring | Group::Setting, Level::None | Level::Scope) => None,
+            (Group::Skeleton, Level::Files) => (!has_namespaces).then_some(false),
+            (Group::FileMetadata | Group::ProcessList, _) => Some(!has_namespaces),
+            // Others could pass descriptors in.
+            (Group::OwnSocket, _) => Some(level != Level::Files),
+            (
+                Group::Mcpd
+                | Group::Means
+                | Group::Mount
+                | Group::Privileges
+                | Group::UncommonSocket
+                | Group::TerminalInput,
+                Level::None,
+            ) => None,
             (_, Level::None) => Some(true),
-            (Group::Signal, Level::Scope | Level::Files) => Some(!has_scopes),
+            (Group::Signal, Level::Scope | Level::Files) => Some(!has_scopes && !has_namespaces),
             (_, Level::Files) => Some(false),
             (Group::Process | Group::Attach | Group::Limit, Level::Scope) => Some(!has_domain),
             (Group::Mcpd | Group::Privileges, Level::Scope) => has_domain.then_some(false),
             (Group::AbstractSocket, Level::Scope) => Some(!has_scopes),
             (Group::Mount, Level::Scope) => (has_domain && !has_scopes).then_some(false),
-            (Group::PathSocket | Group::File, Level::Scope) => Some(true),
-            (Group::Means, Level::Scope) => None,
+            (Group::TerminalInput, Level::Scope) => has_domain.then_some(false),
+            (
+                Group::PathSocket | Group::File | Group::UserFile | Group::Skeleton | Group::LendingMode | Group::Ipc,
+                Level::Scope,
+            ) => Some(true),
+            (Group::Means | Group::UncommonSocket, Level::Scope) => None,
+        }
+    }
+
+    /// The access in `mcpd status` that a permitted attempt is, if it may be open at level `files`.
+    pub(crate) fn access(&self) -> Option<&'static str> {
+        match self.group {
+            Group::Signal => Some("signals"),
+            Group::FileMetadata => Some("file_metadata"),
+            Group::ProcessList => Some("process_list"),
+            _ => None,
         }
     }
 }
@@ -77,8 +137,174 @@ pub(crate) fn cases(scene: &Scene, level: Level) -> Vec<Case> {
     let mut cases = processes(scene);
     cases.extend(sockets(scene));
     cases.extend(files(scene, level));
+    cases.extend(metadata(scene));
     cases.extend(programs(scene));
+    cases.extend(modes(scene));
+    cases.extend(system_calls(scene));
+    cases.extend(protocols());
+    cases.extend(user_files(scene));
     cases
+}
+
+/// Python, as the system has it: other ones may lie where no server at level `files` can read.
+const PYTHON: &str = "/usr/bin/python3";
+/// The program that makes a system call by its number.
+pub(crate) const CALLS: &str = include_str!("calls.py");
+
+/// An attempt by [`CALLS`].
+fn call(group: Group, arguments: &[&str]) -> Case {
+    case(group, arguments.join(" "), json!({"do": "run", "argv": call_argv(arguments)}))
+}
+
+pub(crate) fn call_argv<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&[PYTHON, "-c", CALLS], arguments].concat()
+}
+
+/// Modes that lend rights, by all calls that set one.
+fn modes(scene: &Scene) -> Vec<Case> {
+    let path = scene.writable().join("lent").display().to_string();
+    let mut cases = Vec::new();
+    for mode in ["4755", "2755", "6711"] {
+        for name in [
+            "chmod",
+            "fchmod",
+            "fchmodat",
+            "fchmodat2",
+            "open",
+            "openat",
+            "openat2",
+            "open_tmpfile",
+            "creat",
+            "mknod",
+            "mknodat",
+        ] {
+            cases.push(call(Group::LendingMode, &["set_mode", name, &path, mode]));
+        }
+        for name in ["x32_chmod", "x32_fchmodat"] {
+            cases.push(call(Group::Means, &["set_mode", name, &path, mode]));
+        }
+        for name in ["set_mode_of_directory", "make_directory"] {
+            cases.push(call(Group::LendingMode, &[name, &path, mode]));
+        }
+    }
+    cases.extend(
+        ["chmod", "fchmodat", "open", "openat", "open_tmpfile", "mknod"]
+            .map(|name| call(Group::Allowed, &["set_mode", name, &path, "1775"])),
+    );
+    cases
+}
+
+/// IPC, keyrings, terminals, and ways around a filter.
+fn system_calls(scene: &Scene) -> Vec<Case> {
+    let mut cases: Vec<_> = [
+        (Group::Keyring, "add_key"),
+        (Group::Keyring, "request_key"),
+        (Group::Keyring, "find_session_keyring"),
+        (Group::Keyring, "join_session_keyring"),
+        (Group::Means, "x32_add_key"),
+        (Group::Means, "set_up_ring"),
+        (Group::Means, "register_ring"),
+        (Group::Means, "name_file"),
+        (Group::Means, "open_by_name"),
+        (Group::Means, "open_file_system"),
+        (Group::Means, "watch_page_faults"),
+        (Group::TerminalInput, "own_terminal"),
+        (Group::Allowed, "interfaces"),
+    ]
+    .map(|(group, name)| call(group, &[name]))
+    .into();
+    cases.extend(scene.message_queue().map(|id| call(Group::Ipc, &["control_queue", id])));
+    cases.extend(scene.posix_queue().map(|name| call(Group::Ipc, &["open_posix_queue", name])));
+    cases
+}
+
+/// Sockets by family, type and protocol.
+fn protocols() -> Vec<Case> {
+    let uncommon = [
+        ("packet", 17, 3, 768),
+        ("raw ICMP", 2, 3, 1),
+        ("raw", 2, 3, 255),
+        ("raw IPv6", 10, 3, 58),
+        ("virtual machines", 40, 1, 0),
+        ("ciphers of the kernel", 38, 5, 0),
+        ("Bluetooth", 31, 3, 1),
+        ("SMC", 43, 1, 0),
+        ("multipath TCP", 2, 1, 262),
+        ("SCTP", 2, 1, 132),
+        ("SCTP messages", 10, 5, 132),
+        ("DCCP", 2, 6, 33),
+        ("UDP-Lite", 2, 2, 136),
+        ("L2TP", 2, 2, 115),
+        ("KCM", 41, 5, 0),
+        ("XDP", 44, 3, 0),
+        ("TIPC", 30, 5, 0),
+        ("RDS", 21, 5, 0),
+        ("CAN", 29, 3, 1),
+        ("sockets of others", 16, 3, 4),
+        ("devices", 16, 2, 15),
+        ("generic netlink", 16, 3, 16),
+    ];
+    let common = [("TCP", 2, 1, 0), ("TCP by number", 2, 0o2_000_001, 6), ("UDP", 2, 2, 17), ("routes", 16, 3, 0)];
+    let tagged = |group, sockets: &[(&str, i32, i32, i32)]| {
+        let cases = sockets.iter().map(|(name, family, kind, protocol)| {
+            let numbers = [family, kind, protocol].map(ToString::to_string);
+            let case = call(group, &["socket", &numbers[0], &numbers[1], &numbers[2]]);
+            Case { name: format!("create a socket for {name}"), ..case }
+        });
+        cases.collect::<Vec<_>>()
+    };
+    let mut cases = tagged(Group::UncommonSocket, &uncommon);
+    cases.extend(tagged(Group::Allowed, &common));
+    cases.extend([
+        call(Group::UncommonSocket, &["socketpair", "30", "5"]),
+        call(Group::Allowed, &["socketpair", "1", "1"]),
+        call(Group::Allowed, &["socketpair", "1", "5"]),
+    ]);
+    cases
+}
+
+/// What no level but `files` can take away, since it is files of the user.
+fn user_files(scene: &Scene) -> Vec<Case> {
+    let victim = scene.victim;
+    let adjustment = format!("/proc/{victim}/oom_score_adj");
+    let current = std::fs::read_to_string(&adjustment).expect("a number");
+    let mut cases = vec![
+        case(
+            Group::UserFile,
+            "have the kernel prefer the victim when memory is short",
+            json!({"do": "write", "path": adjustment, "text": current}),
+        ),
+        case(
+            Group::UserFile,
+            "write to the terminal of the user",
+            json!({"do": "write", "path": scene.terminal, "text": ""}),
+        ),
+        case(Group::UserFile, "read shared memory of POSIX", json!({"do": "read", "path": scene.shared_memory.path()})),
+    ];
+    match control_group(victim) {
+        Some(path) => cases.push(case(
+            Group::UserFile,
+            "move a process to another control group",
+            json!({"do": "write", "path": path, "text": ""}),
+        )),
+        None => skipped("move a process to another control group: the system delegates none"),
+    }
+    cases
+}
+
+/// The list of processes of the control group of a process, if this user can move processes there. A file such as `cgroup.kill` next to
+/// it belongs to the same user.
+fn control_group(pid: u32) -> Option<std::path::PathBuf> {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let root = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let path = fields.next()?;
+        (fields.next()? == "cgroup2").then_some(path)
+    })?;
+    let path = Path::new(root).join(group).join("cgroup.procs");
+    std::fs::OpenOptions::new().append(true).open(&path).is_ok().then_some(path)
 }
 
 /// What belongs to other processes.
@@ -126,10 +352,10 @@ fn processes(scene: &Scene) -> Vec<Case> {
     cases.extend([
         case(Group::Limit, "limit the victim", json!({"do": "limit", "pid": victim})),
         case(Group::Signal, "have mcpd reload", json!({"do": "reload_signal", "pid": scene.daemon.pid()})),
-        case(Group::Allowed, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
+        case(Group::ProcessList, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
         case(Group::Allowed, "signal an own child", json!({"do": "signal_child"})),
         case(
-            Group::Allowed,
+            Group::ProcessList,
             "read the argument list of the victim",
             json!({"do": "read", "path": format!("/proc/{victim}/cmdline")}),
         ),
@@ -163,7 +389,7 @@ fn sockets(scene: &Scene) -> Vec<Case> {
             json!({"do": "connect", "path": scene.path("stream.sock")}),
         ),
         case(
-            Group::PathSocket,
+            Group::OwnSocket,
             "listen at an own socket",
             json!({"do": "listen", "path": scene.writable().join("own.sock")}),
         ),
@@ -205,8 +431,8 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             json!({"do": "move", "path": home(".netrc"), "to": own.join("netrc")}),
         ),
         case(Group::File, "change .bashrc", json!({"do": "write", "path": home(".bashrc"), "text": "# changed\n"})),
-        case(Group::File, "create a file in the home directory", json!({"do": "create", "path": home(".profile")})),
-        case(Group::File, "list the home directory", json!({"do": "list", "path": home("")})),
+        case(Group::Skeleton, "create a file in the home directory", json!({"do": "create", "path": home(".profile")})),
+        case(Group::Skeleton, "list the home directory", json!({"do": "list", "path": home("")})),
         case(Group::File, "read mcpd's configuration", json!({"do": "read", "path": config})),
         case(Group::File, "edit mcpd's configuration", json!({"do": "write", "path": config, "text": "# edited\n"})),
         case(
@@ -214,7 +440,7 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             "create a file in the runtime directory",
             json!({"do": "create", "path": scene.place().runtime_dir().join("x")}),
         ),
-        case(Group::File, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
+        case(Group::Skeleton, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
         case(Group::Allowed, "create a file in an own directory", json!({"do": "create", "path": own.join("x")})),
     ];
     if scene.private("neighbour").exists() {
@@ -237,17 +463,43 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
     cases
 }
 
+/// What no file itself has: modes, and settings of the kernel.
+fn metadata(scene: &Scene) -> Vec<Case> {
+    let home = |name: &str| scene.path("home").join(name);
+    let (key, core_pattern) = (home(".ssh/id_ed25519"), "/proc/sys/kernel/core_pattern");
+    let reference = format!("--reference={}", home(".netrc").display());
+    vec![
+        case(
+            Group::Setting,
+            "open a setting of the kernel to write",
+            json!({"do": "write", "path": core_pattern, "text": ""}),
+        ),
+        case(Group::FileMetadata, "look at a key", json!({"do": "run", "argv": ["stat", key]})),
+        case(Group::FileMetadata, "change the mode of a key", json!({"do": "run", "argv": ["chmod", reference, key]})),
+        call(Group::FileMetadata, &["set_times", &key.display().to_string()]),
+        call(Group::FileMetadata, &["watch", &key.display().to_string()]),
+    ]
+}
+
 /// Programs that have, or ask for, more rights.
 fn programs(scene: &Scene) -> Vec<Case> {
     let tmp = scene.writable();
-    let mut cases = vec![
+    let queue = scene.message_queue();
+    let mut cases: Vec<_> = queue
+        .map(|id| {
+            let script = format!("ipcs --queues | grep -q ' {id} '");
+            case(Group::ProcessList, "look at a message queue", json!({"do": "run", "argv": ["sh", "-c", script]}))
+        })
+        .into_iter()
+        .collect();
+    cases.extend([
         case(Group::Privileges, "gain privileges", json!({"do": "gain_privileges"})),
         case(
             Group::Mount,
             "mount in a user namespace",
             json!({"do": "run", "argv": ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", tmp]}),
         ),
-    ];
+    ]);
     if let Some(program) = setuid_program(scene) {
         let script = format!("test \"$({} -u)\" = {OTHER_USER}", program.display());
         cases.push(case(Group::Privileges, "run a setuid program", json!({"do": "run", "argv": ["sh", "-c", script]})));

@@ -114,7 +114,7 @@ install_packager &
 packager=$!
 install_software &
 software=$!
-cargo build --release --locked --bin mcpd --target-dir "$target/installed"
+cargo build --release --locked --bin mcpd --bin mcpd-init --target-dir "$target/installed"
 wait "$software"
 build_agents
 build_rmcp_peers
@@ -124,6 +124,7 @@ SECONDS=0
 
 check_with mcp-1 python_clients.py
 check_with mcp-2 python_clients.py
+check_with mcp-2 proposals.py
 check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py

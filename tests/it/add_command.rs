@@ -34,7 +34,7 @@ fn add_accepts_the_forms_that_people_type_and_prints_what_it_wrote() {
         (&["-t", "sse", "https://example.org/mcp"], url),
         (&["--transport=stdio", "--", SCRIPTED], tool),
         (&["-e", "KEY=value", "--", SCRIPTED], &format!("{tool}env = {{ KEY = \"value\" }}\n")),
-        (&["-y", SCRIPTED], tool),
+        (&["-y", SCRIPTED], &format!("{tool}sandbox = \"files\"\n")),
         (&[SCRIPTED], tool),
     ] {
         let place = Place::new();
@@ -63,7 +63,7 @@ fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
         let place = Place::new();
         let ran = place.mcpd(&[&["add"], typed].concat()).expect_code(0);
         let Some((options, line)) = note else {
-            assert!(!ran.stderr.contains("note: "), "{typed:?}: {ran}");
+            assert!(!ran.stderr.contains("passed on to the server"), "{typed:?}: {ran}");
             continue;
         };
         let note = format!("note: {options} after the command: passed on to the server");
@@ -144,17 +144,17 @@ fn argument_that_is_a_file_here_is_noted_since_the_server_runs_elsewhere() {
         [&["--cwd", ".", "b", "python3", "server.py"][..], &["c", "python3", whole], &["d", "python3", "other.py"]]
     {
         let ran = place.mcpd(&[&["add"], args].concat()).expect_code(0);
-        assert!(!ran.stderr.contains("note: "), "{ran}");
+        assert!(!ran.stderr.contains("is a file here"), "{ran}");
     }
 }
 
 #[test]
-fn sandbox_of_a_known_server_is_proposed_and_a_taken_name_is_refused_before_that() {
+fn sandbox_is_proposed_and_a_taken_name_is_refused_before_that() {
     let place = Place::new();
     let Some(terminal) = Terminal::open(&place, 240, 30) else { return };
     let line = format!("{} add memory npx -y @modelcontextprotocol/server-memory", quoted(MCPD));
     terminal.line(&line);
-    terminal.wait("Restrict memory to the files it needs? It is known to work so (sandbox `files`) [Y/n]");
+    terminal.wait("Restrict memory to the files it needs, by `sandbox = \"files\"`? [Y/n]");
     terminal.line("");
     terminal.wait("sandbox = \"files\"");
     terminal.line(&line);

@@ -41,6 +41,9 @@ fn add(place: &Place, options: &[&str], name: &str) -> Ran {
     operate(place, &[&["add"], options, &[name], &command].concat())
 }
 
+/// What `add` proposes for the program.
+const PROPOSED: &str = "note: `--yes` writes `sandbox = \"files\"`, so that x reaches only the files it needs\n";
+
 #[test]
 fn added_server_is_started_at_once_and_its_tools_are_named() {
     let (daemon, place) = of_defaults("");
@@ -51,7 +54,7 @@ fn added_server_is_started_at_once_and_its_tools_are_named() {
         ran.stdout.ends_with("added        x\nx: agents see 4 tools: x__one, x__two, x__three and 1 more\n"),
         "{ran}"
     );
-    assert_eq!(ran.stderr, "");
+    assert_eq!(ran.stderr, PROPOSED);
     agent.expect_notification("notifications/tools/list_changed");
     assert!(agent.tools().contains(&"x__four".to_owned()));
     assert_eq!(daemon.server_pid("first"), before);
@@ -125,7 +128,7 @@ fn daemon_with_another_configuration_is_not_reloaded() {
     let daemon = Setup::new().config(file.clone()).start_in(&place);
     let ran = add(&place, &[], "x").expect_code(0);
     let note = format!(
-        "mcpd: the running daemon does not read {}, so it is not reloaded; it reads {}\n",
+        "{PROPOSED}mcpd: the running daemon does not read {}, so it is not reloaded; it reads {}\n",
         config(&place).display(),
         file.display()
     );

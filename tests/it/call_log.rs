@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, code, run, until};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, code, result, run, skipped, until};
 
 const CANARY: &str = "canary-7d1f";
 
@@ -205,6 +205,38 @@ fn full_disk_causes_one_warning() {
     assert_eq!(ran.stdout.lines().count(), 50, "{ran}");
     let warnings = daemon.log().lines().filter(|line| line.contains("/dev/full")).count();
     assert_eq!(warnings, 1, "{}", daemon.log());
+}
+
+/// Case K27.
+#[test]
+fn file_in_a_directory_of_all_users_is_neither_a_link_nor_of_another_user() {
+    let place = Place::new();
+    for (name, mode) in [("shared", 0o1777), ("own", 0o755)] {
+        fs::create_dir(place.path(name)).expect("a fresh directory");
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).expect("the test's own");
+        place.write(&format!("{name}/target"), "");
+        symlink("target", place.path(&format!("{name}/calls"))).expect("a fresh link");
+    }
+    let mut refusals = vec![("shared/calls", "it is a link")];
+    if rustix::process::geteuid().is_root() {
+        let others = place.write("shared/others", "");
+        chown(others, Some(54_321), None).expect("root may");
+        refusals.push(("shared/others", "it is another user's"));
+    } else {
+        skipped("only root can give a file to another user");
+    }
+    for (file, reason) in refusals {
+        let head = format!("[daemon]\ncall_log = {}", crate::support::quoted(place.path(file)));
+        let daemon = Setup::with(Server::named("a")).head(&head).start_in(&place);
+        result(&Agent::ready(&daemon).call("a__echo", &json!({})));
+        until("the reason is logged", || daemon.log().contains(reason).then_some(()));
+        assert_eq!(fs::read_to_string(place.path(file)).expect("it is there"), "");
+    }
+    // Nobody else could have put this link there.
+    let head = format!("[daemon]\ncall_log = {}", crate::support::quoted(place.path("own/calls")));
+    let daemon = Setup::with(Server::named("a")).head(&head).start_in(&place);
+    result(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    until("the call is written", || (lines(place.path("own/target")).len() == 1).then_some(()));
 }
 
 #[test]

@@ -64,7 +64,11 @@ fn server_is_added_to_a_file_that_was_not_there_and_serves() {
     let expected = format!("added notes to {}:\n\n{}", path.display(), read(&path));
     let next =
         "mcpd: no daemon runs: `mcpd start` applies the change, and so does the next client that runs `mcpd connect`\n";
-    assert_eq!((&*added.stdout, &*added.stderr), (&*expected, next));
+    let notes = format!(
+        "note: notes has sandbox `scope`, which protects no files: `{}` would open your home directory or a directory of mcpd\n{next}",
+        place.path("").display().to_string().trim_end_matches('/')
+    );
+    assert_eq!((&*added.stdout, &*added.stderr), (&*expected, &*notes));
     assert_eq!((mode(&path), mode(path.parent().expect("a directory"))), (0o600, 0o700));
     assert!(read(&path).starts_with("[servers.notes]\ncommand = \""), "{}", read(&path));
     let cwd = place.path("home").parent().expect("the place").display().to_string();

@@ -82,7 +82,7 @@ fn each_client_is_imported_by_its_word_and_its_servers_work() {
         let shims = Shims::new(&place);
         let from = fixture.put(&place);
         let before = fs::read(&from).expect("a file");
-        let ran = place.mcpd(&["import", "--from", fixture.word, "--yes"]).expect_code(0);
+        let ran = shims.mcpd(&place, &["import", "--from", fixture.word, "--yes"]).expect_code(0);
         assert!(ran.stdout.contains(&format!("+[servers.{}]", fixture.any())), "{}: {ran}", fixture.file);
         assert_eq!(fs::read(&from).expect("a file"), before, "the client's own file stays as it is");
         let web = Web::new(&place);
@@ -104,7 +104,11 @@ fn servers_of_one_project_are_named_with_their_project() {
     let claude = json!({ "mcpServers": { "everywhere": server("web") }, "projects": projects });
     place.write("home/.claude.json", claude.to_string());
     let preview = place.mcpd(&["import", "--dry-run", "--rename"]).expect_code(0);
-    for line in ["+ everywhere\n", "+ db (project /projects/blog)\n", "+ db, as `db-2` (project /projects/shop)\n"] {
+    for line in [
+        "+ everywhere, with sandbox `scope`: its command `web` is not found\n",
+        "+ db (project /projects/blog), with",
+        "+ db, as `db-2` (project /projects/shop), with",
+    ] {
         assert!(preview.stderr.contains(line), "{line}: {preview}");
     }
     assert!(preview.stderr.contains("(Claude Code)\n"), "no project of its own: {preview}");
@@ -125,10 +129,10 @@ fn preview_shows_the_project_and_the_working_directory_that_is_written() {
     place.write(".mcp.json", json!({ "mcpServers": { "lint": server(&["./lint.js"]) } }).to_string());
     let preview = place.mcpd(&["import", "--dry-run"]).expect_code(0);
     for line in [
-        "  + db (project /projects/shop, cwd /projects/shop)\n".to_owned(),
-        "  + web (project /projects/shop)\n".to_owned(),
+        "  + db (project /projects/shop, cwd /projects/shop)".to_owned(),
+        "  + web (project /projects/shop)".to_owned(),
         format!("/.mcp.json (Claude Code, project {here})\n"),
-        format!("  + lint (cwd {here})\n"),
+        format!("  + lint (cwd {here})"),
     ] {
         assert!(preview.stderr.contains(&line), "no {line:?}: {preview}");
     }
@@ -213,10 +217,10 @@ fn running_daemon_applies_imported_servers_at_once_or_on_reload() {
     let shims = Shims::new(&place);
     let daemon = shims.on_path(Setup::new().without_config()).start_in(&place);
     place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "npx", "args": ["a-server"]}}}"#);
-    let ran = place.client(&["import", "--yes", "--no-reload"]).expect_code(0);
+    let ran = shims.mcpd(&place, &["import", "--yes", "--no-reload"]).expect_code(0);
     assert!(ran.stderr.contains("mcpd reload"), "{ran}");
     place.write(".mcp.json", r#"{"mcpServers": {"b": {"command": "npx", "args": ["b-server"]}}}"#);
-    let ran = place.client(&["import", "--yes"]).expect_code(0);
+    let ran = shims.mcpd(&place, &["import", "--yes"]).expect_code(0);
     assert!(ran.stdout.contains("added        a, b"), "{ran}");
     for server in ["a", "b"] {
         daemon.wait_row(server, "is ready", |row| row["state"] == "ready");

@@ -26,7 +26,11 @@ fn keys_that_a_known_command_needs_are_written_with_the_reason() {
     let workspace = "# This server works in the directory of its agent.\nsharing = \"workspace\"\n";
     let lazy = "# This server keeps no state, so it runs only while it is called.\nstart = \"lazy\"\n";
     for (typed, written, noted) in [
-        (&["npx", "-y", "@playwright/mcp@latest"][..], shared, "write `sandbox = \"none\"` in [servers.x]"),
+        (
+            &["npx", "-y", "@playwright/mcp@latest"][..],
+            shared,
+            "x has sandbox `scope`, which protects no files: its browser",
+        ),
         (&["npx", "-y", "@playwright/mcp@latest"], "\"DISPLAY\"", "`pass_env` is written, because x needs"),
         (&["bunx", "chrome-devtools-mcp"], shared, "note: `sharing` is written, because x keeps one state"),
         (&["docker", "run", "-i", "--rm", "mcp/fetch"], "\"DOCKER_HOST\"", "note: `pass_env` is written"),

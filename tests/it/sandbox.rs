@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, kernel_has_landlock, quoted, result, skipped};
+use crate::support::{
+    Agent, Daemon, NO_NAMESPACES, Place, SCRIPTED, Server, Setup, kernel_has_landlock, quoted, result, skipped,
+    system_has_namespaces,
+};
 
 /// Whether the running kernel has at least this version of Landlock. Reports the rest of the test as skipped if not.
 fn kernel_has(abi: u8) -> bool {
@@ -79,7 +82,8 @@ fn status_shows_what_each_sandbox_enforces() {
 fn server_stays_down_where_level_files_cannot_be_enforced() {
     let place = Place::new();
     let setup = Setup::with(confined(&place, "a", "")).server(Server::named("b"));
-    let daemon = setup.variable("MCPD_TEST_LANDLOCK", "2").start_in(&place);
+    let setup = setup.variable("MCPD_TEST_LANDLOCK", "2").variable(NO_NAMESPACES, "1");
+    let daemon = setup.start_in(&place);
     let row = daemon.row("a");
     assert_ne!(row["state"], "ready", "{row}");
     assert_eq!(row["code"], "sandbox_unenforceable", "{row}");
@@ -107,7 +111,10 @@ fn servers_at_level_files_have_directories_of_their_own() {
         let env = &result(&answer)["structuredContent"];
         for variable in ["TMPDIR", "XDG_CACHE_HOME", "UV_CACHE_DIR", "npm_config_cache", "XDG_CONFIG_HOME"] {
             let path = Path::new(env[variable].as_str().expect("it is set"));
-            assert!(path.starts_with(&private) && path.is_dir(), "{variable} of {name}: {}", path.display());
+            // In namespaces a link leads there, and outside nothing of it is seen.
+            let is_link = variable == "TMPDIR" && path == Path::new("/var/tmp");
+            let is_private = path.starts_with(&private) && path.is_dir();
+            assert!(is_link || is_private, "{variable} of {name}: {}", path.display());
             let arguments = json!({"do": "create", "path": path.join("x")});
             assert_eq!(attempt(&mut agent, name, &arguments), "permitted", "{variable} of {name}");
         }
@@ -156,6 +163,50 @@ fn path_of_a_sandbox_that_does_not_exist_keeps_the_server_down() {
     fs::create_dir(&missing).expect("the test's own directory");
     daemon.client(&["restart", "a"]).expect_code(0);
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+}
+
+/// Case K7.
+#[test]
+fn grant_that_contains_the_configuration_or_the_call_log_keeps_the_server_down() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    let [dotfiles, logs] = ["dotfiles", "logs"].map(|name| place.path(name));
+    for directory in [&dotfiles, &logs] {
+        fs::create_dir(directory).expect("a fresh directory");
+    }
+    let servers = [("a", &dotfiles), ("b", &logs)]
+        .map(|(name, grant)| at_files(&place, Server::named(name), std::slice::from_ref(grant), "").toml(&place));
+    let file = place.write(
+        "dotfiles/mcpd.toml",
+        format!("[daemon]\ncall_log = {}\n{}", quoted(logs.join("calls")), servers.concat()),
+    );
+    symlink(&file, place.path("linked.toml")).expect("a fresh link");
+    let daemon = Setup::new().config(place.path("linked.toml")).start_in(&place);
+    for name in ["a", "b"] {
+        let row = daemon.wait_row(name, "says why it is down", |row| row["reason"].is_string());
+        assert_eq!(row["code"], "sandbox_path", "{row}");
+    }
+}
+
+/// Case K7.
+#[test]
+fn server_has_half_of_the_limits_that_it_shares_with_mcpd() {
+    let place = Place::new();
+    let limits = "cat /proc/self/limits";
+    let of = |sandbox: &str| {
+        let server = Server::named("a").flags("--tool run").line(format!("sandbox = \"{sandbox}\""));
+        let daemon = Setup::with(server).start_in(&place);
+        let answer = Agent::ready(&daemon).call("a__run", &json!({"argv": ["sh", "-c", limits]}));
+        let text = result(&answer)["structuredContent"]["stdout"].as_str().expect("a text").to_owned();
+        ["Max open files", "Max pending signals"].map(|name| {
+            let line = text.lines().find(|line| line.starts_with(name)).expect("the kernel shows it").to_owned();
+            line.split_whitespace().rev().nth(1).and_then(|hard| hard.parse::<u64>().ok())
+        })
+    };
+    let (whole, half) = (of("none"), of("scope"));
+    assert_eq!(half, whole.map(|limit| limit.map(|limit| limit / 2)));
 }
 
 /// Case K7.
@@ -232,15 +283,61 @@ fn network_none_refuses_tcp() {
             .line(format!("sandbox = {{ level = \"scope\", network = {network} }}"))
     };
     let setup = Setup::with(server("none", "\"none\"")).server(server("port", &format!("[{}]", address.port())));
-    let daemon = setup.server(server("other", "[1]")).start();
+    let daemon = setup.server(server("other", "[1]")).server(server("any", "true")).start();
     let mut agent = Agent::ready(&daemon);
+    let tcp = &*address.to_string();
+    // A free address, with a port that a list permits.
+    let other_address = &*format!("127.0.0.2:{}", address.port());
     for (name, is_permitted) in [("none", false), ("port", true), ("other", false)] {
-        let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": address.to_string()}));
+        let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": tcp}));
         assert_eq!(outcome == "permitted", is_permitted, "{name}: {outcome}");
-        for other in ["connect_multipath", "connect_fast_open"] {
-            let outcome = attempt(&mut agent, name, &json!({"do": other, "address": address.to_string()}));
-            assert_ne!(outcome, "permitted", "{name} {other}");
+        for (what, address) in [
+            ("connect_multipath", tcp),
+            ("connect_fast_open", tcp),
+            ("listen_unbound", "0.0.0.0:0"),
+            ("listen_unbound", "[::]:0"),
+            ("listen_tcp", other_address),
+        ] {
+            let outcome = attempt(&mut agent, name, &json!({"do": what, "address": address}));
+            assert_ne!(outcome, "permitted", "{name} {what}");
         }
+    }
+    for (what, address) in [("listen_unbound", "0.0.0.0:0"), ("listen_tcp", other_address)] {
+        assert_eq!(attempt(&mut agent, "any", &json!({"do": what, "address": address})), "permitted", "{what}");
+    }
+}
+
+/// Case K23.
+#[test]
+fn network_none_needs_neither_landlock_nor_namespaces() {
+    let mut rows = vec![("scope", "1", false, [false, true])];
+    if kernel_has(3) {
+        rows.push(("files", "3", false, [false, false]));
+    }
+    if system_has_namespaces() {
+        // In a network of its own.
+        rows.push(("files", "6", true, [true, true]));
+    }
+    for (level, abi, has_namespaces, expected) in rows {
+        let place = Place::new();
+        let server = if level == "files" {
+            confined(&place, "a", ", network = \"none\"")
+        } else {
+            Server::named("a").flags("--tool attempt").line("sandbox = { level = \"scope\", network = \"none\" }")
+        };
+        let mut setup = Setup::with(server).variable("MCPD_TEST_LANDLOCK", abi);
+        if !has_namespaces {
+            setup = setup.variable(NO_NAMESPACES, "1");
+        }
+        let daemon = setup.start_in(&place);
+        expect_ready(&daemon, "a");
+        let sandbox = &daemon.row("a")["sandbox"];
+        let is_enforced = |access| sandbox["enforced"].as_array().is_some_and(|all| all.contains(&json!(access)));
+        assert_eq!((is_enforced("tcp_ports"), is_enforced("udp")), (true, level == "files"), "{sandbox}");
+        let mut agent = Agent::ready(&daemon);
+        let outcomes = ["listen_unbound", "bind_udp"]
+            .map(|what| attempt(&mut agent, "a", &json!({"do": what, "address": "127.0.0.1:0"})));
+        assert_eq!(outcomes.each_ref().map(|outcome| outcome == "permitted"), expected, "{level} {outcomes:?}");
     }
 }
 

@@ -117,6 +117,19 @@ fn process_of_a_server_that_may_be_an_agent_is_admitted() {
 
 /// Case H14.
 #[test]
+fn process_of_a_server_that_may_be_an_agent_is_refused_by_other_profiles() {
+    let place = Place::new();
+    let setup = Setup::with(Server::named("a").line("agent = true")).server(Server::named("b"));
+    let daemon = setup.head("[profiles.default]\nservers = [\"a\"]\n[profiles.full]").start_in(&place);
+    let ran = run_by_server(&daemon, &["call", "b__echo", "{}", "--profile", "full"]);
+    expect_refusal(&ran, &["server `a` has started this process", "only to the default profile"]);
+    let answer = tool(&daemon, "connect", &json!({"path": place.runtime_dir().join("full.sock")}));
+    assert!(answer.as_str().expect("text").contains(r#""connection":"refused""#), "{answer}");
+    assert!(!daemon.journal("b").iter().any(|line| line.contains("tools/call")));
+}
+
+/// Case H14.
+#[test]
 fn daemon_that_is_its_own_server_does_not_list_its_own_tools_again() {
     for sharing in ["shared", "session"] {
         let place = Place::new();

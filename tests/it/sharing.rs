@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, WAIT_LIMIT, arguments, until};
+use crate::support::{Agent, Daemon, SCRIPTED, Server, Setup, WAIT_LIMIT, arguments, until};
 
 fn by(sharing: &str) -> Server {
     Server::named("s").line(format!("sharing = \"{sharing}\""))
@@ -66,6 +66,45 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
     let mut back = Agent::working_in(&daemon, here.as_ref());
     assert!(back.tools().contains(&"s__echo".to_owned()), "the last known tools are still listed");
     assert!(cwd(&mut back).contains(&here), "a call waits for the instance");
+}
+
+/// Case K34.
+#[test]
+fn instance_that_fails_in_a_directory_is_shown_and_not_started_again_without_an_agent() {
+    let script = "case $PWD in */bad) exit 7;; esac; exec \"$0\" \"$@\"";
+    let server = Server::run_by("s", "sh").arg("-c").arg(script).arg(SCRIPTED).line("sharing = \"workspace\"");
+    // Its starts show that time has passed.
+    let clock = Server::run_by("clock", "sh").arg("-c").arg("exit 3");
+    let daemon = Setup::with(server).server(clock).start();
+    let bad = daemon.place().path("bad");
+    std::fs::create_dir(&bad).expect("the test's own");
+    daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
+    let agent = Agent::working_in(&daemon, &bad);
+    let instance = || {
+        let row = daemon.row("s");
+        let of_directory = |one: &&Value| one["purpose"] == bad.to_str().expect("text");
+        row["instances"].as_array().expect("a list").iter().find(of_directory).cloned()
+    };
+    until("it has failed", || instance().filter(|one| one["reason"] == "exited with code 7"));
+    let shown = daemon.client(&["status", "--check", "s"]).expect_code(1);
+    let line = shown.stdout.lines().find(|line| line.contains("exited with code 7")).expect("it is shown");
+    assert!(line.starts_with("✗ s (") && line.contains("/bad): "), "{shown}");
+    assert_eq!(daemon.row("s")["state"], "ready", "elsewhere it runs");
+    let found = daemon.client(&["doctor", "s"]);
+    assert!(found.stdout.contains(&format!("is down for `{}`: exited with code 7", bad.display())), "{found}");
+    drop(agent);
+    let tick = || {
+        let now = daemon.row("clock")["restarts"].as_u64();
+        until("the other server was started again", || (daemon.row("clock")["restarts"].as_u64() > now).then_some(()));
+    };
+    until("the agent has gone", || daemon.status()["agents"].as_array().is_none_or(Vec::is_empty).then_some(()));
+    tick();
+    let before = until("it has ended", || instance().filter(|one| one["state"] == "backoff"));
+    tick();
+    let after = instance().expect("it is still shown");
+    assert_eq!((&after["restarts"], &after["reason"]), (&before["restarts"], &before["reason"]));
+    let _agent = Agent::working_in(&daemon, &bad);
+    until("it is started again", || instance().filter(|one| one["restarts"].as_u64() > before["restarts"].as_u64()));
 }
 
 #[test]

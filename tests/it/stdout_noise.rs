@@ -8,7 +8,7 @@ use crate::support::{Agent, Server, Setup, arguments, code, result};
 #[test]
 fn json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
     let flags = "--bare --tool echo --tool sleep --json-log";
-    let daemon = Setup::with(Server::named("a").flags(flags).line("handshake_timeout = \"5s\"")).start();
+    let daemon = Setup::with(Server::named("a").flags(flags).line("handshake_timeout = \"60s\"")).start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["a__echo", "a__sleep"]);
     for n in 0..5 {

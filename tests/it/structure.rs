@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Top-level modules, from the composition root down. A module imports only from rows below its own.
 const LAYERS: &[&[&str]] = &[
-    &["main", "cli"],
+    &["main", "init", "cli"],
     &["daemon", "autostart", "shim"],
     &["session", "admin"],
     &["manager", "login_env"],

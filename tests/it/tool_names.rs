@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup};
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
 
 /// The two forms, as errors name them.
 const FORMS: &str =
@@ -119,4 +119,19 @@ fn enable_and_disable_take_both_forms_of_a_name() {
     }
     let ran = daemon.client(&["disable", "--stop", "files__echo"]).expect_code(2);
     assert!(ran.stderr.contains("`--stop` stops a whole server"), "{ran}");
+}
+
+/// Case K28.
+#[test]
+fn no_server_gets_a_bare_name_that_begins_with_another_server() {
+    let place = Place::new();
+    let evil = Server::named("evil").flags("--tool victim__echo --tool evil__own --bare");
+    let setup = Setup::new().head("[daemon]\nnaming = '{tool}'").server(evil).server(Server::named("victim"));
+    let daemon = setup.start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let tools = agent.tools();
+    assert!(tools.contains(&"evil__victim__echo".to_owned()) && tools.contains(&"evil__own".to_owned()), "{tools:?}");
+    assert!(!tools.contains(&"victim__echo".to_owned()), "{tools:?}");
+    assert_eq!(code(&agent.call("victim__echo", &json!({}))), -32602);
+    result(&agent.call("evil__victim__echo", &json!({})));
 }

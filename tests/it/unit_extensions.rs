@@ -59,12 +59,11 @@ fn systemd_credential_reaches_the_server_that_uses_it() {
 }
 
 /// What needs mounts, which this manager cannot make: nothing is above it that would give it a root of its own.
-const MOUNTS: [&str; 8] = [
+const MOUNTS: [&str; 7] = [
     "PrivateUsers=",
     "ProtectSystem=",
     "ReadWritePaths=",
     "InaccessiblePaths=",
-    "ProtectKernelTunables=",
     "ProtectKernelModules=",
     "ProtectClock=",
     "ProtectHostname=",
@@ -78,7 +77,8 @@ fn hardened_unit_starts_by_its_socket_serves_and_stops() {
     if manager.systemctl(&["start", "mcpd"]).code == Some(0) {
         manager.systemctl(&["stop", "mcpd"]).expect_code(0);
     } else {
-        assert_eq!(manager.property("ExecMainStatus"), "226", "{}", manager.log());
+        // Each of its restarts forgets the status.
+        until("a start fails in its mounts", || (manager.property("ExecMainStatus") == "226").then_some(()));
         skipped("this user manager cannot mount, so the hardened unit is started without what needs that");
         let without = |line: &&str| !MOUNTS.iter().any(|key| line.starts_with(key));
         let reduced: Vec<_> = hardened.lines().filter(without).collect();

@@ -1,18 +1,23 @@
 //! Causes that the stderr of a server reveals: denials of its sandbox, a download that was cut off, a question, missing variables. Also what
 //! an end may leave behind: a container.
 
+use std::path::PathBuf;
+
 use super::finding::Finding;
+use super::grants::Grants;
 use super::probe::DaemonProbe;
 use super::remedy::again;
 use crate::admin::report::ServerReport;
-use crate::config::SandboxLevel;
+use crate::cli::text::{self, join_limited, one_line};
+use crate::config::edit::toml_string;
 use crate::config::known_commands::{half_written_cache, pass_env, runner, variables};
+use crate::config::{ProtectedDirectories, SandboxLevel};
 use crate::config_lints::{ANSWER, ASKS};
 use crate::known_clients::shell_word;
+use crate::server::refused_paths;
 
-/// What programs write if the system refuses access to a file (EACCES).
-const REFUSALS: [&str; 3] = ["EACCES", "Permission denied", "permission denied"];
-
+/// Paths that a finding names.
+const MAX_PATHS: usize = 8;
 /// What programs write that cannot gain privileges: Chromium, and sudo(8).
 const PRIVILEGES: [&str; 4] =
     ["SUID sandbox helper", "setuid_sandbox_host", "no new privileges", "effective uid is not 0"];
@@ -81,45 +86,38 @@ pub(super) fn left_container(probe: &DaemonProbe, report: &ServerReport) -> Opti
     (is_recent && was_killed).then(|| Finding::warning(&*report.name, found, advice))
 }
 
-/// The path that the sandbox of a server has refused most recently, as far as its stderr tells.
-fn denial(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
-    let sandbox = report.sandbox.as_ref().filter(|sandbox| sandbox.level == SandboxLevel::Files)?;
-    let path = report.stderr.iter().rev().find_map(|line| refused_path(line))?;
-    let found = format!("its sandbox, at level `{}`, may have refused `{path}`", sandbox.level.name());
-    let definition = probe.definition(&report.name);
-    let advice =
-        format!("add the path to `read` or `write` of `sandbox` in {definition}; then {}", probe.mcpd("reload"));
-    Some(Finding::warning(&*report.name, found, advice))
-}
-
-/// The absolute path in a line about a refusal.
-fn refused_path(line: &str) -> Option<&str> {
-    if !REFUSALS.iter().any(|refusal| line.contains(refusal)) {
+/// What the sandbox of a server at level `files` keeps from it, as far as its stderr and the errors of its calls tell.
+pub(super) fn denial(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
+    report.sandbox.as_ref().filter(|sandbox| sandbox.level == SandboxLevel::Files)?;
+    let config = &probe.servers.get(&report.name)?.config;
+    let cwd = probe.program(&report.name).and_then(|program| program.cwd.as_deref());
+    let protected = ProtectedDirectories::of(&probe.sources);
+    let mut grants = Grants::of(&report.name, &config.settings.sandbox, cwd, protected);
+    let reported = report.refused.iter().flat_map(|refused| refused.paths.clone());
+    let reported = report.stderr.iter().flat_map(|line| refused_paths(line)).chain(reported);
+    reported.for_each(|path| grants.add(&path));
+    let Grants { sandbox, lacking, refused, home, .. } = grants;
+    let quoted = |path: &PathBuf| format!("`{}`", one_line(&path.to_string_lossy()));
+    let all: Vec<_> = lacking.iter().chain(refused.keys()).map(quoted).collect();
+    if all.is_empty() {
         return None;
     }
-    let is_start = |(at, _): &(usize, &str)| line[..*at].chars().next_back().is_none_or(|c| " '\"`(=:".contains(c));
-    let (start, _) = line.match_indices('/').find(is_start)?;
-    let path = &line[start..];
-    let end = path.find(['\'', '"', '`', ' ', ',', ':', ')']).unwrap_or(path.len());
-    Some(&path[..end]).filter(|path| path.len() > 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::refused_path;
-
-    #[test]
-    fn refused_path_is_found_in_the_messages_of_common_runtimes() {
-        for (line, path) in [
-            ("Error: EACCES: permission denied, open '/home/u/notes/a.md'", Some("/home/u/notes/a.md")),
-            ("PermissionError: [Errno 13] Permission denied: '/srv/data'", Some("/srv/data")),
-            ("cat: /home/u/x: Permission denied", Some("/home/u/x")),
-            ("bash: line 1: /opt/tool/run: Permission denied", Some("/opt/tool/run")),
-            ("Error: ENOENT: no such file or directory, open '/home/u/notes'", None),
-            ("permission denied", None),
-            ("EACCES and/or something else", None),
-        ] {
-            assert_eq!(refused_path(line), path, "{line}");
+    let calls = report.refused.as_ref().map(|refused| format!("; {} failed so", text::count(refused.calls, "call")));
+    let found = format!(
+        "may lack {}, which its sandbox, at level `files`, does not open{}",
+        join_limited(&all, MAX_PATHS),
+        calls.unwrap_or_default()
+    );
+    let (definition, reload) = (probe.definition(&report.name), probe.mcpd("reload"));
+    let home = home.map(|home| format!(", and `HOME = {}` in its `env`,", toml_string(&home.to_string_lossy())));
+    let advice = match lacking.is_empty() {
+        true => format!("move these files elsewhere, or choose another `sandbox` in {definition}; then {reload}"),
+        false => {
+            format!("write `sandbox = {}`{} in {definition}; then {reload}", sandbox.toml(), home.unwrap_or_default())
         }
-    }
+    };
+    let never = refused
+        .iter()
+        .map(|(path, opened)| format!("{} stays closed, since it would open {}", quoted(path), quoted(opened)));
+    Some(Finding::warning(&*report.name, found, advice).with_lines(never))
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 
@@ -12,7 +13,10 @@ use crate::server::SandboxHost;
 pub(super) fn check() -> Group {
     Group {
         title: "program and system",
-        findings: [Some(version()), others(), Some(system()), Some(sandbox()), home()].into_iter().flatten().collect(),
+        findings: [Some(version()), others(), Some(system()), Some(sandbox()), Some(namespaces()), home()]
+            .into_iter()
+            .flatten()
+            .collect(),
     }
 }
 
@@ -57,7 +61,7 @@ fn system() -> Finding {
 
 /// What sandboxes can restrict on this system.
 fn sandbox() -> Finding {
-    let scope = SandboxHost::new(true, &Process).report_of_default();
+    let scope = host().report_of_default();
     match scope.unenforced_text() {
         None => Finding::fine("sandbox", "Landlock separates servers from each other and from mcpd"),
         Some(unenforced) => {
@@ -65,6 +69,40 @@ fn sandbox() -> Finding {
             Finding::warning("sandbox", format!("of each server: {unenforced}"), advice)
         }
     }
+}
+
+/// Whether servers at sandbox level `files` have namespaces of their own.
+fn namespaces() -> Finding {
+    match host().try_namespaces() {
+        Ok(()) => Finding::fine("namespaces", "a server at sandbox level `files` reaches only what exists in its own"),
+        Err(failure) => {
+            let found = format!("servers at sandbox level `files` have none of their own: {failure}");
+            Finding::warning("namespaces", found, namespaces_advice())
+        }
+    }
+}
+
+/// How to permit namespaces.
+fn namespaces_advice() -> String {
+    let restricts = fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
+    let program = std::env::current_exe().ok().filter(|path| fs::metadata(path).is_ok_and(|found| found.uid() == 0));
+    match program.filter(|_| restricts.is_ok_and(|value| value.trim() == "1")) {
+        // A profile for a program that others can replace would permit namespaces to them.
+        Some(program) => format!(
+            "have AppArmor permit them: `printf 'abi <abi/4.0>,\\nprofile mcpd {} flags=(unconfined) {{ userns, }}\\n' | sudo tee \
+             /etc/apparmor.d/mcpd && sudo apparmor_parser -r /etc/apparmor.d/mcpd`; then restart mcpd",
+            program.display()
+        ),
+        None => {
+            "permit user namespaces (`user.max_user_namespaces`, or AppArmor, by the Debian package of mcpd); in a \
+                 container, also /proc without masks; then restart mcpd"
+                .to_owned()
+        }
+    }
+}
+
+fn host() -> SandboxHost {
+    SandboxHost::new(Some(Path::new("/proc/self/exe")), &Process)
 }
 
 /// Checks HOME, which `sudo` and services may set to another user's directory or leave unset.

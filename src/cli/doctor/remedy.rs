@@ -127,6 +127,7 @@ fn of_program(probe: &DaemonProbe, report: &ServerReport, code: &str, has_ended:
         ("no_working_directory", _) => {
             either("create that directory", &again, &format!("correct `cwd` in {definition}"), &reload)
         }
+        ("linked_directory", _) => "have the agent state its directory without links".to_owned(),
         ("sandbox_unenforceable", _) => {
             format!("choose another `sandbox` in {definition}, or a newer kernel; then {reload}")
         }

@@ -7,7 +7,7 @@ use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::remedy::{of_cause, remedy};
 use super::remotes;
-use crate::admin::report::{ServerReport, StateName};
+use crate::admin::report::{LimitsState, ServerReport, StateName};
 use crate::cli::{malformed, text};
 use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
@@ -52,6 +52,14 @@ pub(super) fn check(probe: &DaemonProbe, states: &[ServerCheck], configured: Opt
     Group { title: "servers", findings: findings.into_iter().map(defined).collect() }
 }
 
+/// The defaults of limits that are not enforced, once for all servers.
+pub(super) fn default_limits(states: &[ServerCheck]) -> Option<Finding> {
+    let limits = states.iter().filter_map(|state| state.report.limits.as_ref());
+    let missing = limits.filter(|limits| limits.state == Some(LimitsState::DefaultsNotEnforced));
+    let found = missing.max_by_key(|limits| limits.not_enforced.len())?.unenforced_text()?;
+    Some(Finding::fine("limits", format!("of the default limits of servers, {found}")))
+}
+
 fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck) -> Vec<Finding> {
     let name = &*report.name;
     if report.disabled {
@@ -72,11 +80,14 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
         _ => None,
     };
     if let Some(failed) = failed {
-        return [failed].into_iter().chain(causes::findings(probe, report)).collect();
+        let instances = failed_instances(probe, report).chain(causes::findings(probe, report));
+        return [failed].into_iter().chain(instances).collect();
     }
     let mut findings = vec![up(probe, report, *trial)];
+    findings.extend(failed_instances(probe, report));
     findings.extend(stability(probe, report));
     findings.extend(causes::left_container(probe, report));
+    findings.extend(causes::denial(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings
@@ -185,6 +196,21 @@ fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Fin
         .with_lines(last_stderr_lines(report))
 }
 
+/// Instances that are down for a reason of their own, or in a directory.
+fn failed_instances<'r>(probe: &'r DaemonProbe, report: &'r ServerReport) -> impl Iterator<Item = Finding> + 'r {
+    let failed = report.instances.iter().filter(|one| one.is_down());
+    let failed = failed.filter(|one| one.is_of_directory() || one.reason != report.reason);
+    failed.map(|one| {
+        let reason = one.reason.as_deref().unwrap_or("does not answer");
+        let found = format!("is down for `{}`: {reason}", one.purpose.escape_debug());
+        let advice = format!(
+            "{} may show more; it is started again while an agent needs it",
+            probe.mcpd(&format!("logs {}", report.name))
+        );
+        Finding::problem(&*report.name, found, advice).with_code(one.code.clone())
+    })
+}
+
 fn last_stderr_lines(report: &ServerReport) -> impl Iterator<Item = String> + '_ {
     report.stderr.iter().skip(report.stderr.len().saturating_sub(STDERR_LINES)).cloned()
 }
@@ -217,11 +243,9 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         let found = format!("still runs with its former configuration, because the changed one failed: {reason}");
         findings.push(Finding::warning(name, found, format!("correct it, then {}", probe.mcpd("reload"))));
     }
-    if let Some(limits) = &report.limits
-        && let (Some(state), Some(reason)) = (&limits.state, &limits.reason)
-    {
-        let advice = "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`";
-        findings.push(Finding::warning(name, format!("its limits are {state}: {reason}"), advice));
+    if let Some(limits) = report.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced)) {
+        let advice = "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`, on a system with cgroup v2";
+        findings.extend(limits.unenforced_text().map(|found| Finding::warning(name, found, advice)));
     }
     findings
 }

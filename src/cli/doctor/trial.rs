@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use super::servers::{ServerCheck, Trial};
-use crate::config::{Launch, ServerConfig, Sharing, Start};
+use crate::config::{AgentDirectory, CPU_WEIGHT, Launch, Limit, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
 use crate::server::{GuardProgram, ServerContext};
@@ -20,8 +20,8 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(35);
 /// # Errors
 /// If a name is not valid, which cannot happen with a valid configuration.
 pub(super) async fn run(servers: &[&ServerConfig], directory: Option<&Path>) -> Result<Vec<ServerCheck>, ManagerError> {
-    let cwd = directory.and_then(Path::to_str);
-    let configs = servers.iter().map(|server| trial_config(server, cwd));
+    let directory = directory.and_then(Path::to_str).map(|path| AgentDirectory::Own(path.into())).unwrap_or_default();
+    let configs = servers.iter().map(|server| trial_config(server, &directory));
     let logins = daemon::logins();
     let host = ServerContext {
         restart_on_exit: false,
@@ -57,11 +57,12 @@ pub(super) async fn run(servers: &[&ServerConfig], directory: Option<&Path>) -> 
 }
 
 /// The server for one agent, started at once. Without limits, since those need mcpd's own cgroup.
-fn trial_config(server: &ServerConfig, cwd: Option<&str>) -> ServerConfig {
+fn trial_config(server: &ServerConfig, directory: &AgentDirectory) -> ServerConfig {
     let wants_cwd = server.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
-    let mut server = if wants_cwd { server.at(cwd) } else { server.clone() };
+    let mut server = if wants_cwd { server.at(directory) } else { server.clone() };
     server.settings.sharing = Sharing::Shared;
     server.settings.start = Start::Eager;
-    (server.settings.memory_max, server.settings.tasks_max) = (None, None);
+    (server.settings.memory_max, server.settings.tasks_max) = (Limit::NONE, Limit::NONE);
+    server.settings.cpu_weight = CPU_WEIGHT;
     server
 }

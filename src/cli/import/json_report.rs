@@ -52,6 +52,8 @@ pub(super) struct ServerReport {
     name: Option<String>,
     /// Why it is `impossible`.
     reason: Option<String>,
+    /// Why its sandbox is not level `files`; absent if it is, and for a server at a URL.
+    sandbox_reason: Option<String>,
 }
 
 /// The file of one secret.
@@ -83,13 +85,25 @@ impl<'a> JsonReport<'a> {
 
 impl ServerReport {
     pub(super) fn new(server: &ForeignServer, outcome: Outcome) -> Self {
+        let mut sandbox_reason = None;
         let (outcome, name, reason) = match outcome {
-            Outcome::Added(name) => ("added", Some(name), None),
+            Outcome::Added { name, obstacle } => {
+                sandbox_reason = obstacle.map(|obstacle| obstacle.to_string());
+                ("added", Some(name), None)
+            }
             Outcome::Known(name) => ("known", Some(name), None),
             Outcome::Differs { name, .. } => ("differs", Some(name), None),
             Outcome::Impossible(reason) => ("impossible", None, Some(reason)),
         };
         let cwd = server.cwd().map(str::to_owned);
-        Self { title: server.title.clone(), project: server.project.clone(), cwd, outcome, name, reason }
+        Self {
+            title: server.title.clone(),
+            project: server.project.clone(),
+            cwd,
+            outcome,
+            name,
+            reason,
+            sandbox_reason,
+        }
     }
 }

@@ -2,26 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{InstanceReport, ProfileReport, ServerReport};
+use crate::admin::report::{InstanceReport, LimitsReport, LimitsState, ProfileReport, Report, ServerReport};
 use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
-use crate::cli::text::{one_line, shorten, wrap};
+use crate::cli::text::{count, one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
-use crate::server::{SandboxReport, UnansweredCounts};
+use crate::server::{Refusal, RefusedPath, SandboxReport, UnansweredCounts};
 
 /// Maximum number of disabled tools that are named; `--json` has all of them.
 const MAX_TOOLS: usize = 10;
 const MAX_NOTES: usize = 20;
 
 /// One line for each note. The table already has the number of denied tools.
-pub(super) fn notes(servers: &[ServerReport], profiles: &[ProfileReport], style: OutputStyle) -> String {
+pub(super) fn notes(Report { servers, profiles, reapers_lost, .. }: &Report, style: OutputStyle) -> String {
     let mut all: Vec<_> = servers.iter().flat_map(of_server).collect();
-    all.extend(sandboxes(servers));
+    all.extend(lost_reapers(*reapers_lost));
+    all.extend(unenforced(servers));
     all.extend(profiles.iter().filter_map(cut_lists));
     let mut text = String::new();
     for note in all.iter().take(MAX_NOTES) {
@@ -31,6 +33,14 @@ pub(super) fn notes(servers: &[ServerReport], profiles: &[ProfileReport], style:
         let _ = writeln!(text, "… {left} more");
     }
     text
+}
+
+/// That all servers were restarted for a reason that is none of theirs.
+fn lost_reapers(lost: u64) -> Option<String> {
+    let times = if lost == 1 { "once".to_owned() } else { format!("{lost} times") };
+    (lost > 0).then(|| {
+        format!("the process `mcpd-reaper` was killed {times}: mcpd has replaced it and restarted all servers")
+    })
 }
 
 /// What is missing in the lists of a profile because they would be too large.
@@ -45,12 +55,15 @@ fn cut_lists(ProfileReport { name, cut, .. }: &ProfileReport) -> Option<String> 
     })
 }
 
-/// What sandboxes do not restrict on this system, once for all servers that it is true of.
-fn sandboxes(servers: &[ServerReport]) -> Vec<String> {
+/// What sandboxes do not restrict on this system, and what limits of the configuration are not enforced: once for all servers that it is
+/// true of.
+fn unenforced(servers: &[ServerReport]) -> Vec<String> {
     let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for server in servers {
-        if let Some(unenforced) = server.sandbox.as_ref().and_then(SandboxReport::unenforced_text) {
-            all.entry(unenforced).or_default().push(&server.name);
+        let limits = server.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced));
+        let sandbox = server.sandbox.as_ref().and_then(SandboxReport::unenforced_text);
+        for text in sandbox.into_iter().chain(limits.and_then(LimitsReport::unenforced_text)) {
+            all.entry(text).or_default().push(&server.name);
         }
     }
     all.into_iter().map(|(unenforced, names)| format!("{}: {unenforced}", names.join(", "))).collect()
@@ -63,11 +76,9 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     let question = server.question();
     all.extend(question.map(|line| format!("{name}: is starting, and its last line on stderr has no end: `{line}`")));
     all.extend(unanswered(server));
+    all.extend(refused_calls(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
-    let limits = server.limits.as_ref();
-    let unlimited = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));
-    all.extend(unlimited.map(|(state, reason)| format!("{name}: limits {state}: {reason}")));
     if !server.tools_disabled.is_empty() {
         let tools: Vec<_> = server.tools_disabled.iter().take(MAX_TOOLS).map(|tool| one_line(tool)).collect();
         let more = if server.tools_disabled.len() > MAX_TOOLS { ", …" } else { "" };
@@ -90,6 +101,18 @@ fn of_server(server: &ServerReport) -> Vec<String> {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }
     all
+}
+
+/// Calls that failed at files which exist outside its sandbox.
+fn refused_calls(server: &ServerReport) -> Option<String> {
+    let name = &server.name;
+    let refused = server.refused.as_ref()?;
+    let exists = |path: &RefusedPath| path.refusal != Refusal::Missing || Path::new(&path.path).exists();
+    let note = format!(
+        "{name}: {} failed at files that its sandbox may keep from it: `mcpd doctor {name}`",
+        count(refused.calls, "call")
+    );
+    refused.paths.iter().any(exists).then_some(note)
 }
 
 /// That the configuration disables a server.

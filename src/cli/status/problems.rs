@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::tables::MAX_INSTANCES;
-use super::{is_down, is_retrying};
-use crate::admin::report::{RejectedConfigReport, Report, ServerReport, StateName};
+use super::{has_failed, is_retrying};
+use crate::admin::report::{InstanceReport, RejectedConfigReport, Report, ServerReport, StateName};
 use crate::cli::local_time::{self, TimeFormat};
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap};
@@ -52,7 +52,7 @@ pub(super) fn other_daemons(report: &Report, style: OutputStyle) -> String {
 
 /// One line for each server that is down.
 pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
-    let down: Vec<_> = servers.iter().filter(|server| is_down(server)).collect();
+    let down: Vec<_> = servers.iter().filter(|server| has_failed(server)).collect();
     let mut text = String::new();
     for server in down.iter().take(MAX_BRIEF_SERVERS) {
         let line = one_line(&failures(server).swap_remove(0));
@@ -92,7 +92,7 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
         let message = format!("{}: still runs its previous definition; the changed one failed: {reason}", server.name);
         text += &warning(&message, style);
     }
-    if is_down(server) {
+    if has_failed(server) {
         failures(server).iter().for_each(|failure| text += &error(failure, style));
         details(last_stderr_lines(server), style, &mut text);
     }
@@ -124,8 +124,12 @@ fn failures(server: &ServerReport) -> Vec<String> {
     let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", short_duration(ms))).unwrap_or_default();
     let prefix = if server.state == StateName::NeedsLogin { "needs a login: " } else { "" };
     let reason = server.reason.as_deref().map(|reason| split_searched_path(reason).0);
+    // That of a directory says where it fails.
+    let is_shown_by = |one: &InstanceReport| one.is_of_directory() && one.reason == server.reason;
+    let reason = reason.filter(|_| !server.instances.iter().any(is_shown_by));
     let of_server = reason.map(|reason| format!("{name}: {prefix}{reason}{retry}"));
-    let instances = server.instances.iter().filter(|one| one.reason.is_none() || one.reason != server.reason);
+    let is_other = |one: &&InstanceReport| one.reason.is_none() || one.reason != server.reason || one.is_of_directory();
+    let instances = server.instances.iter().filter(is_other);
     let of_instances = instances.filter_map(|one| {
         let reason = one.reason.as_deref().or((one.answers == Some(false)).then_some("does not answer"))?;
         let reason = split_searched_path(reason).0;

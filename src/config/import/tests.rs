@@ -23,7 +23,10 @@ fn import(
     let mut outcomes = Vec::new();
     for (path, text) in files {
         let found = foreign(Path::new(path), text, &sources);
-        outcomes.extend(found.servers.iter().map(|server| plan.add(server, rename)));
+        outcomes.extend(found.servers.iter().map(|server| match plan.add(server, rename) {
+            Outcome::Added { name, .. } => added(&name),
+            other => other,
+        }));
     }
     let (text, files) = plan.finish();
     let shown = |file: &SecretFile| match &file.content {
@@ -34,7 +37,7 @@ fn import(
 }
 
 fn added(name: &str) -> Outcome {
-    Outcome::Added(name.to_owned())
+    Outcome::Added { name: name.to_owned(), obstacle: None }
 }
 
 fn known(name: &str) -> Outcome {
@@ -214,7 +217,7 @@ fn inputs_become_files_that_hold_the_answers() {
 fn only_untranslatable_keys_are_left_out() {
     let json = r#"{"mcpServers": {"a": {"command": "x", "args": ["${command:pick}"]}, "b": {"command": 5}, "c": {"command": "z"}}}"#;
     let (text, _, outcomes) = import("", &[], &[("/c.json", json)], false);
-    let [Outcome::Impossible(reason), Outcome::Added(name)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [Outcome::Impossible(reason), Outcome::Added { name, .. }] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert!(reason.contains("${command:pick}") && name == "c");
     assert_eq!(text, "[servers.c]\ncommand = \"z\"\n");
     let found = foreign(Path::new("/c.json"), json, &Table::default());

@@ -48,6 +48,14 @@ pub enum UnusableValue {
         "`${{agent:cwd}}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
     )]
     UnknownCwd,
+    /// A guest's working directory outside of the roots of its profile.
+    #[error(
+        "the agent of another user may not choose this working directory: add `workspace_roots` with a directory above it to the profile"
+    )]
+    RefusedDirectory,
+    /// A guest's working directory for a server that could be led out of it.
+    #[error("the agent of another user chooses its working directory, which needs `sandbox = \"files\"`")]
+    GuestSandbox,
     /// A `${input:ID}` of another client's file, which requires an answer of the user.
     #[error("`${{input:{}}}` has no value: run `mcpd import`, which prompts for it", one_line(.0))]
     Input(String),

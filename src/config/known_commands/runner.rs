@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::table::{self, KnownCommand};
+use super::table::{self, KnownCommand, SandboxNeeds};
 
 /// A program that downloads a server before it runs it.
 #[derive(Debug)]
@@ -161,6 +161,11 @@ impl<'a> Invocation<'a> {
 
     pub(super) fn program(&self) -> &'a str {
         self.names.first().copied().unwrap_or_default()
+    }
+
+    /// Whether it starts a browser, whose own sandbox may gain privileges.
+    pub(super) fn is_browser(&self) -> bool {
+        !self.is_container() && self.known().any(|known| matches!(known.sandbox, SandboxNeeds::Browser))
     }
 
     pub(super) fn is_container(&self) -> bool {

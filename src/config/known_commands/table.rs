@@ -21,28 +21,25 @@ pub(super) struct KnownCommand {
 /// What is known of a command in a sandbox.
 #[derive(Debug)]
 pub(super) enum SandboxNeeds {
-    Unknown,
-    /// It works at level `files` with these files.
-    Files(NeededPaths),
+    /// At level `files` it needs nothing but its installation and the paths of its command line.
+    Files,
+    /// Git's configuration of the user.
+    GitConfig,
+    /// The directory of the file that this variable names, if it is set. The server replaces the file by a new one.
+    FileOfVariable(&'static str),
     /// A browser has a sandbox of its own, which may gain privileges.
     Browser,
+    /// What it runs has no sandbox of mcpd.
+    Container,
     /// It gains privileges, which no sandbox permits (`no_new_privs`, prctl(2)).
     Privileges,
     /// It inspects or signals other processes, which it cannot do in a sandbox.
     OtherProcesses,
-}
-
-/// The files that a package needs beside those that every server has.
-#[derive(Debug)]
-pub(super) enum NeededPaths {
-    /// None.
-    None,
-    /// Every argument is a directory to work in.
-    Arguments,
-    /// The values of these options, and Git's configuration: Git does not start if that exists and cannot be read.
-    Repositories(&'static [&'static str]),
-    /// The directory of the file that this variable names, if it is set. The server replaces the file by a new one.
-    FileOfVariable(&'static str),
+    /// It creates mounts, which the kernel forbids in a domain that handles rights to files. A domain of mcpd does so at level `files`,
+    /// and before Linux 6.12 at every level.
+    Mounts,
+    /// It runs the program in its arguments, or a command line.
+    OtherPrograms,
 }
 
 const DISPLAY: &[&str] = &["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
@@ -50,8 +47,10 @@ const REPOSITORY: &[&str] = &["--repository", "-r"];
 
 const COMMANDS: &[KnownCommand] = &[
     // Containers.
-    row(&["docker"]).variables(&["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"]),
-    row(&["podman"]).variables(&["CONTAINER_HOST", "XDG_RUNTIME_DIR"]),
+    row(&["docker"])
+        .variables(&["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"])
+        .sandbox(SandboxNeeds::Container),
+    row(&["podman"]).variables(&["CONTAINER_HOST", "XDG_RUNTIME_DIR"]).sandbox(SandboxNeeds::Container),
     // Browsers.
     row(&[
         "@playwright/mcp",
@@ -97,17 +96,13 @@ const COMMANDS: &[KnownCommand] = &[
         .directory_options(REPOSITORY)
         .stateless()
         .variables(&["SSH_AUTH_SOCK"])
-        .sandbox(SandboxNeeds::Files(NeededPaths::Repositories(REPOSITORY))),
+        .sandbox(SandboxNeeds::GitConfig),
     // Servers of the protocol's own project.
-    row(&["@modelcontextprotocol/server-everything"]).sandbox(SandboxNeeds::Files(NeededPaths::None)),
-    row(&["@modelcontextprotocol/server-filesystem", "mcp-server-filesystem"])
-        .stateless()
-        .sandbox(SandboxNeeds::Files(NeededPaths::Arguments)),
+    row(&["@modelcontextprotocol/server-filesystem", "mcp-server-filesystem"]).stateless(),
     row(&["@modelcontextprotocol/server-memory", "mcp-server-memory"])
         .stateless()
-        .sandbox(SandboxNeeds::Files(NeededPaths::FileOfVariable("MEMORY_FILE_PATH"))),
-    row(&["@modelcontextprotocol/server-sequential-thinking"]).sandbox(SandboxNeeds::Files(NeededPaths::None)),
-    row(&["mcp-server-fetch", "mcp-server-time"]).stateless().sandbox(SandboxNeeds::Files(NeededPaths::None)),
+        .sandbox(SandboxNeeds::FileOfVariable("MEMORY_FILE_PATH")),
+    row(&["mcp-server-fetch", "mcp-server-time"]).stateless(),
     // Servers that only pass calls on to a service.
     row(&[
         "mcp/time",
@@ -130,6 +125,13 @@ const COMMANDS: &[KnownCommand] = &[
     // Commands that gain privileges.
     row(&["doas", "fusermount", "fusermount3", "newgidmap", "newuidmap", "pkexec", "snap", "su", "sudo"])
         .sandbox(SandboxNeeds::Privileges),
+    // Commands that run other programs.
+    row(&["bwrap", "firejail", "flatpak", "podman", "unshare"]).sandbox(SandboxNeeds::Mounts),
+    row(&[
+        "asdf", "bash", "dash", "direnv", "doppler", "env", "fish", "hatch", "just", "ksh", "make", "mise", "nice",
+        "nix", "nohup", "op", "pdm", "pixi", "poetry", "sh", "stdbuf", "timeout", "xvfb-run", "zsh",
+    ])
+    .sandbox(SandboxNeeds::OtherPrograms),
 ];
 
 /// What is known of commands with one of these names.
@@ -144,7 +146,7 @@ const fn row(names: &'static [&'static str]) -> KnownCommand {
         directory_options: &[],
         is_stateless: false,
         variables: &[],
-        sandbox: SandboxNeeds::Unknown,
+        sandbox: SandboxNeeds::Files,
     }
 }
 

@@ -56,6 +56,7 @@ impl ProgramTemplate {
             pass_env: values(&self.pass_env),
             passed: None,
             cwd: cwd.map(PathBuf::from),
+            cwd_is_stated: false,
             roots: interpolation.roots(&self.roots)?,
             secrets: interpolation.secrets,
         })

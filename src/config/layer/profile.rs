@@ -1,6 +1,7 @@
 //! The profiles of one file.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::Quotas;
@@ -22,6 +23,7 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     pub(in crate::config) naming: KeyLayer,
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,
+    pub(in crate::config) workspace_roots: Option<Spanned<Vec<PathBuf>>>,
     pub(in crate::config) quotas: KeyLayer,
 }
 
@@ -48,6 +50,9 @@ impl ProfileLayer {
             expose: self.expose.as_ref().map(|exposed| exposed.value.clone()),
             read_only: or_default(self.read_only.as_ref(), false),
         };
+        let roots = self.workspace_roots.as_ref().map_or(&[][..], |roots| &roots.value);
+        // An agent states its directory without links.
+        let real = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok().filter(|real| real != root));
         let allow_uids = or_default(self.allow_uids.as_ref(), BTreeSet::new());
         Profile {
             name: Arc::clone(&self.name.value),
@@ -55,6 +60,7 @@ impl ProfileLayer {
             narrowing,
             naming: self.naming.apply(NAMING_KEYS, naming),
             allow_uids,
+            workspace_roots: roots.iter().cloned().chain(real).collect(),
             quotas: self.quotas.apply(Quotas::KEYS, Quotas::default()),
         }
     }

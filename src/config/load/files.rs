@@ -168,6 +168,11 @@ pub(in crate::config) fn located(
     problems.into_iter().map(move |problem| Diagnostic::new(level, file, problem))
 }
 
+/// The text of a valid configuration file without the values that are or look like secrets.
+pub(crate) fn masked(path: &Path, text: &str) -> String {
+    parse(path, text).1.root.map(|root| root.masked(text)).unwrap_or_default()
+}
+
 /// Parses a text. Its name and content determine the format.
 pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
     if json::is_json(path, text) {

@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::interpolate::Process;
 use super::super::interpolate::table::Table;
-use super::super::interpolate::{Process, UnusableValue};
-use super::super::{CommandOutputs, DaemonConfig, Launch, Limits, Program, ServerConfig};
+use super::super::{CommandOutputs, DaemonConfig, Launch, Limit, Program, ServerConfig};
 use super::*;
 
 fn load_text(path: &str, text: &str) -> Result<LoadedConfig, ConfigError> {

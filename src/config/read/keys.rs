@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::Settings;
 use super::super::daemon::{DaemonConfig, NAMING_KEYS};
-use super::super::keys::{Key, KeyKind, KeyLayer, KeyValue};
+use super::super::keys::{Key, KeyKind, KeyLayer, KeyValue, NO_LIMIT};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Problem, Value};
 use super::Reader;
@@ -36,6 +36,9 @@ impl Reader<'_> {
 
     fn key_value<T: Default>(&mut self, entry: &Entry, key: &Key<T>) -> Option<KeyValue> {
         match &key.rule.kind {
+            _ if key.rule.may_be_none && matches!(&entry.node.value, Value::String(text) if text == NO_LIMIT) => {
+                Some(KeyValue::NoLimit)
+            }
             KeyKind::Flag => self.boolean(entry).map(KeyValue::Flag),
             KeyKind::FlagOrText => self.flag_or_text(entry),
             KeyKind::Count(range) => self.integer(entry, range, &key.sample()).map(KeyValue::Number),

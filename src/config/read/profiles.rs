@@ -1,6 +1,7 @@
 //! Reads `[profiles.NAME]`: what agents see on each socket.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::Quotas;
@@ -37,10 +38,12 @@ impl Reader<'_> {
         let read_only = self.key(&mut fields, "tools", |reader, entry| reader.read_only(&table, entry));
         let naming = self.keys(&mut fields, NAMING_KEYS.iter());
         let allow_uids = self.key(&mut fields, "allow_uids", |reader, entry| Some(reader.users(entry)));
+        let workspace_roots =
+            self.key(&mut fields, "workspace_roots", |reader, entry| Some(reader.workspace_roots(entry)));
         let quotas = self.keys(&mut fields, Quotas::KEYS.iter());
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
-        Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids, quotas })
+        Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids, workspace_roots, quotas })
     }
 
     fn profile_name(&mut self, entry: &Entry) -> Option<Arc<str>> {
@@ -113,6 +116,13 @@ impl Reader<'_> {
         };
         let (server, key) = (self.pattern(&node.span, server), self.pattern(&node.span, key));
         Some(self.spanned(node, ScopedPattern::new(&server?, key?)))
+    }
+
+    fn workspace_roots(&mut self, entry: &Entry) -> Vec<PathBuf> {
+        let (what, help) =
+            ("each item of `workspace_roots`", "begin it with `/`, `~/` or a variable such as `${HOME}/shared`");
+        let texts = self.strings(entry, r#"["/srv/shared"]"#).into_iter();
+        texts.filter_map(|(node, _)| self.absolute_interpolated_path(node, what, help)).collect()
     }
 
     /// User ids.

@@ -35,7 +35,13 @@ impl Reader<'_> {
             sandbox.write = self.sandbox_paths(paths, is_files);
         }
         if let Some(unix) = fields.take("unix") {
-            sandbox.unix = self.boolean(unix)?;
+            sandbox.unix = Some(self.boolean(unix)?);
+        }
+        if let Some(namespaces) = fields.take("namespaces").filter(|entry| self.expect_files(entry, is_files)) {
+            sandbox.namespaces = self.choice(&namespaces.node, "namespaces")?;
+        }
+        if let Some(nested) = fields.take("nested_namespaces").filter(|entry| self.expect_files(entry, is_files)) {
+            sandbox.nested_namespaces = self.boolean(nested)?;
         }
         if let Some(network) = fields.take("network") {
             sandbox.network = self.network(network)?;
@@ -49,11 +55,18 @@ impl Reader<'_> {
         Some(sandbox)
     }
 
-    fn sandbox_paths(&mut self, entry: &Entry, is_files: bool) -> Vec<PathBuf> {
+    /// Refuses a key that has an effect only at level `files`, at another level.
+    fn expect_files(&mut self, entry: &Entry, is_files: bool) -> bool {
         if !is_files {
             let problem =
                 Problem::new(entry.key_span.clone(), format!("`{}` has an effect only at level `files`", entry.key));
             self.error(problem.help("remove it, or write `level = \"files\"`"));
+        }
+        is_files
+    }
+
+    fn sandbox_paths(&mut self, entry: &Entry, is_files: bool) -> Vec<PathBuf> {
+        if !self.expect_files(entry, is_files) {
             return Vec::new();
         }
         let what = format!("each item of `{}`", entry.key);
@@ -61,19 +74,14 @@ impl Reader<'_> {
         let mut paths = Vec::new();
         for (node, _) in self.strings(entry, r#"["/srv/notes"]"#) {
             let help = "begin it with `/`, `~/` or a variable such as `${HOME}/notes`";
-            let Some(path) = self.interpolated_path(node, &what, help) else { continue };
-            let complaint = if !path.is_absolute() {
-                Some((format!("{what} must be an absolute path"), help.to_owned()))
-            } else {
-                protected.opened_by(&path).map(|directory| {
-                    let message = format!("`{}` would open `{}` to the server", path.display(), directory.display());
-                    (message, "name the files or directories below it that the server needs".to_owned())
-                })
-            };
-            match complaint {
-                Some((message, help)) => self.error(Problem::new(node.span.clone(), message).help(help)),
-                None => paths.push(path),
+            let Some(path) = self.absolute_interpolated_path(node, &what, help) else { continue };
+            if let Some(directory) = protected.opened_by(&path) {
+                let message = format!("`{}` would open `{}` to the server", path.display(), directory.display());
+                let help = "name the files or directories below it that the server needs";
+                self.error(Problem::new(node.span.clone(), message).help(help));
+                continue;
             }
+            paths.push(path);
         }
         paths
     }

@@ -129,6 +129,16 @@ impl Reader<'_> {
         None
     }
 
+    /// The same for a path that must be absolute.
+    pub(super) fn absolute_interpolated_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
+        let path = self.interpolated_path(node, what, help)?;
+        if !path.is_absolute() {
+            self.error(Problem::new(node.span.clone(), format!("{what} must be an absolute path")).help(help));
+            return None;
+        }
+        Some(path)
+    }
+
     /// Reads a list of names of environment variables.
     pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<Spanned<String>> {
         let mut names = Vec::new();

@@ -1,11 +1,10 @@
 //! Attaches agents to instances. An instance must know its agents to send them notifications.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::Group;
 use super::slots::InstanceRole;
-use crate::config::Sharing;
+use crate::config::{AgentDirectory, Sharing};
 use crate::era::Eras;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
@@ -13,7 +12,7 @@ use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscrip
 impl Group {
     /// Attaches an agent to its own instance or that of its directory. Starts the instance if it is absent, unless the agent's user
     /// has too many.
-    pub(super) fn assign_instance(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
+    pub(super) fn assign_instance(&mut self, agent: &Agent, directory: AgentDirectory) {
         let session = agent.session;
         let sharing = self.config().settings.sharing;
         if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.instance_role.belongs_to(session)) {
@@ -21,27 +20,30 @@ impl Group {
         }
         for slot in &mut self.slots {
             match &mut slot.instance_role {
-                InstanceRole::Session { agent: own, cwd: of, has_left } if own.session == session && *of == cwd => {
+                InstanceRole::Session { agent: own, directory: of, has_left }
+                    if own.session == session && *of == directory =>
+                {
                     *has_left = false;
                     return;
                 }
-                InstanceRole::Workspace { cwd: of, sessions, eras, .. } if *of == cwd => {
+                InstanceRole::Workspace { directory: of, sessions, eras, .. } if *of == directory => {
                     sessions.insert(session);
                     eras.insert(agent.era);
+                    slot.running.control.retry(true);
                     return self.apply_eras();
                 }
                 _ => {}
             }
         }
         let instance_role = match sharing {
-            Sharing::Session => InstanceRole::Session { agent: agent.clone(), cwd, has_left: false },
+            Sharing::Session => InstanceRole::Session { agent: agent.clone(), directory, has_left: false },
             _ if !self.make_room_for_directory(agent.user.as_ref()) => {
                 // Its next call tries again, as other agents of its user may be gone by then.
-                self.refused.insert(session, (agent.clone(), cwd));
+                self.refused.insert(session, (agent.clone(), directory));
                 return;
             }
             _ => InstanceRole::Workspace {
-                cwd,
+                directory,
                 sessions: [session].into(),
                 eras: Eras::from_iter([agent.era]),
                 user: agent.user.clone(),
@@ -58,6 +60,8 @@ impl Group {
                 InstanceRole::Workspace { sessions, .. } => {
                     if sessions.remove(&session) {
                         slot.used = Instant::now();
+                        // Nobody needs it. If it has failed, `status` shows why until it is idle.
+                        slot.running.control.retry(!sessions.is_empty());
                     }
                 }
                 InstanceRole::Listing | InstanceRole::Pool | InstanceRole::Era(_) => {}

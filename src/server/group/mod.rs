@@ -33,7 +33,7 @@ use super::stop_level::StopLevel;
 use super::task::Parts;
 use super::wiring::{InstanceSpec, start_instance};
 use crate::catalog::{Identity, Lists};
-use crate::config::{ServerConfig, Sharing};
+use crate::config::{AgentDirectory, ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era::{Era, Eras};
 use crate::server::error::ServerError;
@@ -62,7 +62,7 @@ pub(super) struct Group {
     /// Calls and subscriptions of the task that this group replaces.
     pending: PendingHandover,
     /// Agents without an instance because their user has too many, with their working directories.
-    refused: BTreeMap<u64, (Agent, Option<Arc<str>>)>,
+    refused: BTreeMap<u64, (Agent, AgentDirectory)>,
     /// Instances that are being stopped.
     leaving: Vec<Running>,
     /// The handles of `slots` and `leaving`.
@@ -215,8 +215,8 @@ impl Group {
 
     async fn handle_command(&mut self, command: Command) {
         match command {
-            Command::Attach { agent, cwd, listed_signal } => {
-                self.assign_instance(&agent, cwd);
+            Command::Attach { agent, directory, listed_signal } => {
+                self.assign_instance(&agent, directory);
                 self.note_era(agent.era);
                 self.unlisted.push((agent.session, listed_signal));
                 if self.needs_agent(&agent) {
@@ -275,11 +275,11 @@ impl Group {
             Sharing::Shared => self.instance_for_era_or_start(era),
             Sharing::Pool => self.pool_instance_or_start(era, session),
             Sharing::Session | Sharing::Workspace => {
-                if let Some((agent, cwd)) = self.refused.remove(&session) {
-                    self.assign_instance(&agent, cwd);
+                if let Some((agent, directory)) = self.refused.remove(&session) {
+                    self.assign_instance(&agent, directory);
                 } else if let Some(to) = call.response_handle.to() {
                     // The agent called before it was attached.
-                    self.assign_instance(&Agent::from_call(session, to, era), None);
+                    self.assign_instance(&Agent::from_call(session, to, era), AgentDirectory::Unknown);
                 }
                 self.slots.iter().position(|slot| slot.instance_role.belongs_to(session))
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Group, IDLE_CHECK_INTERVAL};
-use crate::config::ServerConfig;
+use crate::config::{AgentDirectory, ServerConfig};
 use crate::era::{self, Era, Eras};
 use crate::server::agent_scope::AgentScope;
 use crate::server::instance;
@@ -32,14 +32,14 @@ pub(super) enum InstanceRole {
     /// One agent.
     Session {
         agent: Agent,
-        /// Its working directory, if known.
-        cwd: Option<Arc<str>>,
+        /// Where it works.
+        directory: AgentDirectory,
         /// The agent has gone, and may come back with another connection.
         has_left: bool,
     },
     /// Agents that work in one directory.
     Workspace {
-        cwd: Option<Arc<str>>,
+        directory: AgentDirectory,
         sessions: HashSet<u64>,
         /// The eras of its sessions so far.
         eras: Eras,
@@ -56,7 +56,9 @@ impl InstanceRole {
             Self::Pool => format!("pool {number}").into(),
             Self::Era(era) => era.word().into(),
             Self::Session { agent, .. } => format!("session {}", agent.session).into(),
-            Self::Workspace { cwd, .. } => cwd.clone().unwrap_or_else(|| "unknown directory".into()),
+            Self::Workspace { directory, .. } => {
+                directory.path().cloned().unwrap_or_else(|| "unknown directory".into())
+            }
         }
     }
 
@@ -64,7 +66,7 @@ impl InstanceRole {
     pub(super) fn config(&self, config: &ServerConfig) -> ServerConfig {
         match self {
             Self::Listing | Self::Pool | Self::Era(_) => config.clone(),
-            Self::Session { cwd, .. } | Self::Workspace { cwd, .. } => config.at(cwd.as_deref()),
+            Self::Session { directory, .. } | Self::Workspace { directory, .. } => config.at(directory),
         }
     }
 

@@ -170,6 +170,25 @@ fn a_steady_run_resets_the_delay() {
 }
 
 #[test]
+fn lost_reaper_is_no_failure_of_the_server() {
+    let lost = || Event::Ended(REAPER_LOST);
+    for up in [vec![Event::Started], vec![Event::Started, ill()]] {
+        let lifecycle = after([ended(), Event::Due].into_iter().chain(up).chain([lost()]));
+        assert_eq!((lifecycle.state(), lifecycle.backoff.attempts()), (&State::Starting, 1));
+    }
+    // No endless loop, where a reaper cannot run.
+    let (now, mut lifecycle) = (Instant::now(), lifecycle());
+    for _ in 0..40 {
+        lifecycle.on(lost(), now, 0.0);
+        assert!(matches!(lifecycle.state(), State::Backoff { until, .. } if *until == now + FIRST_DELAY));
+        lifecycle.on(Event::Due, now, 0.0);
+    }
+    let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
+    [Event::Started, lost()].into_iter().for_each(|event| lifecycle.on(event, now, 0.0));
+    assert_eq!(lifecycle.state().name(), StateName::Failed);
+}
+
+#[test]
 fn server_that_cannot_be_started_stays_failed() {
     let mut lifecycle = Lifecycle::new(Err(ServerError::UnusableValue("`TOKEN` is not set".to_owned())), true, STEADY);
     for event in [Event::Started, ended(), Event::Due] {

@@ -1,7 +1,6 @@
 //! Commands of sessions and the manager to the task of one server.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -10,6 +9,7 @@ use super::agents::Agent;
 use super::call::{Call, CallKey};
 use super::cancellation::Cancellation;
 use super::task_subscribers::SubscriptionChange;
+use crate::config::AgentDirectory;
 use crate::era::Era;
 
 /// Commands in the queue of a server's task. The task empties it each time it runs, even if the server hangs. The sender of a further
@@ -23,8 +23,8 @@ pub enum Command {
     Attach {
         /// The agent.
         agent: Box<Agent>,
-        /// Its working directory, if known.
-        cwd: Option<Arc<str>>,
+        /// Where it works.
+        directory: AgentDirectory,
         /// Dropped when its instance has listed, or will not list.
         listed_signal: oneshot::Sender<Infallible>,
     },

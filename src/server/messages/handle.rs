@@ -19,10 +19,11 @@ use super::command::Command;
 use super::command_queue::CommandQueue;
 use super::resource_subscribers::ResourceSubscriptionChange;
 use super::task_subscribers::SubscriptionChange;
+use crate::config::{AgentDirectory, Sandbox};
 use crate::era::Era;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
-use crate::server::stats::{Stats, Totals};
+use crate::server::stats::{RefusedCalls, Stats, Totals};
 use crate::server::stderr::Log;
 
 /// The handle of one server. Cheap to clone.
@@ -165,6 +166,11 @@ impl ServerHandle {
         self.0.stats.failure_restarts.count(Instant::now())
     }
 
+    /// Calls that failed at files, since it has this sandbox.
+    pub(crate) fn refused_calls(&self, sandbox: &Sandbox) -> Option<RefusedCalls> {
+        self.0.stats.refused_calls.of(sandbox)
+    }
+
     /// Its instances, if there may be several; stopping ones come last. `None` for a server with a single instance.
     #[must_use]
     pub fn instances(&self) -> Option<Arc<[Self]>> {
@@ -179,24 +185,26 @@ impl ServerHandle {
 
     /// Attaches an agent, until the attachment is dropped. The future ends when the instance that was started for the agent
     /// has listed, or will not list.
-    pub fn attach(&self, agent: Agent, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
+    pub fn attach(&self, agent: Agent, directory: AgentDirectory) -> (Attachment, impl Future<Output = ()> + use<>) {
         let (listed_signal, listed) = oneshot::channel();
         let session = agent.session;
-        self.send_soon(Command::Attach { agent: Box::new(agent), cwd, listed_signal });
+        self.send_soon(Command::Attach { agent: Box::new(agent), directory, listed_signal });
         (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
     /// Attaches an agent to an instance that was just started.
     pub(crate) fn attach_agent_soon(&self, agent: Agent) {
         let (listed_signal, _) = oneshot::channel();
-        self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal });
+        let directory = AgentDirectory::Unknown;
+        self.send_soon(Command::Attach { agent: Box::new(agent), directory, listed_signal });
     }
 
     /// Attaches an agent, or replaces its data. Waits for capacity in the queue, as an agent may do that endlessly.
     pub(crate) async fn attach_agent(&self, agent: Agent) {
         let (listed_signal, _) = oneshot::channel();
+        let directory = AgentDirectory::Unknown;
         // A task that has ended sends no notifications.
-        let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal }).await;
+        let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), directory, listed_signal }).await;
     }
 
     /// Begins or ends a subscription of an agent without waiting for capacity in the queue.

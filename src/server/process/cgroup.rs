@@ -1,23 +1,25 @@
-//! A cgroup for each instance with limits, below the cgroup that is delegated to mcpd.
+//! A cgroup for each instance, below the cgroup that is delegated to mcpd.
 //!
 //! ```text
 //! mcpd.service/             delegated with `mcpd serve --own-cgroup`; holds no processes once its controllers are enabled
-//! ├── daemon/               mcpd, and all processes without limits
-//! └── server-NAME-NUMBER/   one instance and its guard: memory.max, memory.oom.group, pids.max
+//! ├── daemon/               mcpd and its reaper: cpu.weight
+//! └── server-NAME-NUMBER/   one instance and its guard: memory.max, memory.oom.group, pids.max, cpu.weight
 //! ```
 //!
-//! Without limits, no cgroup is read, created or changed. An instance whose limits cannot be enforced runs without them, and
-//! [`Enforcement`] has the reason.
+//! A cgroup is made before its guard, which it receives before the server starts. The reaper has its `cgroup.kill`. An instance whose
+//! limits cannot be enforced runs without them, and [`Enforcement`] has the reason.
 //!
-//! [`tree`] takes over the delegated cgroup, and [`events`] reads the events of an instance's cgroup. Source: kernel,
-//! `admin-guide/cgroup-v2`. Each access runs on a helper thread with a time limit, as moving a process can wait for others in the
-//! kernel. Must not touch the messages of an instance.
+//! [`limits`] are the limits of an instance, [`tree`] takes over the delegated cgroup, and [`events`] reads the events of an instance's
+//! cgroup. Source: kernel, `admin-guide/cgroup-v2`. Each access runs on a helper thread with a time limit, as moving a process can wait
+//! for others in the kernel. Must not touch the messages of an instance.
 
 mod events;
+mod limits;
 mod tree;
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,8 +30,9 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+pub use self::limits::{Enforcement, LimitKey, Limits};
 use self::tree::Tree;
-use crate::config::Limits;
+use crate::config::ServerConfig;
 use crate::server::exit::ReachedLimit;
 
 /// Time to take over the delegated cgroup, and to create one for an instance.
@@ -38,17 +41,9 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_millis(300);
 /// Time to remove a cgroup after its last process has ended.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
+const SILENT: &str = "the system does not answer";
 /// Delay between attempts to remove a cgroup: a process leaves it shortly after its end.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
-
-/// Whether the limits of an instance are enforced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Enforcement {
-    /// All limits are enforced.
-    Enforced,
-    /// Some limits are not enforced, for this reason: one line of text.
-    NotEnforced(Arc<str>),
-}
 
 /// Creates cgroups for instances. Cheap to clone. The default has no delegated cgroup.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +53,7 @@ pub struct Cgroups(Arc<CgroupState>);
 struct CgroupState {
     /// The cgroup of this process is delegated to it.
     given: bool,
-    /// The delegated cgroup, or why it cannot be used. Set by the first instance with limits.
+    /// The delegated cgroup, or why it cannot be used. Set by the first instance.
     tree: OnceCell<Result<Tree, Arc<str>>>,
     made: AtomicU64,
     /// A warning that limits are not enforced was logged.
@@ -67,10 +62,12 @@ struct CgroupState {
 
 /// The cgroup of one instance. Dropping it kills its processes and removes it.
 #[derive(Debug)]
-pub(super) struct Cgroup {
+pub(in crate::server) struct Cgroup {
     limits: Limits,
     /// `None` once it is being removed.
     path: Option<PathBuf>,
+    /// Its `cgroup.kill`. Kernels before 5.14 have none.
+    kill: Option<OwnedFd>,
 }
 
 impl Cgroups {
@@ -80,30 +77,42 @@ impl Cgroups {
         Self(Arc::new(CgroupState { given: true, ..CgroupState::default() }))
     }
 
-    /// Applies `limits` to the process `guard` and its future descendants. Returns within a few seconds. If the process ends
-    /// meanwhile, its number must not be reused within that time.
-    pub(super) async fn create(&self, server: &str, limits: Limits, guard: u32) -> (Option<Cgroup>, Enforcement) {
+    /// Creates a cgroup with those limits of the server that can be enforced. `supervisors` processes of mcpd will be in it, too. Returns
+    /// within a few seconds.
+    pub(in crate::server) async fn create(
+        &self,
+        config: &ServerConfig,
+        supervisors: usize,
+    ) -> (Option<Cgroup>, Enforcement) {
+        let (server, limits) = (&*config.name, Limits::of(&config.settings));
         let tree = match self.0.tree.get_or_init(|| self.take_over()).await {
             Ok(tree) => tree.clone(),
-            Err(reason) => return (None, self.not_enforced(Arc::clone(reason))),
+            Err(reason) => return (None, limits.enforcement(|_| false, Arc::clone(reason))),
         };
-        let missing = tree.missing(limits);
-        if let Some(reason) = missing.filter(|_| !tree.has_any(limits)) {
-            return (None, self.not_enforced(reason.into()));
-        }
-        let name = format!("server-{server}-{}", self.0.made.fetch_add(1, Ordering::Relaxed) + 1);
-        let deadline = Instant::now() + CREATE_TIMEOUT;
-        let making = spawn_blocking(move || tree.create(&name, limits, guard, deadline));
+        let enforcement = tree.enforcement(limits);
+        let (state, prefix) = (Arc::clone(&self.0), format!("server-{server}-"));
+        let making = spawn_blocking(move || {
+            loop {
+                let name = format!("{prefix}{}", state.made.fetch_add(1, Ordering::Relaxed) + 1);
+                match tree.create(&name, limits, supervisors) {
+                    // A killed daemon has left it, with processes that still end.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    made => return made,
+                }
+            }
+        });
         // A cgroup that is created too late is dropped on its thread, and so removed.
-        let made = match timeout(CREATE_TIMEOUT, making).await {
-            Ok(Ok(Ok(cgroup))) => cgroup,
-            Ok(Ok(Err(error))) => return (None, not_enforced(server, &error.to_string())),
-            Ok(Err(_)) | Err(_) => return (None, not_enforced(server, "the system does not answer")),
-        };
-        (Some(made), missing.map_or(Enforcement::Enforced, |reason| self.not_enforced(reason.into())))
+        match timeout(CREATE_TIMEOUT, making).await {
+            Ok(Ok(Ok(cgroup))) => (Some(cgroup), enforcement),
+            Ok(Ok(Err(error))) => (None, not_made(server, limits, &error.to_string())),
+            Ok(Err(_)) | Err(_) => (None, not_made(server, limits, SILENT)),
+        }
     }
 
     async fn take_over(&self) -> Result<Tree, Arc<str>> {
+        if let Some(reason) = tree::version_1() {
+            return Err(reason.into());
+        }
         if !self.0.given {
             return Err("mcpd has no cgroup of its own: see `mcpd serve --own-cgroup`".into());
         }
@@ -113,21 +122,45 @@ impl Cgroups {
         }
     }
 
-    /// Logs the reason once, as it is usually the same for every instance of every server.
-    fn not_enforced(&self, reason: Arc<str>) -> Enforcement {
+    /// Logs once that configured limits are not enforced, as the reason is usually the same for every instance of every server.
+    pub(in crate::server) fn warn_once(&self, enforcement: &Enforcement) {
+        let Some(reason) = enforcement.reason().filter(|_| enforcement.breaks_configuration()) else { return };
         if !self.0.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!("limits of servers are not enforced: {reason}");
         }
-        Enforcement::NotEnforced(reason)
     }
 }
 
-fn not_enforced(server: &str, error: &str) -> Enforcement {
+fn not_made(server: &str, limits: Limits, error: &str) -> Enforcement {
     tracing::warn!(server, "its limits are not enforced: its cgroup cannot be made: {error}");
-    Enforcement::NotEnforced(format!("its cgroup cannot be made: {error}").into())
+    limits.enforcement(|_| false, format!("its cgroup cannot be made: {error}"))
 }
 
 impl Cgroup {
+    /// Its `cgroup.kill`, open for writing.
+    pub(super) fn kill_file(&self) -> Option<BorrowedFd<'_>> {
+        self.kill.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Moves the process `guard` into it. Its future descendants start there. If the process ends meanwhile, its number must not be
+    /// reused within [`CREATE_TIMEOUT`].
+    ///
+    /// # Errors
+    /// The enforcement of its limits, if the process was not moved.
+    pub(super) async fn admit(&self, server: &str, guard: u32) -> Result<(), Enforcement> {
+        let (procs, deadline) =
+            (self.path.as_ref().map(|path| path.join("cgroup.procs")), Instant::now() + CREATE_TIMEOUT);
+        let moving = spawn_blocking(move || match procs {
+            Some(procs) if Instant::now() < deadline => fs::write(procs, guard.to_string()),
+            _ => Err(io::ErrorKind::TimedOut.into()),
+        });
+        match timeout(CREATE_TIMEOUT, moving).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(not_made(server, self.limits, &error.to_string())),
+            Ok(Err(_)) | Err(_) => Err(not_made(server, self.limits, SILENT)),
+        }
+    }
+
     /// The limit that caused the end of the instance, if any.
     pub(super) async fn limit_reached(&self) -> Option<ReachedLimit> {
         let (path, limits) = (self.path.clone()?, self.limits);

@@ -1,12 +1,13 @@
 //! A server under a guard: mcpd's end of the guard's socket.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendFlags, send};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest, Lines};
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 
 use super::reaper_handle::ReaperHandle;
 use super::{ProcessEnd, SpawnError};
+use crate::server::error::Supervisor;
 use crate::server::fd_passing;
 use crate::server::guard::{KILL, Report, TERMINATE};
 use crate::server::launch_spec::LaunchSpec;
@@ -36,12 +38,14 @@ pub(super) struct GuardedProcess {
     commands: OwnedWriteHalf,
 }
 
-/// Starts a guard and sends it the server's streams, and copies of mcpd's ends of stdout and stderr.
+/// Starts a guard and sends it the server's streams, and copies of mcpd's ends of stdout and stderr. The reaper receives `kill_file` of
+/// the server's cgroup.
 pub(super) async fn spawn(
     reaper: &ReaperHandle,
     program: &Path,
     streams: [OwnedFd; 3],
     outputs: [OwnedFd; 2],
+    kill_file: Option<BorrowedFd<'_>>,
 ) -> Result<GuardedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (ours, theirs) = StdUnixStream::pair().map_err(refused)?;
@@ -49,12 +53,15 @@ pub(super) async fn spawn(
     fd_passing::send_streams(&ours, &[stdin, stdout, stderr, written_stdout, written_stderr]).map_err(refused)?;
     ours.set_nonblocking(true).map_err(refused)?;
     let socket = UnixStream::from_std(ours).map_err(refused)?;
-    reaper.request_guard(program, &theirs.into()).map_err(refused)?;
-    let (answer, pidfd) = receive_answer(&socket).await.map_err(|_| SpawnError::GuardLost)?;
+    reaper.request_guard(program, &theirs.into(), kill_file).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => SpawnError::Lost(Supervisor::Reaper),
+        _ => refused(error),
+    })?;
+    let (answer, pidfd) = receive_answer(&socket).await.map_err(|_| SpawnError::Lost(Supervisor::Reaper))?;
     let (pid, pidfd) = match (answer, pidfd) {
         (Answer::Started(pid), Some(pidfd)) => (pid.unsigned_abs(), pidfd),
         (Answer::NotStarted(error), _) => return Err(refused(io::Error::from_raw_os_error(error))),
-        (Answer::Started(_), None) => return Err(SpawnError::GuardLost),
+        (Answer::Started(_), None) => return Err(SpawnError::Lost(Supervisor::Guard)),
     };
     // The runtime waits for a pidfd as for a pipe.
     let guard_pidfd = pipe::Receiver::from_owned_fd_unchecked(pidfd).map_err(refused)?;
@@ -82,11 +89,11 @@ impl GuardedProcess {
         let mut line =
             serde_json::to_vec(spec).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');
-        self.commands.write_all(&line).await.map_err(|_| SpawnError::GuardLost)?;
+        self.commands.write_all(&line).await.map_err(|_| SpawnError::Lost(self.lost()))?;
         match self.next_report().await {
             Some(Report::Started { pid }) => Ok(pid),
             Some(Report::NotStarted(error)) => Err(SpawnError::Error(error)),
-            _ => Err(SpawnError::GuardLost),
+            _ => Err(SpawnError::Lost(self.lost())),
         }
     }
 
@@ -94,7 +101,16 @@ impl GuardedProcess {
     pub(super) async fn wait_ended(&mut self) -> ProcessEnd {
         match self.next_report().await {
             Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
-            _ => ProcessEnd::GuardLost,
+            _ => ProcessEnd::Lost(self.lost()),
+        }
+    }
+
+    /// Which supervisor was lost, once the guard sends nothing more. A guard that runs has closed its socket because the reaper has died.
+    fn lost(&self) -> Supervisor {
+        let mut fds = [PollFd::new(&self.guard_pidfd, PollFlags::IN)];
+        match poll(&mut fds, Some(&Timespec::default())) {
+            Ok(0) => Supervisor::Reaper,
+            _ => Supervisor::Guard,
         }
     }
 

@@ -3,10 +3,11 @@
 #![expect(clippy::disallowed_types, reason = "server tasks share the reaper, and any of them may have to start it")]
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,9 @@ use tokio::time::{sleep, timeout};
 use crate::server::reaper::{ARGV0, START_GUARD};
 use crate::server::{ending, fd_passing, subtree};
 
-/// Time for a reaper to exit after its socket was closed.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for a reaper to exit after its socket was closed. It is needed only where the system hardly runs these processes, or where they
+/// cannot be killed. systemd kills what is left before.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay between two looks at the remains of a lost reaper.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Time for these remains to die, after the guards among them have had their time.
@@ -39,6 +41,8 @@ struct ReaperState {
     /// it does not inherit the descendants of a lost reaper.
     preexisting: Option<Vec<u32>>,
     running: Mutex<Option<Running>>,
+    /// Reapers that have ended unexpectedly.
+    lost: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -52,7 +56,7 @@ impl ReaperHandle {
     /// The handle for a child subreaper that has started no server yet. In other Unix sessions, this process may start only servers.
     #[must_use]
     pub fn of_subreaper() -> Self {
-        Self(Arc::new(ReaperState { preexisting: Some(subtree::all_descendants()), running: Mutex::default() }))
+        Self(Arc::new(ReaperState { preexisting: Some(subtree::all_descendants()), ..ReaperState::default() }))
     }
 
     /// The descendants that this process had before its first server. Empty if it is no child subreaper.
@@ -60,29 +64,59 @@ impl ReaperHandle {
         self.0.preexisting.as_deref().unwrap_or_default()
     }
 
-    /// Asks the reaper for a guard with this standard input. The answer comes on the other end of that socket. Does not wait.
+    /// How many reapers have ended unexpectedly, and were replaced.
+    pub(crate) fn lost(&self) -> u64 {
+        self.0.lost.load(Ordering::Relaxed)
+    }
+
+    /// Asks the reaper for a guard with this standard input. The answer comes on the other end of that socket. `kill_file` is the
+    /// `cgroup.kill` of the cgroup that the guard will be in. Does not wait.
     ///
     /// # Errors
     /// If the reaper cannot be started, has just ended, or is suspended and has too many requests.
-    pub(super) fn request_guard(&self, program: &Path, stdin: &OwnedFd) -> io::Result<()> {
+    pub(super) fn request_guard(
+        &self,
+        program: &Path,
+        stdin: &OwnedFd,
+        kill_file: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         let mut running = self.0.running();
         let reaper = match running.take() {
             Some(reaper) => reaper,
             None => Running::start(program, Arc::downgrade(&self.0))?,
         };
         let reaper = running.insert(reaper);
-        fd_passing::send(&reaper.requests, &[START_GUARD], &[stdin.as_fd()])
+        let fds: Vec<_> = [stdin.as_fd()].into_iter().chain(kill_file).collect();
+        fd_passing::send(&reaper.requests, &[START_GUARD], &fds)
     }
 
-    /// Ends the reaper, which kills what is left below it. Waits up to [`CLOSE_TIMEOUT`] for its exit.
-    pub async fn close(&self) {
+    /// Ends the reaper, which kills what is left below it. Waits up to [`CLOSE_TIMEOUT`] for its exit, and then for the end of what lost
+    /// reapers have left. Returns the processes that are left.
+    pub async fn close(&self) -> Vec<u32> {
+        self.close_within(CLOSE_TIMEOUT).await
+    }
+
+    async fn close_within(&self, limit: Duration) -> Vec<u32> {
+        let deadline = Instant::now() + limit;
+        let mut left = Vec::new();
         let running = self.0.running().take();
-        if let Some(Running { requests, watch, .. }) = running {
+        if let Some(Running { pid, requests, watch }) = running {
             drop(requests);
-            if timeout(CLOSE_TIMEOUT, watch).await.is_err() {
-                tracing::warn!("the reaper of servers does not exit");
+            if timeout(limit, watch).await.is_err() {
+                left.push(pid);
             }
         }
+        let Some(preexisting) = &self.0.preexisting else { return left };
+        while subtree::kill_orphans(preexisting, false) {
+            if Instant::now() > deadline {
+                left.extend(subtree::all_descendants().into_iter().filter(|pid| !preexisting.contains(pid)));
+                break;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        left.sort_unstable();
+        left.dedup();
+        left
     }
 }
 
@@ -114,6 +148,7 @@ async fn watch(mut child: Child, pid: u32, mut changes: Signals, shared: Weak<Re
     }
     let Some(shared) = shared.upgrade() else { return };
     if shared.running().take_if(|running| running.pid == pid).is_some() {
+        shared.lost.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(pid, "the reaper of servers was killed: all servers are restarted");
         shared.kill_orphans().await;
     }
@@ -147,6 +182,29 @@ impl ReaperState {
                 return;
             }
             sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn reaper_that_does_not_exit_is_among_the_processes_that_are_left() {
+        for (program, exits) in [("cat", true), ("yes", false)] {
+            let handle = ReaperHandle::default();
+            let (_, stdin) = UnixStream::pair().expect("a pair of sockets");
+            handle.request_guard(Path::new(program), &stdin.into(), None).expect("it starts");
+            let pid = handle.0.running().as_ref().expect("it runs").pid;
+            // `yes` does not read its input.
+            let limit = if exits { CLOSE_TIMEOUT * 2 } else { Duration::ZERO };
+            let left = handle.close_within(limit).await;
+            assert_eq!(left, if exits { vec![] } else { vec![pid] }, "{program}");
+            if !exits {
+                let pid = Pid::from_raw(pid.cast_signed()).expect("a process id");
+                kill_process(pid, Signal::KILL).expect("it runs");
+            }
         }
     }
 }

@@ -1,40 +1,20 @@
-//! Restricts this process: no new privileges, a Landlock domain, a seccomp filter.
+//! Restricts this process: no new privileges, a Landlock domain, and filters of [system calls](super::syscalls).
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, Scope, path_beneath_rules,
+    RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitySet, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
 };
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
-};
 
-use super::{Domain, Restrictions};
+use super::files::Grant;
+use super::{Domain, Restrictions, syscalls};
 use crate::test_variable::test_variable;
-
-/// The address family of Unix sockets.
-const UNIX: u64 = 1;
-/// The bits of a socket's type that are not flags.
-const SOCKET_TYPE: u64 = 0xf;
-/// `SOCK_DGRAM` and `SOCK_RAW`. Both create a datagram socket in the family of Unix sockets.
-const DATAGRAM: u64 = 2;
-const RAW: u64 = 3;
-/// The protocol of multipath TCP, and the address family of SMC, which both speak plain TCP to a peer that knows nothing else.
-const MULTIPATH_TCP: u64 = 262;
-const SMC: u64 = 43;
-/// The flag of a message that also connects (`MSG_FASTOPEN`).
-const FAST_OPEN: u64 = 0x2000_0000;
-/// The bits that the ABIs of an architecture set in the number of a system call: none, or on `x86_64` also the bit of x32.
-const SYSCALL_ABI_BITS: &[i64] = if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000] } else { &[0] };
 
 /// Capabilities that a process gives up with its domain: with either, the kernel opens `/proc/PID/environ` and similar files without
 /// asking Landlock.
@@ -90,24 +70,16 @@ impl LandlockSupport {
     }
 }
 
-/// Applies `restrictions` to this process and to the program that it executes. `read` and `write` are the paths of level `files`.
-pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
+/// Applies `restrictions` to this process and to the program that it executes. `grants` are the paths of level `files`.
+pub(super) fn restrict(restrictions: &Restrictions, grants: &[Grant]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
+    let is_files = restrictions.files.is_some() || restrictions.namespaces.is_some();
     if let Some(domain) = &restrictions.domain {
         drop_bypass_capabilities()?;
-        let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
-        ruleset.restrict_self().map_err(io::Error::other)?;
+        let ruleset = ruleset(domain, restrictions.ports.as_deref(), is_files.then_some(grants));
+        ruleset.map_err(io::Error::other)?.restrict_self().map_err(io::Error::other)?;
     }
-    let has_ports = restrictions.domain.as_ref().is_some_and(|domain| domain.ports.is_some());
-    match TargetArch::try_from(std::env::consts::ARCH) {
-        Ok(architecture) => {
-            let filter = filter(restrictions.unix, has_ports, architecture).map_err(io::Error::other)?;
-            apply_filter(&filter).map_err(io::Error::other)
-        }
-        // Filters cannot be built for every architecture. The domain is enforced all the same.
-        Err(_) if restrictions.unix && !has_ports => Ok(()),
-        Err(error) => Err(io::Error::other(error)),
-    }
+    syscalls::restrict(restrictions)
 }
 
 /// Gives up the capabilities with which the kernel does not ask Landlock, for this process and for all that it executes.
@@ -126,10 +98,11 @@ fn drop_bypass_capabilities() -> io::Result<()> {
     Ok(())
 }
 
+/// `ports` are the TCP ports that may be connected to, and `files` the paths of level `files`.
 fn ruleset(
     domain: &Domain,
-    read: &[PathBuf],
-    write: &[PathBuf],
+    ports: Option<&[u16]>,
+    files: Option<&[Grant]>,
 ) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
     let abi = match domain.abi {
         number @ 0..=4 => ABI::from(i32::from(number)),
@@ -142,74 +115,29 @@ fn ruleset(
     }
     let reading = AccessFs::from_read(abi);
     let writing = AccessFs::from_all(abi) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
-    if domain.files.is_some() {
+    if files.is_some() {
         ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
     } else if !has_scopes {
         // The kernel refuses a ruleset that handles nothing. This right is granted everywhere below.
         ruleset = ruleset.handle_access(AccessFs::Refer)?;
     }
-    if domain.ports.is_some() {
+    // An older version has no rules for ports. Then there are none, and no sockets either.
+    let ports = ports.filter(|_| LandlockSupport::Version(domain.abi) >= LandlockSupport::NETWORK);
+    if ports.is_some() {
         ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut created = ruleset.create()?;
-    if domain.files.is_some() {
-        created =
-            created.add_rules(path_beneath_rules(read, reading))?.add_rules(path_beneath_rules(write, writing))?;
+    if let Some(grants) = files {
+        for Grant { opened, writes } in grants {
+            let access = if *writes { writing } else { reading };
+            let access = if opened.is_directory()? { access } else { access & AccessFs::from_file(abi) };
+            created = created.add_rule(PathBeneath::new(&opened.fd, access))?;
+        }
     } else if !has_scopes {
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }
-    for port in domain.ports.iter().flatten() {
-        created = created.add_rule(NetPort::new(*port, AccessNet::from_all(ABI::V4)))?;
+    for port in ports.into_iter().flatten() {
+        created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     Ok(created)
-}
-
-/// A filter of system calls that a domain does not restrict.
-///
-/// - Changes of the limits of other processes. With `RLIMIT_CPU`, a server could kill a process although it may send no signal.
-/// - Without `unix`, `socket(AF_UNIX)`. `socketpair` is permitted for streams, which runtimes use as pipes to their children. It is
-///   refused for datagrams, because such a socket can send to any path. `io_uring_setup` is refused, because `io_uring` creates sockets
-///   without `socket`.
-/// - With a list of ports, connections that Landlock does not take for TCP: multipath TCP, SMC, and data with the first packet.
-///
-/// The kernel kills programs for another architecture, such as 32-bit ones, at their first system call.
-fn filter(unix: bool, has_ports: bool, architecture: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
-    let condition = |argument, op, value| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value);
-    let is_unix = condition(0, SeccompCmpOp::Eq, UNIX)?;
-    let is_other = condition(0, SeccompCmpOp::Ne, 0)?;
-    let sets_limit = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
-    let mut refused = vec![(libc::SYS_prlimit64, vec![SeccompRule::new(vec![is_other, sets_limit])?])];
-    if !unix {
-        let of_type = |number| {
-            let is_type = condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), number)?;
-            SeccompRule::new(vec![is_unix.clone(), is_type])
-        };
-        refused.extend([
-            (libc::SYS_socket, vec![SeccompRule::new(vec![is_unix.clone()])?]),
-            (libc::SYS_socketpair, vec![of_type(DATAGRAM)?, of_type(RAW)?]),
-            (libc::SYS_io_uring_setup, Vec::new()),
-        ]);
-    }
-    if has_ports {
-        let has_fast_open =
-            |argument| SeccompRule::new(vec![condition(argument, SeccompCmpOp::MaskedEq(FAST_OPEN), FAST_OPEN)?]);
-        let of_protocol = SeccompRule::new(vec![condition(2, SeccompCmpOp::Eq, MULTIPATH_TCP)?])?;
-        let of_family = SeccompRule::new(vec![condition(0, SeccompCmpOp::Eq, SMC)?])?;
-        let sockets =
-            [of_protocol, of_family].into_iter().chain((!unix).then(|| SeccompRule::new(vec![is_unix])).transpose()?);
-        refused.retain(|(call, _)| *call != libc::SYS_socket);
-        refused.extend([
-            (libc::SYS_socket, sockets.collect()),
-            (libc::SYS_sendto, vec![has_fast_open(3)?]),
-            (libc::SYS_sendmsg, vec![has_fast_open(2)?]),
-            (libc::SYS_sendmmsg, vec![has_fast_open(3)?]),
-            (libc::SYS_io_uring_setup, Vec::new()),
-        ]);
-    }
-    let rules: BTreeMap<_, _> = SYSCALL_ABI_BITS
-        .iter()
-        .flat_map(|bits| refused.iter().map(move |(call, rules)| (call | bits, rules.clone())))
-        .collect();
-    let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
-    SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()
 }

@@ -2,22 +2,28 @@
 //!
 //! Runs in the stage: only there the server's own environment says which program runs.
 //!
-//! A server can replace everything in its writable directories by links. So no grant is derived from what lies in them, and the stage
-//! works in them only after it has restricted itself.
+//! A server can replace everything in its writable directories by links, and a guest what lies in its own. So no grant is derived from
+//! what lies in writable directories, each path is [opened once](super::opened), and the stage works in these directories only after it
+//! has restricted itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::FileRules;
+use super::namespaces::TEMPORARY;
+use super::opened::OpenedPath;
+use super::programs::{self, Writable};
 use crate::config::ProtectedDirectories;
-use crate::server::launch_spec::{LaunchSpec, find_in_path};
+use crate::server::launch_spec::LaunchSpec;
 use crate::server::start_error::StartError;
 
 /// What every program may read: the system, and how host names are resolved.
-const SYSTEM: &[&str] = &[
+pub(super) const SYSTEM: &[&str] = &[
     "/bin",
     "/etc",
     "/gnu/store",
@@ -28,35 +34,66 @@ const SYSTEM: &[&str] = &[
     "/libx32",
     "/nix/store",
     "/opt",
-    "/proc",
     "/run/NetworkManager/resolv.conf",
     "/run/current-system",
     "/run/resolvconf",
-    "/run/systemd/resolve",
+    RESOLVED,
     "/sbin",
-    "/sys",
     "/usr",
     "/var/lib/ca-certificates",
 ];
+/// Where systemd-resolved has its files, and also its sockets.
+const RESOLVED: &str = "/run/systemd/resolve";
+/// What every program may read of the kernel, unless it has namespaces of its own: there, `/proc` is its own, too.
+const KERNEL: &[&str] = &["/proc", "/sys"];
+/// The file that names the servers of DNS. It may be a link to any place.
+const RESOLVER: &str = "/etc/resolv.conf";
 /// The devices that every program may use.
 const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"];
-/// Programs whose first argument that names a file is a script.
-const INTERPRETERS: &[&str] =
-    &["bash", "bun", "deno", "java", "node", "perl", "php", "python", "ruby", "sh", "ts-node", "tsx"];
-/// Files that mark the directory of a project. A script may load other files below it.
-const PROJECT_MARKERS: &[&str] = &["package.json", "node_modules", "pyproject.toml", "deno.json", "Gemfile"];
-/// The parts of an installation in a hidden directory of the home directory, such as `~/.cargo`, which also has other files.
-const INSTALLED: &[&str] = &["bin", "lib", "lib64", "libexec"];
-/// The maximum number of links and interpreters that lead from a command to its programs.
-const MAX_HOPS: usize = 16;
-/// The maximum length of the first line of a script.
-const MAX_SHEBANG: u64 = 4096;
 
-/// The paths that a server may use.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Paths {
-    pub(super) read: Vec<PathBuf>,
-    pub(super) write: Vec<PathBuf>,
+/// A path that a server may use.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) opened: OpenedPath,
+    /// Whether the server may also write there.
+    pub(super) writes: bool,
+}
+
+impl Grant {
+    pub(super) fn read(opened: OpenedPath) -> Self {
+        Self { opened, writes: false }
+    }
+
+    pub(super) fn write(opened: OpenedPath) -> Self {
+        Self { opened, writes: true }
+    }
+}
+
+/// The directories for temporary files in the private directory of a server.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct TemporaryDirectories {
+    /// The one of this instance.
+    own: String,
+    /// Those of processes that have ended.
+    unused: Vec<String>,
+}
+
+impl TemporaryDirectories {
+    /// The names of directories are ids of processes. `own` lives as long as the instance. If an id was reused, its directory stays until
+    /// that process has ended, too. Only looks at names, since the server can replace the directories by links.
+    pub(super) fn of(rules: &FileRules, own: u32) -> Self {
+        let directory = rules.private.join("tmp");
+        let names = fs::read_dir(directory).into_iter().flatten().flatten();
+        let ids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let unused = ids.filter(|id| !Path::new("/proc").join(id.to_string()).exists());
+        Self { own: own.to_string(), unused: unused.map(|id| id.to_string()).collect() }
+    }
+
+    /// The one of this instance, unless `env` names another place.
+    pub(super) fn path(&self, rules: &FileRules, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let directory = rules.private.join("tmp");
+        (env.get("TMPDIR").map(Path::new) == Some(&directory)).then(|| directory.join(&self.own))
+    }
 }
 
 /// Creates the private directory of the server, and the default working directory in it. If the server has replaced the latter by a
@@ -65,17 +102,23 @@ pub(super) fn create_private(rules: &FileRules) -> io::Result<()> {
     create(&super::private_cwd(&rules.private))
 }
 
-/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this process; directories of
-/// processes that have ended are removed.
+/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this instance, and unused ones are removed.
 /// Must run inside the domain.
-pub(super) fn fill_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
-    for (name, path) in super::private_variables(&rules.private) {
+pub(super) fn fill_private(
+    rules: &FileRules,
+    temporary: &TemporaryDirectories,
+    env: &mut BTreeMap<String, String>,
+) -> io::Result<()> {
+    for (name, path) in rules.variables() {
         if env.get(name).map(Path::new) == Some(&path) {
             create(&path)?;
             if name == "TMPDIR" {
-                remove_unused(&path);
-                let own = path.join(std::process::id().to_string());
+                for unused in &temporary.unused {
+                    let _ = fs::remove_dir_all(path.join(unused));
+                }
+                let own = path.join(&temporary.own);
                 create(&own)?;
+                let own = if rules.has_namespaces { Path::new(TEMPORARY) } else { &own };
                 env.insert(name.to_owned(), own.to_string_lossy().into_owned());
             }
         }
@@ -87,68 +130,68 @@ fn create(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Removes the temporary directories of processes that have ended. If a process id was reused, its directory stays until that process
-/// has ended, too.
-fn remove_unused(directory: &Path) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let is_id = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
-        if is_id && !Path::new("/proc").join(entry.file_name()).exists() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// The paths that every server with namespaces may use.
+pub(super) fn system() -> Vec<Grant> {
+    let open = |path: &&str| OpenedPath::open(Path::new(path)).ok();
+    let read = SYSTEM.iter().chain([&RESOLVER]).filter_map(open).map(Grant::read);
+    read.chain(DEVICES.iter().filter_map(open).map(Grant::write)).collect()
 }
 
 /// The paths of the server that `program` runs.
-pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Paths, StartError> {
+pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Vec<Grant>, StartError> {
     let protected = &with_canonical(&rules.protected);
-    for path in rules.read.iter().chain(&rules.write) {
-        if !path.exists() {
-            return Err(StartError::SandboxPath { path: path.clone(), opens: None });
-        }
-    }
-    let overridden: Vec<_> = super::private_variables(&rules.private)
+    let missing = |path: &PathBuf| StartError::SandboxPath { path: path.clone(), opens: None };
+    let overridden: Vec<_> = rules
+        .variables()
         .into_iter()
+        .filter(|(name, _)| *name != super::HOME)
         .filter_map(|(name, _)| spec.env.get(name).map(PathBuf::from))
         .filter(|path| path.is_absolute() && !path.starts_with(&rules.private))
         .collect();
     let own_cwd = spec.cwd.starts_with(&rules.private);
     let cwd = (!own_cwd).then_some(&spec.cwd);
     let write = || rules.write.iter().chain(&overridden).chain(cwd);
-    let writable = &Writable::new(write().chain([&rules.private]));
-    let needs_rule = |path: &&PathBuf| !writable.contains(path);
-    for path in rules.read.iter().chain(write()).filter(needs_rule) {
-        check(path, protected)?;
-    }
-    for path in overridden.iter().filter(needs_rule).filter(|path| !path.exists()) {
+    let mut writable = Writable::new(write().chain([&rules.private]));
+    for path in overridden.iter().filter(|path| !path.exists() && !writable.contains(path)) {
+        check(path, &real_path(path), protected)?;
         let _ = fs::create_dir_all(path);
     }
-
-    let mut programs = Programs { protected, writable, env: &spec.env, cwd: &spec.cwd, found: BTreeSet::new() };
-    programs.add(program);
-    if let Some(script) = script(spec, program).filter(|script| !writable.contains(script)) {
-        programs.add(&script);
-        programs.add_directory(project(&script));
+    let mut grants = Vec::new();
+    for path in write() {
+        match OpenedPath::open(path) {
+            Ok(opened) => {
+                let mut links = opened.links.iter().filter(|_| Some(path) == cwd && spec.cwd_is_stated);
+                if let Some(link) = links.find(|link| !link.is_of_system) {
+                    return Err(StartError::LinkedDirectory { directory: path.clone(), link: link.place.clone() });
+                }
+                grants.push((path, Grant::write(opened)));
+            }
+            Err(_) if overridden.contains(path) => {}
+            Err(_) if Some(path) == cwd => return Err(StartError::NoWorkingDirectory(path.clone())),
+            Err(_) => return Err(missing(path)),
+        }
     }
-    let mut read: BTreeSet<_> = SYSTEM.iter().map(PathBuf::from).chain(programs.found).collect();
-    read.extend(rules.read.iter().filter(needs_rule).cloned());
-    let mut write_paths: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
-    write_paths.extend(write().filter(needs_rule).chain([&rules.private]).cloned());
-    Ok(Paths { read: read.into_iter().collect(), write: write_paths.into_iter().collect() })
-}
-
-/// The directories in which the server can replace files, with their links resolved.
-struct Writable(Vec<PathBuf>);
-
-impl Writable {
-    fn new<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Self {
-        Self(paths.filter_map(|path| fs::canonicalize(path).ok()).collect())
+    writable.add(grants.iter().map(|(_, grant)| grant.opened.real.clone()));
+    for path in &rules.read {
+        grants.push((path, Grant::read(OpenedPath::open(path).map_err(|_| missing(path))?)));
+    }
+    // The server can replace the others, and what is really there is granted already.
+    grants.retain(|(path, grant)| !writable.contains(path) && !writable.leads_to(&grant.opened));
+    for (path, grant) in &grants {
+        check(path, &grant.opened.real, protected)?;
     }
 
-    /// Whether a parent of `path` is one of them or lies in one. Then the server can replace what `path` names.
-    fn contains(&self, path: &Path) -> bool {
-        let parents = path.ancestors().skip(1).filter_map(|parent| fs::canonicalize(parent).ok());
-        parents.into_iter().any(|parent| self.0.iter().any(|directory| parent.starts_with(directory)))
-    }
+    let installed = programs::installed(spec, program, protected, &writable);
+    let system = if rules.has_namespaces { &[RESOLVER][..] } else { KERNEL };
+    let resolves = |path: &&&str| !rules.is_offline || **path != RESOLVED;
+    let system = SYSTEM.iter().filter(resolves).chain(system).map(PathBuf::from).chain(rules.agent_sockets.clone());
+    let open = |path: PathBuf| OpenedPath::open(&path).ok().filter(|opened| !writable.leads_to(opened));
+    let installed = installed.into_iter().filter_map(open);
+    let installed = installed.filter(|opened| protected.opened_by(&opened.real).is_none());
+    let private = [&rules.private].into_iter().cloned().chain(DEVICES.iter().map(PathBuf::from));
+    let private = private.filter_map(open).map(Grant::write);
+    let configured = grants.into_iter().map(|(_, grant)| grant);
+    Ok(system.filter_map(open).chain(installed).map(Grant::read).chain(configured).chain(private).collect())
 }
 
 /// `path` with its links resolved, as far as it exists.
@@ -159,9 +202,8 @@ fn real_path(path: &Path) -> PathBuf {
 }
 
 /// Refuses a path that would open a protected directory, itself or by where it leads.
-fn check(path: &Path, protected: &ProtectedDirectories) -> Result<(), StartError> {
-    let real = real_path(path);
-    let opens = protected.opened_by(path).or_else(|| protected.opened_by(&real));
+fn check(path: &Path, real: &Path, protected: &ProtectedDirectories) -> Result<(), StartError> {
+    let opens = protected.opened_by(path).or_else(|| protected.opened_by(real));
     opens.map_or(Ok(()), |directory| {
         Err(StartError::SandboxPath { path: path.to_owned(), opens: Some(directory.to_owned()) })
     })
@@ -174,89 +216,4 @@ fn with_canonical(protected: &ProtectedDirectories) -> ProtectedDirectories {
     let home = protected.home.as_ref().and_then(|home| fs::canonicalize(home).ok());
     all.home = home.or(all.home);
     all
-}
-
-/// The script that an interpreter is called with.
-fn script(spec: &LaunchSpec, program: &Path) -> Option<PathBuf> {
-    let name = program.file_name()?.to_str()?.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.');
-    if !INTERPRETERS.contains(&name) {
-        return None;
-    }
-    let paths = spec.args.iter().filter(|argument| !argument.starts_with('-')).map(|path| spec.cwd.join(path));
-    paths.into_iter().find(|path| path.is_file())
-}
-
-/// The directory of the project that a script belongs to, else the directory of the script.
-fn project(script: &Path) -> PathBuf {
-    let script = fs::canonicalize(script).unwrap_or_else(|_| script.to_owned());
-    let parents = script.ancestors().skip(1);
-    let marked = parents.into_iter().find(|parent| PROJECT_MARKERS.iter().any(|marker| parent.join(marker).exists()));
-    marked.or(script.parent()).unwrap_or(Path::new("/")).to_owned()
-}
-
-/// Collects the files and directories of the programs that a command runs.
-struct Programs<'d> {
-    protected: &'d ProtectedDirectories,
-    writable: &'d Writable,
-    env: &'d BTreeMap<String, String>,
-    cwd: &'d Path,
-    found: BTreeSet<PathBuf>,
-}
-
-impl Programs<'_> {
-    /// Adds `program`, the targets of its links, its interpreters, and where each of them is installed. Stops at a file that the server
-    /// can replace.
-    fn add(&mut self, program: &Path) {
-        let mut next = vec![program.to_owned()];
-        for _ in 0..MAX_HOPS {
-            let Some(path) = next.pop().filter(|path| !self.writable.contains(path)) else { return };
-            let directory = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
-            let Some(path) = directory.zip(path.file_name()).map(|(parent, name)| parent.join(name)) else { continue };
-            self.add_installation(&path);
-            match fs::read_link(&path) {
-                Ok(target) => next.push(path.parent().unwrap_or(Path::new("/")).join(target)),
-                Err(_) => next.extend(self.interpreter(&path)),
-            }
-            self.found.insert(path);
-        }
-    }
-
-    /// Adds `PREFIX` of `PREFIX/bin/PROGRAM`, or the directory of the program. Version managers have `PREFIX/shims/PROGRAM`, a script
-    /// that starts a program in another directory of theirs.
-    fn add_installation(&mut self, program: &Path) {
-        let Some(directory) = program.parent() else { return };
-        let is_named =
-            |names: &[&str]| directory.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
-        let prefix = directory.parent().unwrap_or(directory);
-        if !is_named(&["bin", "sbin"]) {
-            let installation = if is_named(&["shims"]) { prefix } else { directory };
-            return self.add_directory(installation.to_owned());
-        }
-        let is_hidden = prefix.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if is_hidden && prefix.parent() == self.protected.home.as_deref() {
-            INSTALLED.iter().for_each(|part| self.add_directory(prefix.join(part)));
-        } else {
-            self.add_directory(prefix.to_owned());
-        }
-    }
-
-    /// Adds `directory`, unless that would open a protected one.
-    fn add_directory(&mut self, directory: PathBuf) {
-        if self.protected.opened_by(&directory).is_none() {
-            self.found.insert(directory);
-        }
-    }
-
-    /// The program that the first line of a script names.
-    fn interpreter(&self, script: &Path) -> Option<PathBuf> {
-        let mut line = String::new();
-        BufReader::new(File::open(script).ok()?.take(MAX_SHEBANG)).read_line(&mut line).ok()?;
-        let mut words = line.strip_prefix("#!")?.split_whitespace();
-        let program = PathBuf::from(words.next()?);
-        if program.file_name()? != "env" {
-            return Some(program);
-        }
-        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
-        find_in_path(name, self.env.get("PATH")?, self.cwd)
-    }
 }

@@ -252,9 +252,14 @@ impl ServerTask {
             sleep_until(callable_at.into()).await;
             called.notified().await;
         };
+        let mut control = self.control.clone();
+        let retries = async {
+            sleep_until(until.into()).await;
+            control.wait_retries().await;
+        };
         let is_due = async {
             tokio::select! {
-                () = sleep_until(until.into()) => {}
+                () = retries => {}
                 () = is_called => {}
             }
         };

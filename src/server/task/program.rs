@@ -9,10 +9,13 @@ use tokio::time::timeout;
 use super::{AbortOnDrop, ServerTask};
 use crate::config::{Program, Secrets};
 use crate::server::error::ServerError;
+use crate::server::launch_spec::LaunchSpec;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
-use crate::server::process::{self, Activity, SpawnError, StderrBytes};
-use crate::server::sandbox::Restrictions;
+use crate::server::process::cgroup::{Cgroup, Enforcement, LimitKey};
+use crate::server::process::{self, Activity, SpawnError, SpawnedProcess, StderrBytes};
+use crate::server::sandbox::probe::user_namespaces_limit_tasks;
+use crate::server::sandbox::{Plan, Restrictions, Unenforceable};
 use crate::server::start_error::StartError;
 use crate::server::start_permit::StartPermit;
 
@@ -25,17 +28,19 @@ impl ServerTask {
     /// Starts the program, serves the instance, and ends it. Returns the event for the lifecycle.
     pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
         let secrets = program.secrets.clone();
-        let context = &self.context;
-        let plan = match context.sandbox.plan(&self.config.name, &program.command, &self.config.settings.sandbox) {
+        let plan = match self.plan_sandbox(program).await {
             Ok(plan) => plan,
-            Err(unenforceable) => {
-                return not_started(SpawnError::Error(StartError::Unenforceable(unenforceable)), &secrets);
-            }
+            Err(error) => return not_started(SpawnError::Error(StartError::Unenforceable(error)), &secrets),
         };
+        let context = &self.context;
         let private = plan.restrictions.as_ref().and_then(Restrictions::private).map(Path::to_owned);
-        let spec = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
-        let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
-        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec));
+        let mut spec = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
+        let (guard, reaper, cgroups) = (context.guard.clone(), context.reaper.clone(), context.cgroups.clone());
+        let config = Arc::clone(&self.config);
+        // The guard, and `init`.
+        let making = cgroups.create(&config, 1 + usize::from(spec.has_namespaces()));
+        let (cgroup, enforcement) = self.handling_commands_until(making).await;
+        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec, cgroup.as_ref()));
         let mut spawned = match self.unless_stopped(spawning).await {
             Some(Ok(Ok(spawned))) => spawned,
             Some(Ok(Err(error))) => return not_started(error, &secrets),
@@ -48,9 +53,7 @@ impl ServerTask {
         });
         let recorded = |guard| self.context.guards.record(guard, Arc::clone(&self.config));
         let _guard_entry = spawned.guard_pid().map(recorded);
-        let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
-        let limits = self.handling_commands_until(spawned.limit(&cgroups, &config)).await;
-        self.publisher.update(|published| published.limits = limits);
+        self.limit(&mut spawned, cgroup, enforcement, &mut spec).await;
         let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&spec))).await;
         drop(spec);
         match started {
@@ -83,15 +86,39 @@ impl ServerTask {
             }
         }
     }
+
+    /// Moves the server into its cgroup. Its namespaces limit its tasks if the cgroup does not.
+    async fn limit(
+        &mut self,
+        spawned: &mut SpawnedProcess,
+        cgroup: Option<Cgroup>,
+        mut enforcement: Enforcement,
+        spec: &mut LaunchSpec,
+    ) {
+        let config = Arc::clone(&self.config);
+        if let Some(cgroup) = cgroup
+            && let Err(missing) = self.handling_commands_until(spawned.enter(&config.name, cgroup)).await
+        {
+            enforcement = missing;
+        }
+        let can_otherwise = spec.has_namespaces() && user_namespaces_limit_tasks();
+        if can_otherwise && enforcement.enforce_otherwise(LimitKey::TasksMax) {
+            spec.tasks_max = config.settings.tasks_max.max;
+        }
+        self.context.cgroups.warn_once(&enforcement);
+        self.publisher.update(|published| published.limits = Some(enforcement));
+    }
+
+    /// Decides what of the server's sandbox is enforced.
+    async fn plan_sandbox(&mut self, program: &Program) -> Result<Plan, Unenforceable> {
+        let (host, config) = (self.context.sandbox.clone(), Arc::clone(&self.config));
+        self.handling_commands_until(host.plan(&config, &program.command)).await
+    }
 }
 
 /// The event of a server that did not start. Its secrets are masked.
 fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
-    Event::Ended(match error {
-        SpawnError::Error(error) => error.masked(|text| secrets.masked(text)).into(),
-        SpawnError::Exited(exit) => ServerError::Exited(exit),
-        SpawnError::GuardLost => ServerError::GuardLost,
-    })
+    Event::Ended(error.masked(secrets))
 }
 
 /// mcpd's own environment, without variables that are not UTF-8.

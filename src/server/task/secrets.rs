@@ -18,7 +18,11 @@ use crate::transport::http::ReadAgain;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The launch for a start now: runs its programs, and reads the files of its headers.
-pub(super) async fn renewed(context: &ServerContext, server: &str, launch: &Launch) -> Result<Launch, UnusableValue> {
+pub(in crate::server) async fn renewed(
+    context: &ServerContext,
+    server: &str,
+    launch: &Launch,
+) -> Result<Launch, UnusableValue> {
     let outputs = outputs(context, launch.commands()).await?;
     let launch = launch.with_outputs(&outputs)?;
     if let Launch::Remote(remote) = &launch
@@ -78,9 +82,12 @@ fn launch_spec(context: &ServerContext, command: &SecretCommand) -> LaunchSpec {
         args: command.args().to_vec(),
         env,
         cwd,
+        cwd_is_stated: false,
         umask,
         open_files,
         core_size,
+        tasks_max: None,
         sandbox: None,
+        instead: Vec::new(),
     }
 }

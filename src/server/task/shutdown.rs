@@ -42,7 +42,7 @@ impl ServerTask {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         self.wait_for_next_instance();
-        let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::GuardLost));
+        let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::Lost(_)));
         let error = match end {
             StopReason::Stop => {
                 let grace = self.stdin_grace();
@@ -60,7 +60,7 @@ impl ServerTask {
                         self.last_process.exit = Some(exit.clone());
                         ServerError::Exited(exit)
                     }
-                    ProcessEnd::GuardLost => ServerError::GuardLost,
+                    ProcessEnd::Lost(supervisor) => ServerError::Lost(supervisor),
                 }
             }
         };

@@ -2,62 +2,48 @@
 
 import subprocess
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
 
+import fenced_servers
+import results
 import sdk
 from daemon import Daemon
 from entry_points import Socket
-from software import Software, memory_file, new_data, ordinary_calls
+from software import Software, new_data
 
-# Time limit of all calls, with the start of the servers.
-TIMEOUT = 60
+# Time limit of the start of all servers, and of each call.
+TIMEOUT = 180
+# What git needs of the user.
+OF_GIT = {"~/.gitconfig"}
+
+
+def main():
+    arguments = results.arguments(__doc__)
+    check(arguments.mcpd, arguments.installed, results.Results(arguments.results))
 
 
 def check(mcpd, installed, report):
     with TemporaryDirectory(prefix="mcpd-proposals-") as name:
-        directory = Path(name).resolve()
-        servers = _as_users_start_them(Software(installed), Path(installed).resolve(), directory)
+        directory, installed = Path(name).resolve(), Path(installed).resolve()
+        notes, repository = new_data(directory)
+        (notes / "note").write_text("hello")
+        servers = fenced_servers.servers(Software(installed), installed, notes, repository, directory)
         config = directory / "added.toml"
-        for name, server in servers.items():
-            _add(mcpd, config, name, server)
+        for name, fenced in servers.items():
+            _add(mcpd, config, name, fenced.server)
         tables = tomllib.loads(config.read_text())["servers"]
-        with report.check(f"mcp {sdk.VERSION}, mcpd add --yes: each server that is known to work at sandbox level files gets it"):
-            assert {name: _level(table) for name, table in tables.items()} == dict.fromkeys(servers, "files"), tables
+        with report.check(f"mcp {sdk.VERSION}, mcpd add --yes: {len(servers)} servers get sandbox level files, and only what they name"):
+            for name, fenced in servers.items():
+                sandbox = _table(tables[name].get("sandbox"))
+                assert sandbox["level"] == "files" and sandbox.get("write", []) == fenced.write, (name, sandbox)
+                assert set(sandbox.get("read", [])) <= (OF_GIT if name.startswith("git-") else set()), (name, sandbox)
         with Daemon(mcpd, {}, config.read_text()) as daemon:
-            for tool, arguments, part in _calls(directory):
-                server = tool.partition("__")[0]
-                if server in servers:
-                    with report.check(f"mcp {sdk.VERSION}, mcpd add --yes: {server} works with the sandbox that was proposed"):
-                        anyio.run(_call, daemon, tool, arguments, part)
-
-
-def _as_users_start_them(software, installed, directory):
-    notes, repository = new_data(directory)
-
-    def uvx(*words):
-        # A server at level `files` reaches its working directory: there is what it would otherwise get from a package index.
-        return replace(software.uvx(*words), cwd=str(installed / "wheels"))
-
-    return {
-        "everything": software.npx("everything"),
-        "filesystem": software.npx("filesystem", str(notes)),
-        "memory": software.npx("memory", env=memory_file(directory, "memory")),
-        "time": uvx("time"),
-        "git": uvx("git", "--repository", str(repository)),
-    }
-
-
-def _calls(directory):
-    """Those that change files come first, so that these files exist."""
-    return [
-        ("filesystem__write_file", {"path": str(directory / "notes/note"), "content": "hello"}, "wrote"),
-        ("memory__create_entities", {"entities": [{"name": "mcpd", "entityType": "daemon", "observations": []}]}, '"entityType"'),
-        *ordinary_calls(directory),
-    ]
+            for name, fenced in servers.items():
+                with report.check(f"mcp {sdk.VERSION}, mcpd add --yes: {name} works with the sandbox that was proposed"):
+                    anyio.run(_call, daemon, f"{name}__{fenced.tool}", fenced.arguments, fenced.part)
 
 
 def _add(mcpd, config, name, server):
@@ -66,9 +52,8 @@ def _add(mcpd, config, name, server):
     subprocess.run([str(mcpd), "add", *options, name, "--", *server.command], check=True, stdout=subprocess.DEVNULL)
 
 
-def _level(table):
-    sandbox = table.get("sandbox")
-    return sandbox["level"] if isinstance(sandbox, dict) else sandbox
+def _table(sandbox):
+    return sandbox if isinstance(sandbox, dict) else {"level": sandbox}
 
 
 async def _call(daemon, tool, arguments, part):
@@ -76,5 +61,18 @@ async def _call(daemon, tool, arguments, part):
         with anyio.fail_after(TIMEOUT):
             while tool not in {listed["name"] for listed in await agent.tools()}:
                 await anyio.sleep(0.1)
-            answer = await agent.text(tool, arguments)
+            while (answer := await _answer(agent, tool, arguments)) is None:
+                await anyio.sleep(0.1)
             assert part in answer, (tool, answer)
+
+
+async def _answer(agent, tool, arguments):
+    """The text that answers, or None while the server is starting: the call was not sent."""
+    try:
+        return await agent.text(tool, arguments)
+    except Exception as error:
+        if "is not available" not in str(error):
+            raise
+
+
+main()

@@ -7,7 +7,6 @@ import anyio
 
 import shutdown_checks
 import projects
-import proposals
 import results
 import sdk
 import agent_checks
@@ -49,7 +48,6 @@ def main():
     anyio.run(check_agents, arguments, report, "scope", (Socket, Connect))
     anyio.run(check_agents, arguments, report, "files", (Socket,))
     anyio.run(check_projects, arguments, report)
-    proposals.check(arguments.mcpd, arguments.installed, report)
     check_endings(arguments, report)
 
 

@@ -2,9 +2,13 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use super::{Finding, doctor, findings};
 use crate::support::http::{Behavior, Front, Response};
-use crate::support::{Daemon, Place, Ran, Server, Setup};
+use crate::support::{
+    Agent, Daemon, Place, Ran, Server, Setup, kernel_has_landlock, result, system_has_namespaces, until,
+};
 
 /// A server that a shell runs, with this time to answer. `hang` reads all messages and answers none.
 fn shell(name: &str, script: &str, handshake_timeout: &str) -> Server {
@@ -241,4 +245,66 @@ fn question_of_a_server_that_starts_is_shown() {
     assert!(finding.get("advice").contains("in a terminal and answer it; then `mcpd reload"), "{finding:?}");
     let status = daemon.client(&["status"]);
     assert!(status.stdout.contains(&format!("one: {shown}")), "{status}");
+}
+
+/// Case K36.
+#[test]
+fn paths_that_a_sandbox_keeps_from_a_server_are_proposed_at_once() {
+    if !system_has_namespaces() && !kernel_has_landlock(3) {
+        return;
+    }
+    let place = Place::new();
+    for file in ["home/app/node_modules/x/i.js", "home/notes/a.md", "home/out/old"] {
+        fs::create_dir_all(place.path(file).parent().expect("a directory")).expect("a fresh directory");
+        place.write(file, "text\n");
+    }
+    let home = place.path("home");
+    let at = |name: &str| home.join(name).display().to_string();
+    // What is hidden is missing or denied; a file is created in a directory that is one or the other.
+    let errors = format!(
+        "Error: Cannot find module '{}'\n[Errno 13] Permission denied: '{}'\nENOENT: no such file or directory, mkdir '{}'\n\
+         ENOENT: no such file or directory, open '{}'\n",
+        at("app/node_modules/x/i.js"),
+        at("notes/a.md"),
+        at("out/new"),
+        at("missing"),
+    );
+    let files = "sandbox = \"files\"";
+    let fails = Server::run_by("fails", "sh").arg("-c").arg("printf %s \"$0\" >&2; exit 3").arg(&errors).line(files);
+    let refuses = Server::named("refuses").flags("--tool refuse").line(files);
+    let daemon =
+        Setup::with(fails).server(refuses).server(Server::named("open").flags("--tool refuse")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for server in ["refuses", "open"] {
+        for text in [errors.as_str(), "no luck", errors.as_str()] {
+            let answer = agent.call(&format!("{server}__refuse"), &json!({"text": text}));
+            assert_eq!(result(&answer)["isError"], true);
+        }
+    }
+    daemon.wait_row("fails", "has failed", |row| row["reason"].is_string() && row["stderr"].is_array());
+    let row = daemon.row("refuses");
+    assert_eq!((&row["state"], &row["refused"]["calls"]), (&json!("ready"), &json!(2)), "{row}");
+    assert!(daemon.row("open")["refused"].is_null(), "its files are not restricted");
+    let note = "refuses: 2 calls failed at files that its sandbox may keep from it: `mcpd doctor refuses`";
+    let status = daemon.client(&["status"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(status.contains(note), "{status}");
+    let ran = doctor(&daemon);
+    let table = format!(
+        "`sandbox = {{ level = \"files\", read = [\"{}\", \"{}\"], write = [\"{}\"] }}`",
+        at("app/node_modules"),
+        at("notes"),
+        at("out")
+    );
+    for name in ["fails", "refuses"] {
+        let lacks = |one: &Finding| one.get("about") == name && one.get("found").starts_with("may lack ");
+        let found: Vec<_> = findings(&ran).into_iter().filter(lacks).collect();
+        assert!(found.len() == 1 && found[0].get("advice").contains(&table), "{name}: {table}: {found:?}\n{ran}");
+    }
+    let granted = |server: Server| server.line(table.trim_matches('`'));
+    let script = format!("cat {} && touch {}", at("notes/a.md"), at("out/new"));
+    let works = granted(Server::run_by("fails", "sh").arg("-c").arg(script));
+    Setup::with(works).server(granted(Server::named("refuses").flags("--tool refuse"))).write(&place);
+    daemon.client(&["reload"]);
+    until("the proposal was right", || home.join("out/new").exists().then_some(()));
+    assert!(daemon.row("refuses")["refused"].is_null(), "another sandbox may not refuse it");
 }

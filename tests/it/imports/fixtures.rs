@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Place, SCRIPTED, Setup};
+use crate::support::{MCPD, Place, Ran, SCRIPTED, Setup, run};
 
 /// A sample file, where it belongs, and what is in it.
 pub(super) struct Fixture {
@@ -157,10 +157,18 @@ impl Shims {
         Self { directory }
     }
 
+    fn path(&self) -> String {
+        format!("{}:{}", self.directory.display(), std::env::var("PATH").expect("PATH is set"))
+    }
+
+    /// Runs mcpd, which finds them first.
+    pub(super) fn mcpd(&self, place: &Place, args: &[&str]) -> Ran {
+        run(place.command(MCPD).args(args).arg("--runtime-dir").arg(place.runtime_dir()).env("PATH", self.path()))
+    }
+
     /// A daemon that finds them first.
     pub(super) fn on_path(&self, setup: Setup) -> Setup {
-        let path = std::env::var("PATH").expect("PATH is set");
-        let setup = setup.variable("PATH", &format!("{}:{path}", self.directory.display()));
+        let setup = setup.variable("PATH", &self.path());
         setup.variable("LEDGER_HOST", "ledger.example.org")
     }
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::json;
 
 use super::fixtures::{Shims, place_of};
 use crate::support::{MCPD, Place, Setup, wait_exit};
@@ -30,7 +31,7 @@ fn plain_secrets_are_moved_into_files_for_their_owner_alone() {
         ),
     );
     let dry = place.mcpd(&["import", "--dry-run"]).expect_code(1);
-    let ran = place.mcpd(&["import", "--yes"]).expect_code(1);
+    let ran = shims.mcpd(&place, &["import", "--yes"]).expect_code(1);
     let config = fs::read_to_string(place_of(&place)).expect("a configuration");
     for shown in [&dry.stdout, &dry.stderr, &ran.stdout, &ran.stderr, &config] {
         assert!(!shown.contains("c4n4ry"), "{shown}");
@@ -64,7 +65,7 @@ fn unanswered_secret_fails_one_server_until_it_is_saved() {
         ".vscode/mcp.json",
         r#"{"servers": {"a": {"command": "npx", "args": ["a-server"], "env": {"KEY": "${input:key}"}}}}"#,
     );
-    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
+    let ran = shims.mcpd(&place, &["import", "--yes"]).expect_code(0);
     let secret = place.path("xdg-config/mcpd/secrets/a.key");
     assert!(
         ran.stderr.contains(&format!("a: key is missing: write it to {} with mode 0600", secret.display())),
@@ -142,4 +143,29 @@ fn terminal_prompt_hides_the_answer() {
     let answer = |file: &str| fs::read_to_string(place.path("xdg-config/mcpd/secrets").join(file)).expect("an answer");
     assert_eq!((answer("a.key").as_str(), answer("a.city").as_str()), ("sesame\n", "Ulm\n"));
     assert_eq!(mode(&place.path("xdg-config/mcpd/secrets/a.key")), 0o600);
+}
+
+/// Case K29.
+#[test]
+fn no_literal_header_or_secret_variable_is_printed() {
+    let place = Place::new();
+    // What looks like a placeholder, a path or an unknown header is not moved, and is masked all the same.
+    let headers =
+        json!({"Authorization": "Bearer my-example-CANARY", "X-Auth": "CANARY-2", "Proxy-Authorization": "/CANARY"});
+    let env =
+        json!({"LOG_LEVEL": "shown", "API_TOKEN": "your-CANARY", "HEADERS": "Authorization: Bearer CANARY-CANARY"});
+    let servers = json!({"a": {"url": "https://x.example.org", "headers": headers}, "b": {"command": "x", "env": env}});
+    place.write(".mcp.json", json!({"mcpServers": servers}).to_string());
+    let own = "[servers.y]\ncommand = 'y'\nenv = { API_TOKEN = \"\"\"one\nCANARY\"\"\" }\n[servers.z]\nurl = 'https://z.example.org'\nheaders = { Authorization = 'Bearer CANARY' }\n";
+    let config = place_of(&place);
+    fs::create_dir_all(config.parent().expect("a directory")).expect("a directory");
+    fs::write(&config, own).expect("one's own directory");
+    let dry = place.mcpd(&["import", "--dry-run"]).expect_code(0);
+    assert!(!dry.to_string().contains("CANARY"), "{dry}");
+    for shown in ["+LOG_LEVEL = \"shown\"", "+X-Auth = \"…\"", "+API_TOKEN = \"…\""] {
+        assert!(dry.stdout.contains(shown), "{shown}: {dry}");
+    }
+    let words = ["add", "c", "--header", "Authorization: Bearer my-example-CANARY", "https://c.example.org"];
+    let added = place.mcpd(&words).expect_code(0);
+    assert!(!added.to_string().contains("CANARY") && added.stdout.contains("Authorization"), "{added}");
 }

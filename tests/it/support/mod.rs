@@ -23,7 +23,7 @@ mod watch;
 pub(crate) use self::agent::{Agent, arguments, as_user, code, connect_as, result};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::{Daemon, answer_to_ended_operator};
-pub(crate) use self::landlock::kernel_has_landlock;
+pub(crate) use self::landlock::{NO_NAMESPACES, kernel_has_landlock, system_has_namespaces};
 pub(crate) use self::modern::{Era, FACE, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::output::{print_line, skipped};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};

@@ -15,7 +15,7 @@ mkdir -p "$group/shell"
 
 # Units shall have these controllers. Not every machine has them to give.
 hand_down='
-    for controller in memory pids; do
+    for controller in cpu memory pids; do
         echo "+$controller" >"$1/cgroup.subtree_control" || true
     done 2>/dev/null
 '

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
@@ -95,6 +95,20 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             rustix::process::prlimit(Some(arguments.pid()), Resource::Core, limit)?;
         }
         "lower_priority" => rustix::process::setpriority_process(Some(arguments.pid()), 19)?,
+        "request" => return request(path, arguments.text("text")),
+        "run" => return run(&arguments.0["argv"]),
+        "set_up_ring" => drop(io_uring::IoUring::new(2)?),
+        "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
+        "gain_privileges" => {}
+        "start_unrestricted" => return start_unrestricted(arguments),
+        _ => return attempt_at_socket(arguments),
+    }
+    Ok(Permitted)
+}
+
+fn attempt_at_socket(arguments: &Arguments<'_>) -> io::Result<Outcome> {
+    let path = arguments.path("path");
+    match arguments.text("do") {
         "connect_abstract" => {
             let address = SocketAddr::from_abstract_name(arguments.text("name"))?;
             drop(UnixStream::connect_addr(&address)?);
@@ -115,17 +129,19 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             // MSG_FASTOPEN
             rustix::net::sendto(socket, b"x", SendFlags::from_bits_retain(0x2000_0000), &arguments.address())?;
         }
+        "listen_unbound" => {
+            let family =
+                if arguments.text("address").contains("::") { AddressFamily::INET6 } else { AddressFamily::INET };
+            let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            rustix::net::listen(socket, 1)?;
+        }
+        "listen_tcp" => drop(TcpListener::bind(arguments.text("address"))?),
+        "bind_udp" => drop(UdpSocket::bind(arguments.text("address"))?),
         "send_datagram" => {
             let flags = SocketFlags::CLOEXEC;
             let (ours, _theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
             rustix::net::sendto(ours, b"x", SendFlags::empty(), &SocketAddrUnix::new(path)?)?;
         }
-        "request" => return request(path, arguments.text("text")),
-        "run" => return run(&arguments.0["argv"]),
-        "set_up_ring" => drop(io_uring::IoUring::new(2)?),
-        "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
-        "gain_privileges" => {}
-        "start_unrestricted" => return start_unrestricted(arguments),
         _ => return attempt_at_file(arguments),
     }
     Ok(Permitted)
@@ -181,13 +197,14 @@ fn request(path: &Path, line: &str) -> io::Result<Outcome> {
     Ok(if answer.contains(r#""result""#) { Permitted } else { Denied(format!("answer {answer:?}")) })
 }
 
-/// Permitted if the command ends with success.
+/// Permitted if the command ends with success. With exit code 77, the system has no means for the attempt.
 fn run(argv: &Value) -> io::Result<Outcome> {
     let argv: Vec<_> = argv.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     match Command::new(argv[0]).args(&argv[1..]).stdin(Stdio::null()).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Skipped(format!("no program {}", argv[0]))),
         Err(error) => Err(error),
         Ok(output) if output.status.success() => Ok(Permitted),
+        Ok(output) if output.status.code() == Some(77) => Ok(Skipped(format!("{argv:?}"))),
         Ok(output) => Ok(Denied(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))),
     }
 }
@@ -217,7 +234,7 @@ fn start_unrestricted(arguments: &Arguments<'_>) -> io::Result<Outcome> {
     let sandbox = if role == "mcpd-sandbox" { json!({"domain": null, "unix": true}) } else { Value::Null };
     let definition = json!({
         "command": "cat", "args": [arguments.path("path")], "env": {"PATH": std::env::var("PATH").unwrap_or_default()},
-        "cwd": "/", "umask": null, "open_files": null, "sandbox": sandbox,
+        "cwd": "/", "cwd_is_stated": false, "umask": null, "open_files": null, "sandbox": sandbox,
     });
     control.write_all(format!("{definition}\n").as_bytes())?;
     let mut bytes = Vec::new();

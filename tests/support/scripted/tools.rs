@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::value::RawValue;
-use serde_json::{Value, from_str};
+use serde_json::{Value, from_str, json};
 
 use super::server::{Later, Server};
 use super::wire::{error, quoted, response};
@@ -158,7 +158,11 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "wrong_id_reply" => wrong_id_reply(server, call),
         "progress" => progress(server, call),
         "fail" => fail(server, call),
-        "refuse" => server.output.line(&call.response(r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#)),
+        "refuse" => {
+            let text = Some(call.text("text")).filter(|text| !text.is_empty()).unwrap_or("no");
+            let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+            server.output.line(&call.response(&result.to_string()));
+        }
         "invalid_utf8" => {
             server.output.raw(&[br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b",\"result\":\"\xff\xfe\"}\n"].concat());
         }

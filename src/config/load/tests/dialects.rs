@@ -4,7 +4,7 @@ mod references;
 mod servers;
 
 use super::*;
-use crate::config::{Program, Remote, Sharing};
+use crate::config::{AgentDirectory, Program, Remote, Sharing};
 use crate::list_kind::ListKind;
 
 /// The servers of a file at `path`, in the environment of a person who has `TOKEN`.
@@ -136,7 +136,7 @@ fn a_server_of_a_workspace_has_an_instance_for_each() {
         let text = format!(r#"{{"servers": {{"a": {{"command": "x", "args": ["${{{variable}}}/src"]}}}}}}"#);
         let server = only("/p/.vscode/mcp.json", &text);
         assert_eq!(server.settings.sharing, Sharing::Workspace, "{variable}");
-        assert_eq!(launch(&server.at(Some("/w"))).args, ["/w/src"]);
+        assert_eq!(launch(&server.at(&AgentDirectory::Own("/w".into()))).args, ["/w/src"]);
     }
     let text = r#"{"servers": {"a": {"command": "x", "cwd": "${workspaceFolder}", "sharing": "session"}}}"#;
     assert_eq!(only("/p/.vscode/mcp.json", text).settings.sharing, Sharing::Session);

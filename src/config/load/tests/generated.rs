@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::example::EXAMPLE;
 use crate::config::daemon::{DaemonConfig, NAMING_KEYS};
-use crate::config::keys::{Key, KeyKind, KeyValue};
+use crate::config::keys::{Key, KeyKind, KeyValue, NO_LIMIT};
 use crate::config::{Quotas, SCHEMA, Settings, size};
 
 /// Columns of a comment in `config/mcpd.toml`.
@@ -49,6 +49,10 @@ fn schema<T: Default>(key: &Key<T>) -> Json {
         KeyKind::Sandbox => json!({"$ref": "#/$defs/sandbox_value"}),
         KeyKind::ToolTimeouts => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/duration"}}),
     };
+    if key.rule.may_be_none {
+        let description = json!({"anyOf": [schema, {"const": NO_LIMIT}]});
+        schema = description;
+    }
     schema["description"] = description(key).into();
     let default = key.default().map(|value| match value {
         KeyValue::ToolTimeouts(_) => json!({}),

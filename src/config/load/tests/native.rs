@@ -3,6 +3,8 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::config::interpolate::UnusableValue;
+use crate::config::{AgentDirectory, NamespaceUse};
 use crate::list_kind::ListKind;
 
 #[test]
@@ -167,18 +169,29 @@ fn sizes_are_bytes() {
 
 #[test]
 fn limits_of_a_server_come_before_those_of_all() {
-    let limits = |memory_max, tasks_max| Limits { memory_max, tasks_max };
+    let limit = |max| Limit { max: Some(max), is_default: false };
+    let defaults = (Limit { max: None, is_default: true }, Limit { max: Some(4096), is_default: true }, 100);
     for (text, expected) in [
-        (format!("[defaults]\n{OK}"), limits(None, None)),
-        (format!("[defaults]\nmemory_max = '1GiB'\ntasks_max = 64\n{OK}"), limits(Some(1 << 30), Some(64))),
-        (format!("[defaults]\nmemory_max = '1GiB'\n{OK}memory_max = '1024GiB'"), limits(Some(1 << 40), None)),
+        (format!("[defaults]\n{OK}"), defaults),
+        (format!("[defaults]\nmemory_max = '1GiB'\ntasks_max = 64\n{OK}"), (limit(1 << 30), limit(64), 100)),
+        (format!("[defaults]\nmemory_max = '1GiB'\n{OK}memory_max = '1024GiB'"), (limit(1 << 40), defaults.1, 100)),
+        (format!("[defaults]\ntasks_max = 64\n{OK}tasks_max = 'none'"), (defaults.0, Limit::NONE, 100)),
+        (
+            format!("[defaults]\nmemory_max = 'none'\ncpu_weight = 7\n{OK}tasks_max = 4096"),
+            (Limit::NONE, defaults.1, 7),
+        ),
     ] {
-        assert_eq!(server(&text).settings.limits(), expected, "{text}");
+        let settings = server(&text).settings;
+        assert_eq!((settings.memory_max, settings.tasks_max, settings.cpu_weight), expected, "{text}");
     }
+    check(
+        "[defaults]\nmax_message = 'none'",
+        &["2:15 `max_message` is no size: a number with `KiB`, `MiB` or `GiB` is one"],
+    );
     check("[defaults]\nmemory_max = '1KiB'", &["2:14 `memory_max` must be from 1MiB to 1024GiB | …\"1GiB\"`"]);
     check(
         "[defaults]\ntasks_max = 0",
-        &["2:13 `tasks_max` must be an absolute number from 1 to 4194304 | …`tasks_max = 256`"],
+        &["2:13 `tasks_max` must be an absolute number from 1 to 4194304 | …`tasks_max = 4096`"],
     );
 }
 
@@ -275,17 +288,30 @@ fn an_undefined_name_fails_its_server_alone() {
 fn an_instance_for_a_directory_is_run_there() {
     let text = "[servers.a]\ncommand = 'x'\nargs = ['--root=${agent:cwd}/src', '$${agent:cwd}']\nsharing = 'workspace'";
     let config = server(text);
-    let at = |cwd| config.at(cwd).launch;
-    let config_there = config.at(Some("/p"));
+    let at = |directory| config.at(&directory).launch;
+    let config_there = config.at(&AgentDirectory::Own("/p".into()));
     let launch = program(&config_there);
     assert_eq!(launch.args, ["--root=/p/src", "${agent:cwd}"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/p")));
     assert_eq!(
-        at(None).expect_err("it is not known").to_string(),
+        at(AgentDirectory::Unknown).expect_err("it is not known").to_string(),
         "`${agent:cwd}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
     );
+    for (more, directory, expected) in [
+        ("", AgentDirectory::Refused, Some(UnusableValue::RefusedDirectory)),
+        ("", AgentDirectory::Guest("/p".into()), Some(UnusableValue::GuestSandbox)),
+        ("sandbox = 'files'", AgentDirectory::Guest("/p".into()), None),
+    ] {
+        let config = server(&format!("{text}\n{more}")).at(&directory);
+        assert_eq!(config.launch.as_ref().err(), expected.as_ref(), "{directory:?}");
+        assert_eq!(config.settings.sandbox.namespaces == NamespaceUse::Require, directory.path().is_some());
+    }
+    let by_session = server("[servers.a]\ncommand = 'x'\nsharing = 'session'");
+    for directory in [AgentDirectory::Refused, AgentDirectory::Guest("/p".into())] {
+        assert_eq!(program(&by_session.at(&directory)).cwd, None, "{directory:?}");
+    }
     let below = server("[servers.a]\ncommand = 'x'\ncwd = '${agent:cwd}/sub'\nsharing = 'session'");
-    assert_eq!(program(&below.at(Some("/p"))).cwd.as_deref(), Some(Path::new("/p/sub")));
+    assert_eq!(program(&below.at(&AgentDirectory::Own("/p".into()))).cwd.as_deref(), Some(Path::new("/p/sub")));
     let shared = server("[servers.a]\ncommand = '${agent:cwd}/x'");
     assert!(shared.launch.expect_err("for whom?").to_string().contains("needs `sharing = \"workspace\"`"));
 }

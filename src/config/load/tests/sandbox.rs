@@ -1,7 +1,7 @@
 //! The key `sandbox`.
 
 use super::*;
-use crate::config::{Network, Sandbox, SandboxLevel, show};
+use crate::config::{NamespaceUse, Network, Sandbox, SandboxLevel, show};
 
 fn sandbox_of(text: &str) -> Sandbox {
     let loaded = load_text("/c.toml", text).unwrap_or_else(|error| panic!("{text}\n{error}"));
@@ -28,7 +28,7 @@ fn sandbox_is_a_level_or_a_table() {
             Sandbox {
                 read: vec!["/home/u/a".into()],
                 write: vec!["/srv/value".into()],
-                unix: true,
+                unix: Some(true),
                 network: Network::Ports(Vec::new()),
                 ..files.clone()
             },
@@ -38,6 +38,10 @@ fn sandbox_is_a_level_or_a_table() {
             Sandbox { network: Network::Ports(vec![443, 80]), ..Sandbox::default() },
         ),
         (server("sandbox = { level = 'scope', network = true }"), Sandbox::default()),
+        (
+            server("sandbox = { level = 'files', namespaces = 'require', nested_namespaces = true }"),
+            Sandbox { namespaces: NamespaceUse::Require, nested_namespaces: true, ..files.clone() },
+        ),
     ] {
         assert_eq!(sandbox_of(&text), expected, "{text}");
     }
@@ -50,6 +54,8 @@ fn mistakes_in_a_sandbox_are_reported_at_their_place() {
         ("3", "3:11 `sandbox` must be a level or a table | write `sandbox = \"scope\"`"),
         ("{ read = ['/a'] }", "3:11 `sandbox` has no `level` | …"),
         ("{ level = 'scope', read = ['/a'] }", "3:30 `read` has an effect only at level `files` | …"),
+        ("{ level = 'scope', namespaces = 'require' }", "3:30 `namespaces` has an effect only at level `files` | …"),
+        ("{ level = 'files', namespaces = 'always' }", "3:43 `always` is not a value of `namespaces` | …"),
         ("{ level = 'none', unix = false }", "3:21 level `none` restricts nothing | …"),
         ("{ level = 'files', red = ['/a'] }", "3:30 unknown key `red` in `sandbox` | did you mean `read`?"),
         ("{ level = 'files', write = ['a'] }", "3:39 each item of `write` must be an absolute path | …"),
@@ -73,6 +79,7 @@ fn effective_sandbox_is_shown_as_toml() {
         "\"none\"",
         "\"files\"",
         "{ level = \"files\", read = [\"/a\"], write = [\"/b\"], unix = true, network = \"none\" }",
+        "{ level = \"files\", namespaces = \"require\", nested_namespaces = true }",
         "{ level = \"scope\", unix = false, network = [443] }",
     ] {
         let text = format!("[servers.a]\ncommand = 'x'\nsandbox = {sandbox}");

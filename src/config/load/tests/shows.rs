@@ -145,6 +145,7 @@ pass_env = ["A"]
 deny = ["a\"b"]
 memory_max = "2GiB"
 tasks_max = 9
+cpu_weight = 9
 [servers.a]
 command = "x"
 args = ["${NAME}", "$${x}"]
@@ -161,6 +162,7 @@ skills = { allow = ["*/s"], deny = ["skill://t"] }
 sharing = "shared"
 call_timeout = "8s"
 roots = ["/r"]
+memory_max = "none"
 log_arguments = true
 enabled = false
 instructions = "Ask \"first\"."
@@ -183,6 +185,7 @@ prompts = { allow = ["a/*"] }
 resources = { deny = ["*/file:///x/*"] }
 naming = "{tool}"
 allow_uids = [7]
+workspace_roots = ["/srv/shared"]
 max_calls = 9
 rate = 9
 "#;

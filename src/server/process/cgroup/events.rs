@@ -1,6 +1,6 @@
 //! Derives the limit that ended an instance from the kernel's counters of its cgroup. Pure.
 
-use crate::config::Limits;
+use super::limits::Limits;
 use crate::server::exit::ReachedLimit;
 
 /// The limit that caused the end of an instance, if any. `memory` and `pids` are the contents of `memory.events` and
@@ -8,10 +8,11 @@ use crate::server::exit::ReachedLimit;
 pub(super) fn limit_reached(limits: Limits, memory: &str, pids: &str) -> Option<ReachedLimit> {
     if count(memory, "oom_kill") > 0 {
         // `oom` is counted in the cgroup whose limit was reached: this one, or one above it.
-        let own = limits.memory_max.filter(|_| count(memory, "oom") > 0).and_then(|limit| u64::try_from(limit).ok());
+        let own =
+            limits.memory_max.max.filter(|_| count(memory, "oom") > 0).and_then(|limit| u64::try_from(limit).ok());
         return Some(ReachedLimit::Memory(own));
     }
-    limits.tasks_max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Processes)
+    limits.tasks_max.max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Processes)
 }
 
 /// The number on the line that starts with `key`.
@@ -23,11 +24,18 @@ fn count(text: &str, key: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limit;
     use crate::server::exit::Exit;
 
-    const MEMORY: Limits = Limits { memory_max: Some(512 << 20), tasks_max: None };
-    const TASKS: Limits = Limits { memory_max: None, tasks_max: Some(64) };
-    const BOTH: Limits = Limits { memory_max: Some(1000), ..TASKS };
+    const fn limit(max: usize) -> Limit {
+        Limit { max: Some(max), is_default: false }
+    }
+
+    const NONE: Limits = Limits { memory_max: Limit::NONE, tasks_max: Limit::NONE, cpu_weight: 100 };
+    const MEMORY: Limits = Limits { memory_max: limit(512 << 20), ..NONE };
+    const TASKS: Limits = Limits { tasks_max: limit(64), ..NONE };
+    const BOTH: Limits = Limits { memory_max: limit(1000), ..TASKS };
+
     #[test]
     fn limit_is_named_as_the_cause_only_if_the_kernel_counted_it() {
         let calm = "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n";

@@ -1,29 +1,32 @@
 //! Takes over the cgroup that is delegated to mcpd, and creates others in it. All functions may block.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use super::{Cgroup, remove_empty};
-use crate::config::Limits;
+use super::{Cgroup, Enforcement, LimitKey, Limits, remove_empty};
 use crate::server::subtree;
 
 /// The mount point of cgroup v2, if it has controllers (systemd, `file-hierarchy`).
 const ROOT: &str = "/sys/fs/cgroup";
-/// The cgroup of mcpd and of all processes without limits.
+/// The cgroup of mcpd and its reaper.
 const DAEMON: &str = "daemon";
 /// Prefix of the cgroups of instances.
 const SERVER: &str = "server-";
 /// Maximum attempts to move processes, as new ones may start meanwhile.
 const ROUNDS: usize = 20;
 
+/// The share of `daemon` while the processors are busy: servers must not keep mcpd waiting.
+const DAEMON_WEIGHT: usize = 1000;
+/// The controllers, in the order in which they are enabled.
+const CONTROLLERS: [LimitKey; 3] = [LimitKey::MemoryMax, LimitKey::TasksMax, LimitKey::CpuWeight];
+
 /// The delegated cgroup, ready for child cgroups.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     path: PathBuf,
-    memory: bool,
-    pids: bool,
+    /// What can be enforced.
+    enforced: Vec<LimitKey>,
 }
 
 impl Tree {
@@ -34,31 +37,42 @@ impl Tree {
         let path = own().ok_or("there is no cgroup v2")?;
         let controllers =
             fs::read_to_string(path.join("cgroup.controllers")).map_err(|_| "there is no cgroup v2".to_owned())?;
-        let has = |name: &str| controllers.split_ascii_whitespace().any(|one| one == name);
-        let tree = Self { memory: has("memory"), pids: has("pids"), path };
-        let enabled: Vec<_> =
-            [("+memory", tree.memory), ("+pids", tree.pids)].into_iter().filter(|one| one.1).collect();
-        if enabled.is_empty() {
-            return Err("its cgroup has neither the `memory` nor the `pids` controller".to_owned());
-        }
+        let has = |key: &LimitKey| controllers.split_ascii_whitespace().any(|one| one == key.controller());
+        let mut tree = Self { enforced: Vec::new(), path };
         let part = tree.path.join(DAEMON);
         match fs::create_dir(&part) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
             _ => {}
         }
-        let controllers = enabled.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
-        for _ in 0..ROUNDS {
-            move_family(&tree.path, &part).map_err(refused)?;
-            match fs::write(tree.path.join("cgroup.subtree_control"), &controllers) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
-                Err(error) => return Err(refused(error)),
-                Ok(()) => {
-                    tree.sweep();
-                    return Ok(tree);
+        let mut failure = io::Error::other("it has no controllers");
+        for key in CONTROLLERS.into_iter().filter(has) {
+            match tree.enable(key.controller(), &part) {
+                Ok(()) => tree.enforced.push(key),
+                Err(error) => {
+                    failure = error;
+                    break;
                 }
             }
         }
-        Err("its cgroup has processes that are not of mcpd".to_owned())
+        if tree.enforced.is_empty() {
+            return Err(refused(failure));
+        }
+        // An error means that there is no such controller.
+        let _ = fs::write(part.join("cpu.weight"), DAEMON_WEIGHT.to_string());
+        tree.sweep();
+        Ok(tree)
+    }
+
+    /// Enables a controller for all child cgroups, which the kernel does once no process is left beside them.
+    fn enable(&self, controller: &str, part: &Path) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            move_family(&self.path, part)?;
+            match fs::write(self.path.join("cgroup.subtree_control"), format!("+{controller}")) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                result => return result,
+            }
+        }
+        Err(io::Error::other("it has processes that are not of mcpd"))
     }
 
     /// Removes the cgroups that a killed daemon has left.
@@ -71,45 +85,52 @@ impl Tree {
         }
     }
 
-    /// Why some of these limits cannot be enforced; `None` if all can.
-    pub(super) fn missing(&self, limits: Limits) -> Option<&'static str> {
-        let (memory, pids) = (limits.memory_max.is_some(), limits.tasks_max.is_some());
-        match (memory && !self.memory, pids && !self.pids) {
-            (true, _) => Some("its cgroup has no `memory` controller"),
-            (_, true) => Some("its cgroup has no `pids` controller"),
-            (false, false) => None,
-        }
+    /// Which of these limits are enforced.
+    pub(super) fn enforcement(&self, limits: Limits) -> Enforcement {
+        let missing = CONTROLLERS.iter().filter(|key| !self.enforced.contains(key));
+        let missing: Vec<_> = missing.map(|key| format!("`{}`", key.controller())).collect();
+        limits.enforcement(
+            |key| self.enforced.contains(&key),
+            format!("its cgroup has no controller {}", missing.join(", ")),
+        )
     }
 
-    /// Whether any of these limits can be enforced.
-    pub(super) fn has_any(&self, limits: Limits) -> bool {
-        limits.memory_max.is_some() && self.memory || limits.tasks_max.is_some() && self.pids
-    }
-
-    /// Creates the cgroup `name` with those limits that can be enforced, and moves the process `guard` into it. After `deadline`
-    /// nothing is moved, as the process id may have been reused.
-    pub(super) fn create(&self, name: &str, limits: Limits, guard: u32, deadline: Instant) -> io::Result<Cgroup> {
+    /// Creates the cgroup `name` with those limits that can be enforced.
+    pub(super) fn create(&self, name: &str, limits: Limits, supervisors: usize) -> io::Result<Cgroup> {
         let path = self.path.join(name);
         fs::create_dir(&path)?;
-        let made = Cgroup { limits, path: Some(path.clone()) };
-        if let Some(bytes) = limits.memory_max.filter(|_| self.memory) {
-            fs::write(path.join("memory.max"), bytes.to_string())?;
-            // Kills all processes of the cgroup together. A server without some of its processes is useless, and its guard must not report
+        let kill = File::options().write(true).open(path.join("cgroup.kill")).ok();
+        let made = Cgroup { limits, path: Some(path.clone()), kill: kill.map(Into::into) };
+        let set = |file: &str, value: usize| fs::write(path.join(file), value.to_string());
+        if self.enforced.contains(&LimitKey::MemoryMax) {
+            // The kernel kills the cgroup together. A server without some of its processes is useless, and its guard must not report
             // an ordinary exit.
-            fs::write(path.join("memory.oom.group"), "1")?;
-            // Without this, the limit would apply only once the machine's swap is full. Some kernels lack the file.
-            let _ = fs::write(path.join("memory.swap.max"), "0");
+            set("memory.oom.group", 1)?;
+            if let Some(bytes) = limits.memory_max.max {
+                set("memory.max", bytes)?;
+            }
+            if limits.memory_max.max.is_some() && !limits.memory_max.is_default {
+                // Without this, the limit would apply only once the machine's swap is full. Some kernels lack the file.
+                let _ = set("memory.swap.max", 0);
+            }
         }
-        if let Some(tasks) = limits.tasks_max.filter(|_| self.pids) {
-            // The guard is one more task.
-            fs::write(path.join("pids.max"), (tasks + 1).to_string())?;
+        if let Some(tasks) = limits.tasks_max.max.filter(|_| self.enforced.contains(&LimitKey::TasksMax)) {
+            set("pids.max", tasks + supervisors)?;
         }
-        if deadline <= Instant::now() {
-            return Err(io::ErrorKind::TimedOut.into());
+        if self.enforced.contains(&LimitKey::CpuWeight) {
+            set("cpu.weight", limits.cpu_weight)?;
         }
-        fs::write(path.join("cgroup.procs"), guard.to_string())?;
         Ok(made)
     }
+}
+
+/// Why there can be no cgroup for a server, if this system has the controllers in a hierarchy of version 1.
+pub(super) fn version_1() -> Option<&'static str> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut controllers = text.lines().filter_map(|line| line.split(':').nth(1)).flat_map(|list| list.split(','));
+    controllers
+        .any(|one| one == LimitKey::MemoryMax.controller() || one == LimitKey::TasksMax.controller())
+        .then_some("this system has cgroup v1, which is not delegated")
 }
 
 /// The cgroup of this process (cgroups(7), `/proc/PID/cgroup`).

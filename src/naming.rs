@@ -22,6 +22,7 @@ pub enum Naming {
     /// `{tool}`. A name that an earlier server uses gets the prefixed form.
     Bare,
     /// The server's own name, unchanged. Only for the face of one server, so it cannot be configured.
+    #[doc(hidden)]
     Own,
 }
 

@@ -68,6 +68,7 @@ mod mcpd {
             }
         }
 
+        pub use sandbox::Sandbox;
         pub use settings::{Malformed, Settings};
         pub use timeouts::CallLimit;
     }
@@ -88,6 +89,7 @@ mod mcpd {
     pub mod server {
         pub mod fair_share;
         pub mod listing;
+        pub mod refused_path;
         pub mod stats;
 
         /// Messages between sessions and servers.

@@ -32,7 +32,7 @@ pub struct RefusedCallCounter(Mutex<(Option<Sandbox>, RefusedCalls)>);
 
 impl RefusedCallCounter {
     /// Notes a result or an error of a server with this sandbox, if it is about files. Forgets what another sandbox has refused.
-    pub(in crate::server) fn note(&self, sandbox: &Sandbox, answer: &[u8]) {
+    pub(crate) fn note(&self, sandbox: &Sandbox, answer: &[u8]) {
         let mut paths = Vec::new();
         if answer.len() <= MAX_SEARCHED
             && let Ok(answer) = serde_json::from_slice(answer)

@@ -21,8 +21,8 @@ const THREADS: usize = 2;
 /// How long the work of one caller may take, waiting for a thread included.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The mode bits of a directory that let others create files.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// The mode bits that let others change a file, or create files in a directory.
+pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 static DISK: Disk = Disk::new(THREADS, LIMIT);
 

@@ -154,6 +154,11 @@ impl ProtectedDirectories {
         Self { own: state.iter().cloned().chain(others.into_iter().flatten()).collect(), home: sources.home(), state }
     }
 
+    /// The parent of the private directories of all servers.
+    pub(crate) fn servers(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("servers"))
+    }
+
     /// The protected directory that a rule for `path` would expose, if there is one. `path` may contain it, or lie in a directory of mcpd.
     #[must_use]
     pub fn opened_by(&self, path: &Path) -> Option<&Path> {

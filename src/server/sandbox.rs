@@ -208,7 +208,7 @@ impl SandboxHost {
     #[must_use]
     pub fn new(program: Option<&Path>, sources: &dyn Sources) -> Self {
         let protected = ProtectedDirectories::of(sources);
-        let servers_dir = protected.state.as_ref().map(|state| state.join("servers"));
+        let servers_dir = protected.servers();
         let landlock = if program.is_some() { LandlockSupport::running() } else { LandlockSupport::NoGuard };
         let program = program.map(Path::to_owned);
         Self { landlock, servers_dir, protected, sockets: None, program, namespaces: Arc::default() }
@@ -332,8 +332,6 @@ struct Means<'s> {
     /// The TCP ports that may be connected to. Without a list, all may be used.
     ports: Option<&'s [u16]>,
     is_offline: bool,
-    /// Abstract sockets of other processes are out of reach.
-    hides_abstract: bool,
     /// Unix sockets are permitted.
     unix: bool,
 }
@@ -352,8 +350,6 @@ impl<'s> Means<'s> {
             Network::Ports(ports) => Some(&**ports),
         };
         let is_offline = ports.is_some_and(<[u16]>::is_empty);
-        // Abstract sockets belong to the network namespace.
-        let hides_abstract = has_scopes || has_namespaces && is_offline;
         Self {
             sandbox,
             landlock,
@@ -366,7 +362,6 @@ impl<'s> Means<'s> {
             failure: namespaces.err().filter(|_| is_files),
             ports,
             is_offline,
-            hides_abstract,
             // By a socket, a process outside can pass the server descriptors of what it was not granted.
             unix: sandbox.unix.unwrap_or(!is_files),
         }
@@ -401,10 +396,12 @@ impl<'s> Means<'s> {
     fn promised(&self) -> [(RestrictedAccess, bool, bool); 11] {
         let (is_files, has_namespaces) = (self.is_files, self.has_namespaces);
         let refuses_unix = !self.unix && self.has_filter;
+        // Abstract sockets belong to the network namespace.
+        let hides_abstract = self.has_scopes || has_namespaces && self.is_offline;
         [
             (RestrictedAccess::Processes, true, self.has_domain || has_namespaces),
             (RestrictedAccess::Signals, true, self.has_scopes || has_namespaces),
-            (RestrictedAccess::AbstractSockets, true, self.hides_abstract || refuses_unix),
+            (RestrictedAccess::AbstractSockets, true, hides_abstract || refuses_unix),
             (RestrictedAccess::Files, is_files, true),
             (RestrictedAccess::FileMetadata, is_files, has_namespaces),
             (RestrictedAccess::ProcessList, is_files, has_namespaces),

@@ -32,7 +32,7 @@ pub(super) struct Grants {
 impl Grants {
     /// For the server `name`, which works in `cwd`.
     pub(super) fn of(name: &str, sandbox: &Sandbox, cwd: Option<&Path>, protected: ProtectedDirectories) -> Self {
-        let private = protected.state.clone().unwrap_or_default().join("servers").join(name);
+        let private = protected.servers().unwrap_or_default().join(name);
         let (lacking, refused, home) = (Vec::new(), BTreeMap::new(), None);
         let (configured, cwd) = (sandbox.read.clone(), cwd.map(Path::to_owned));
         Self { sandbox: sandbox.clone(), lacking, refused, home, configured, protected, private, cwd }

@@ -13,10 +13,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::disk::WRITABLE_BY_OTHERS;
+
 /// Maximum number of links on the way, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// The mode bits that let others replace what stands in a directory.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// A file or directory that is open as a path (`O_PATH`).
 #[derive(Debug)]

@@ -39,6 +39,7 @@ use super::files::{self, Grant, TemporaryDirectories};
 use super::namespaces::{AtStep, NamespaceStep, Namespaces};
 use super::opened::OpenedPath;
 use super::{Restrictions, domain, init, mounts};
+use crate::disk::WRITABLE_BY_OTHERS;
 use crate::server::fd_passing;
 use crate::server::launch_spec::{LaunchSpec, find_program};
 use crate::server::start_error::StartError;
@@ -56,8 +57,6 @@ const INIT: u8 = b'I';
 const CONTINUE_AFTER: Duration = Duration::from_millis(100);
 /// What all processes of a user share: descriptors on their way through sockets count against open files, and timers against signals.
 const SHARED: [Resource; 2] = [Resource::Nofile, Resource::Sigpending];
-/// The mode bits that let others change a file.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// A server that was started, in a sandbox or without.
 pub(in crate::server) struct StartedServer {

@@ -25,19 +25,24 @@ class Root:
         self.path = Path(path)
         (self.path / "var/lib/dpkg/info").mkdir(parents=True)
         (self.path / "var/lib/dpkg/status").touch()
+        # As where AppArmor knows the rules of the profile.
+        self.profiles = self.path / "etc/apparmor.d"
+        (self.profiles / "abi").mkdir(parents=True)
+        (self.profiles / "abi/4.0").touch()
 
     def dpkg(self, *arguments):
         # What it is not root for, it has to be root of something for.
         alone = [] if os.getuid() == 0 else ["unshare", "--user", "--map-root-user"]
-        # The C library is the machine's own, of which there is no record here.
-        options = [f"--root={self.path}", f"--log={self.path}/log", "--force-not-root", "--force-depends"]
+        options = [f"--root={self.path}", f"--log={self.path}/log", "--force-not-root"]
+        # The C library and the shell are the machine's own: there is no record of the one here, and no file of the other.
+        options += ["--force-depends", "--force-script-chrootless"]
         finished = subprocess.run([*alone, "dpkg", *options, *arguments], capture_output=True, text=True, timeout=60)
         assert finished.returncode == 0, finished.stdout + finished.stderr
 
     def files(self):
-        """All but dpkg's own, by their paths from here."""
+        """All but dpkg's own and AppArmor's, by their paths from here."""
         below = (path.relative_to(self.path) for path in self.path.rglob("*"))
-        return {path for path in below if path.parts[0] not in ("var", "log")}
+        return {path for path in below if path.parts[0] not in ("var", "log", "etc")}
 
 
 def quiet(*command, **more):
@@ -47,14 +52,21 @@ def quiet(*command, **more):
 
 
 def check_files(root):
-    """has files below /usr, which only root can change, and starts nothing when it is installed"""
+    """has files below /usr, which only root can change"""
     everything = root.files()
     assert all(path.parts[0] == "usr" for path in everything), everything
     for path in everything:
         status = (root.path / path).lstat()
         assert status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH | stat.S_ISUID), path
+
+
+def check_profile(root):
+    """installs a profile for AppArmor, and runs no other script"""
     scripts = {path.suffix for path in (root.path / "var/lib/dpkg/info").glob("mcpd.*")} - {".list", ".md5sums"}
-    assert not scripts, scripts
+    assert scripts == {".postinst", ".postrm"}, scripts
+    written = {path.name for path in root.profiles.rglob("*") if path.is_file()}
+    assert written == {"mcpd", "4.0"}, written
+    assert "profile mcpd /usr/bin/mcpd" in (root.profiles / "mcpd").read_text()
 
 
 def check_serving(root):
@@ -110,7 +122,7 @@ def check_example(root):
     subprocess.run([root.path / "usr/bin/mcpd", "check", example], check=True, stdout=subprocess.DEVNULL, timeout=20)
 
 
-CHECKS = [check_files, check_serving, check_units, check_manual, check_completions, check_example]
+CHECKS = [check_files, check_profile, check_serving, check_units, check_manual, check_completions, check_example]
 
 
 def main():
@@ -127,8 +139,8 @@ def main():
             with results.check(f"the Debian package {check.__doc__}"):
                 check(root)
         with results.check("the Debian package leaves nothing when it is removed"):
-            root.dpkg("--remove", "mcpd")
-            assert not root.files(), root.files()
+            root.dpkg("--purge", "mcpd")
+            assert not root.files() and not (root.profiles / "mcpd").exists(), root.files()
 
 
 main()

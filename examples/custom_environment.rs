@@ -18,7 +18,7 @@ async fn example() -> Result<(), Box<dyn Error>> {
     let server = demo_server::config("demo")?.env("GREETING", "hello").cwd(std::env::temp_dir());
     // Secrets are not shown, here or in any log.
     println!("shows its value: {}", format!("{server:?}").contains("hello"));
-    let client = Client::spawn(server);
+    let client = Client::spawn(server)?;
     client.initialize().await?;
     let result = client.call_tool("variables", &json!({})).await?.value()?;
     let given = result["content"][0]["text"].as_str().unwrap_or_default().split(' ');

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
 
 async fn example() -> Result<(), Box<dyn Error>> {
     // Yours would be `ServerConfig::new("time", "uvx").args(["mcp-server-time"])`.
-    let client = Client::spawn(demo_server::config("demo")?);
+    let client = Client::spawn(demo_server::config("demo")?)?;
     client.initialize().await?;
     for tool in client.list_tools().await? {
         println!("{}", tool.name());

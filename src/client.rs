@@ -6,18 +6,22 @@
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = mcpd::ServerConfig::new("time", "uvx").args(["mcp-server-time"]);
-//! let client = mcpd::Client::spawn(server);
+//! let client = mcpd::Client::spawn(server)?;
 //! client.initialize().await?;
 //! for tool in client.list_tools().await? {
 //!     println!("{}", tool.name());
 //! }
 //! let result = client.call_tool("get_current_time", &serde_json::json!({ "timezone": "UTC" })).await?;
-//! println!("{}", result.value()?);
+//! println!("{}", result.text()?);
 //! client.close().await;
 //! # Ok(())
 //! # }
 //! ```
 
+mod error;
+mod result;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,26 +30,31 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::catalog::Item;
+pub use self::error::{ClientError, Outcome};
+pub use self::result::{Content, ResourceContents, ToolResult};
+use crate::catalog::{Identity, List, Lists, Offer};
 use crate::config::{CallLimit, ServerConfig, Settings, Start};
 use crate::era::{self, Era};
-use crate::jsonrpc::reply::ErrorObject;
 use crate::list_kind::ListKind;
-use crate::policy::Policy;
+use crate::policy::{Hidden, Policy};
 use crate::server::lifecycle::State;
-use crate::server::messages::call::Access;
-use crate::server::{self, GuardProgram, ReaperHandle, Running, ServerContext, ServerHandle, SharedState, StopLevel};
+use crate::server::messages::call::{Access, AccessTarget, CallError, Exposure, ExposureView, Failure, TargetKind};
+use crate::server::{
+    self, GuardProgram, ReaperHandle, RequestFailure, Running, ServerContext, ServerError, ServerHandle, SharedState,
+    StopLevel, failure_in,
+};
+use crate::suggest::nearest;
 use crate::tool::Tool;
 
 /// One server of this program: a process that it has started, or a session with a server at a URL.
 ///
-/// Dropping a `Client` kills the process and its descendants at once, or closes the connections. [`Client::close`] stops the server in an
-/// orderly way.
+/// All methods take `&self`, so an `Arc<Client>` can be used by any number of tasks. Dropping a `Client` kills the process and its
+/// descendants at once, or closes the connections. [`Client::close`] stops the server in an orderly way.
 #[derive(Debug)]
 pub struct Client {
     running: Running,
     reaper: ReaperHandle,
-    policy: Policy,
+    policy: Arc<ClientPolicy>,
     settings: Settings,
     initialized: AtomicBool,
 }
@@ -58,124 +67,67 @@ pub enum ClientState {
     Created,
     /// Takes calls.
     Ready,
-    /// Told to close.
+    /// [`Client::close`] was called.
     Closed,
     /// The server could not be started, has ended, or needs a login.
     Failed,
 }
 
-/// Why a request to a [`Client`] failed. Each text has the server's name.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClientError {
-    /// The request came before [`Client::initialize`] had returned.
-    #[error("server `{server}` is not initialized: call `initialize` first")]
-    NotInitialized {
-        /// The configured name.
-        server: Arc<str>,
-    },
-    /// The server has ended, or could not be started.
-    #[error("server `{server}` is not connected: {reason}")]
-    ServerNotConnected {
-        /// The configured name.
-        server: Arc<str>,
-        /// How it ended, on one line.
-        reason: String,
-    },
-    /// Policy hides the tool. Only a Rust program sees this error: an agent of mcpd gets the error of a nonexistent tool.
-    #[error("tool `{tool}` of server `{server}` is denied")]
-    ToolDenied {
-        /// The configured name.
-        server: Arc<str>,
-        /// The server's own name for the tool.
-        tool: String,
-    },
-    /// The server has listed something that is no tool.
-    #[error("server `{server}` has listed a malformed tool `{tool}`: {reason}")]
-    MalformedTool {
-        /// The configured name.
-        server: Arc<str>,
-        /// The server's own name for the tool.
-        tool: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Arguments have to be a JSON object (MCP 2025-11-25, `server/tools`, "Calling Tools").
-    #[error("the arguments for server `{server}` are not a JSON object")]
-    ArgumentsNotAnObject {
-        /// The configured name.
-        server: Arc<str>,
-    },
-    /// The server answered with a JSON-RPC error, or mcpd did, with a code from −31001 to −31006. In errors of mcpd, `data.outcome` says
-    /// whether the call may have had an effect.
-    #[error("server `{server}`: {} ({})", error.message, error.code)]
-    ErrorResponse {
-        /// The configured name.
-        server: Arc<str>,
-        /// The error object.
-        error: ErrorObject,
-    },
-}
+/// The policy of a client. It never changes.
+#[derive(Debug)]
+struct ClientPolicy(Policy);
 
-/// The result of a tool call, as the server sent it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolResult(Bytes);
-
-impl ToolResult {
-    pub(crate) fn from_raw(raw: Bytes) -> Self {
-        Self(raw)
+impl ExposureView for ClientPolicy {
+    fn version(&self) -> u64 {
+        0
     }
 
-    /// The raw JSON: number spelling, key order and unknown fields included.
-    #[must_use]
-    pub fn raw(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// The decoded JSON.
-    ///
-    /// # Errors
-    /// If the server has sent something that is not valid JSON.
-    pub fn value(&self) -> Result<serde_json::Value, serde_json::Error> {
-        serde_json::from_slice(&self.0)
-    }
-
-    /// Whether the tool itself reports a failure (`isError`). A result that is not valid JSON reports none; [`Self::value`] returns its
-    /// error.
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        self.value().is_ok_and(|result| result["isError"] == true)
+    fn exposure(&self, _server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
+        let AccessTarget::Named { kind, name, .. } = target else { return Exposure::Hidden };
+        let list = lists.map(|lists| Arc::clone(&lists[*kind])).unwrap_or_default();
+        match Offer::of_name(&self.0, *kind, &list, name, era) {
+            Offer::Permitted => Exposure::Exposed,
+            Offer::NotListed => Exposure::NotListed,
+            Offer::Denied => Exposure::Hidden,
+        }
     }
 }
 
 impl Client {
     /// Starts the server under [`GuardProgram::available`]. Has to be called within a tokio runtime.
-    #[must_use]
-    pub fn spawn(server: ServerConfig) -> Self {
+    ///
+    /// # Errors
+    /// [`ClientError::InvalidServerName`]. A server that cannot be started is an error of [`Client::initialize`].
+    pub fn spawn(server: ServerConfig) -> Result<Self, ClientError> {
         Self::spawn_with(server, GuardProgram::available())
     }
 
     /// Connects to the server that is reached at `url`. Has to be called within a tokio runtime, with its timers and its I/O.
-    #[must_use]
-    pub fn connect(name: impl Into<Arc<str>>, url: impl Into<String>) -> Self {
+    ///
+    /// # Errors
+    /// As [`Client::spawn`].
+    pub fn connect(name: impl Into<Arc<str>>, url: impl Into<String>) -> Result<Self, ClientError> {
         Self::spawn_with(ServerConfig::remote(name, url), GuardProgram::None)
     }
 
     /// Starts the server under the given guard. The handshake begins at once; [`Client::initialize`] waits for it.
-    #[must_use]
-    pub fn spawn_with(server: ServerConfig, guard: GuardProgram) -> Self {
-        let host = ServerContext { restart_on_exit: false, ..ServerContext::new(guard) };
-        let (policy, settings) = (server.policy.clone(), server.settings.clone());
+    ///
+    /// # Errors
+    /// As [`Client::spawn`].
+    pub fn spawn_with(server: ServerConfig, guard: GuardProgram) -> Result<Self, ClientError> {
+        ClientError::check_name(&server.name)?;
+        let host = ServerContext { restarts: None, ..ServerContext::new(guard) };
+        let (policy, settings) = (Arc::new(ClientPolicy(server.policy.clone())), server.settings.clone());
         let reaper = host.reaper.clone();
         let record = SharedState::new(Arc::clone(&server.name), host.output.clone());
         let running = server::start(Arc::new(server), true, host, Arc::default(), record);
-        Self { running, reaper, policy, settings, initialized: AtomicBool::new(false) }
+        Ok(Self { running, reaper, policy, settings, initialized: AtomicBool::new(false) })
     }
 
     /// Waits for the end of the handshake (MCP 2025-11-25, `basic/lifecycle`).
     ///
     /// # Errors
-    /// [`ClientError::ServerNotConnected`] if it failed or took longer than the server's `handshake_timeout`.
+    /// [`ClientError::Unavailable`] if it failed or took longer than the server's `handshake_timeout`, [`ClientError::Closed`].
     pub async fn initialize(&self) -> Result<(), ClientError> {
         self.handle().wait_for(|published| !matches!(published.state, State::Starting)).await;
         self.connected()?;
@@ -188,7 +140,7 @@ impl Client {
     pub fn state(&self) -> ClientState {
         let is_initialized = self.initialized.load(Ordering::Relaxed);
         match self.handle().published().state {
-            _ if self.running.control.stopping() > StopLevel::Run => ClientState::Closed,
+            _ if self.is_closed() => ClientState::Closed,
             State::Failed { .. } | State::NeedsLogin { .. } => ClientState::Failed,
             State::Stopped if !self.wakes() => ClientState::Failed,
             _ if is_initialized => ClientState::Ready,
@@ -196,46 +148,44 @@ impl Client {
         }
     }
 
-    /// The tools that policy permits, in the order of the server's last list. If the server announces a change, mcpd requests the list
-    /// again.
+    /// The tools that policy permits, in the order of the server's last list. A malformed definition is left out. If the server announces
+    /// a change, mcpd requests the list again.
     ///
     /// # Errors
-    /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::MalformedTool`].
+    /// [`ClientError::NotInitialized`], [`ClientError::Unavailable`], [`ClientError::Closed`].
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.ready()?;
         self.handle().wait_for(|published| published.first_start_ended).await;
         self.connected()?;
         let tools = Arc::clone(&self.handle().published().lists[ListKind::Tools]);
-        let hidden = tools.hidden(ListKind::Tools, &self.policy);
-        let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key));
-        let read = |tool: &Item| {
-            Tool::read(tool.for_era(Era::Legacy)).map_err(|malformed| ClientError::MalformedTool {
-                server: Arc::clone(self.handle().name()),
-                tool: tool.key.to_string(),
-                reason: malformed.reason.to_string(),
-            })
-        };
-        shown.map(read).collect()
+        let hidden = tools.hidden(ListKind::Tools, &self.policy.0);
+        let mut listed = HashSet::new();
+        let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key) && listed.insert(&tool.key));
+        Ok(shown.filter_map(|tool| Tool::read(tool.for_era(Era::Legacy)).ok()).collect())
     }
 
-    /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server.
+    /// Calls a tool by the server's own name for it. Dropping the future cancels the call at the server. The call has the time limits
+    /// `call_timeout` and `call_timeout_max` of [`Settings`].
     ///
     /// # Errors
-    /// All of [`ClientError`].
+    /// Any of [`ClientError`] but `InvalidServerName` and `ResourceDenied`.
     pub async fn call_tool(&self, tool: &str, arguments: &impl Serialize) -> Result<ToolResult, ClientError> {
         self.ready()?;
-        let tools = Arc::clone(&self.handle().published().lists[ListKind::Tools]);
-        if !tools.permits(ListKind::Tools, &self.policy, tool) {
-            return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
-        }
-        call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool), None).await
+        self.check_offer(tool)?;
+        let limit = self.settings.call_limit(tool);
+        let called = call_tool(self.handle(), tool, arguments, limit, Some(self.access(tool))).await;
+        called.map_err(|refused| match refused {
+            Refused::Hidden if self.is_closed() => self.closed(),
+            Refused::Hidden => self.no_tool(tool),
+            Refused::Error(error) => error,
+        })
     }
 
     /// How long the server takes to answer `ping` (MCP 2025-11-25, `basic/utilities/ping`), or `server/discover` where there is no
     /// `ping` (MCP 2026-07-28).
     ///
     /// # Errors
-    /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::ErrorResponse`].
+    /// As [`Client::call_tool`], but for errors about tools.
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         self.ready()?;
         let era = self.handle().published().protocol.map_or(Era::Legacy, era::of);
@@ -246,15 +196,26 @@ impl Client {
 
     /// Ends the server: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL. Returns when
     /// no process of it is left. One at a URL is told that the session is over.
-    pub async fn close(self) {
+    ///
+    /// From the call on, the state is [`ClientState::Closed`], and requests fail with [`ClientError::Closed`]. A call that is in flight when
+    /// its time is over fails with [`ClientError::Stopped`]. May be called again.
+    pub async fn close(&self) {
         self.running.control.stop(StopLevel::FinishRunning);
         // A task that panicked has dropped its process, and so ended it.
-        let _ = self.running.task.await;
+        self.handle().wait_ended().await;
         let _ = self.reaper.close().await;
     }
 
     fn handle(&self) -> &ServerHandle {
         &self.running.handle
+    }
+
+    fn is_closed(&self) -> bool {
+        self.running.control.stopping() > StopLevel::Run
+    }
+
+    fn closed(&self) -> ClientError {
+        ClientError::Closed { server: Arc::clone(self.handle().name()) }
     }
 
     /// Whether a server that is stopped is started again by a call.
@@ -263,6 +224,9 @@ impl Client {
     }
 
     fn connected(&self) -> Result<(), ClientError> {
+        if self.is_closed() {
+            return Err(self.closed());
+        }
         let is_stopped = matches!(self.handle().published().state, State::Stopping | State::Stopped);
         if is_stopped && self.wakes() { Ok(()) } else { connected(self.handle()) }
     }
@@ -274,36 +238,110 @@ impl Client {
         }
         Err(ClientError::NotInitialized { server: Arc::clone(self.handle().name()) })
     }
+
+    /// Refuses a tool that policy hides, or that the server does not list and will not list.
+    fn check_offer(&self, tool: &str) -> Result<(), ClientError> {
+        let (tools, may_list_more) = {
+            let published = self.handle().published();
+            (Arc::clone(&published.lists[ListKind::Tools]), published.may_list_more())
+        };
+        match Offer::of_name(&self.policy.0, ListKind::Tools, &tools, tool, Era::Legacy) {
+            Offer::Permitted => Ok(()),
+            Offer::NotListed if may_list_more => Ok(()),
+            Offer::NotListed | Offer::Denied => Err(self.no_tool(tool)),
+        }
+    }
+
+    /// The permission of a call, which is checked again before the call is written.
+    fn access(&self, tool: &str) -> Box<Access> {
+        let exposed = Bytes::copy_from_slice(tool.as_bytes());
+        let (kind, name) = (ListKind::Tools, Arc::from(tool));
+        Box::new(Access {
+            view: Arc::clone(&self.policy) as Arc<dyn ExposureView>,
+            target: AccessTarget::Named { kind, exposed: exposed.clone(), name },
+            error_kind: TargetKind::Tool,
+            requested_name: exposed,
+            era: Era::Legacy,
+            // Not the version of the view, so that the lists decide.
+            version: u64::MAX,
+            lists: Identity::default(),
+        })
+    }
+
+    fn no_tool(&self, tool: &str) -> ClientError {
+        let tools = Arc::clone(&self.handle().published().lists[ListKind::Tools]);
+        no_tool(self.handle().name(), tool, &self.policy.0, &tools)
+    }
+}
+
+/// Why a server with these tools has no tool of this name.
+pub(crate) fn no_tool(server: &Arc<str>, tool: &str, policy: &Policy, tools: &List) -> ClientError {
+    let (server, requested) = (Arc::clone(server), tool.to_owned());
+    let is_denied = match tools.hidden(ListKind::Tools, policy).get(tool) {
+        Some(why) => *why != Hidden::Malformed,
+        // Without a definition, nothing is known about what it does.
+        None => {
+            matches!(policy.verdict(ListKind::Tools, tool, None), Err(why) if !matches!(why, Hidden::Writes { .. }))
+        }
+    };
+    if is_denied {
+        return ClientError::ToolDenied { server, tool: requested };
+    }
+    let nearest = nearest(tool, tools.items.iter().map(|item| &*item.key)).map(str::to_owned);
+    ClientError::UnknownTool { server, tool: requested, nearest }
 }
 
 /// Whether calls have a chance, and the reason if not.
 pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
-    let published = server.published();
-    let reason = match &published.state {
-        _ if published.not_started_yet => return Ok(()),
-        State::Failed { reason } | State::Backoff { reason, .. } => reason.to_string(),
-        State::NeedsLogin { .. } => server::login_needed(server.name()),
-        State::Stopping | State::Stopped => "was stopped".to_owned(),
-        State::Starting | State::Ready { .. } | State::Unresponsive { .. } => return Ok(()),
+    let failure = {
+        let published = server.published();
+        match &published.state {
+            _ if published.not_started_yet => return Ok(()),
+            State::Starting | State::Ready { .. } | State::Unresponsive { .. } => return Ok(()),
+            State::Stopping | State::Stopped => {
+                Failure::Unavailable { reason: ServerError::Stopped, retry_after: None }
+            }
+            down @ (State::Failed { .. } | State::Backoff { .. } | State::NeedsLogin { .. }) => failure_in(down),
+        }
     };
-    Err(ClientError::ServerNotConnected { server: Arc::clone(server.name()), reason })
+    Err(not_sent(server, failure))
 }
 
-/// Calls a tool by the server's own name for it. Without `access` it is called whatever policy says.
+/// A failure of a request that was not sent.
+pub(crate) fn not_sent(server: &ServerHandle, failure: Failure) -> ClientError {
+    let error = CallError { server: Arc::clone(server.name()), failure, may_have_arrived: false };
+    ClientError::of_failure(server, error)
+}
+
+/// Why a call has no result.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Its access hides the tool by now. The call was not sent.
+    Hidden,
+    Error(ClientError),
+}
+
+/// Calls a tool by the server's own name for it, if `access` permits it when it is written.
 pub(crate) async fn call_tool(
     server: &ServerHandle,
     tool: &str,
     arguments: &impl Serialize,
     limit: CallLimit,
     access: Option<Box<Access>>,
-) -> Result<ToolResult, ClientError> {
+) -> Result<ToolResult, Refused> {
+    let invalid = |reason| Refused::Error(ClientError::InvalidArguments { server: Arc::clone(server.name()), reason });
     let arguments = serde_json::value::to_raw_value(arguments).ok().filter(|raw| raw.get().starts_with('{'));
-    let Some(arguments) = arguments else {
-        return Err(ClientError::ArgumentsNotAnObject { server: Arc::clone(server.name()) });
-    };
+    let arguments = arguments.ok_or_else(|| invalid("are not a JSON object"))?;
     let params = CallParams { name: tool, arguments: &arguments };
     let answered = server.request("tools/call", &params, Some(tool), limit, access).await;
-    answered.map(ToolResult).map_err(|error| refused(server, error))
+    answered.map(ToolResult::from_raw).map_err(|failure| match failure {
+        RequestFailure::Hidden => Refused::Hidden,
+        RequestFailure::Invalid => invalid("are not valid JSON"),
+        RequestFailure::Failed(error) => Refused::Error(ClientError::of_failure(server, error)),
+        RequestFailure::ServerError(error) => {
+            Refused::Error(ClientError::ErrorResponse { server: Arc::clone(server.name()), error })
+        }
+    })
 }
 
 /// The raw result of a request.
@@ -313,11 +351,14 @@ pub(crate) async fn request(
     params: &impl Serialize,
     limit: CallLimit,
 ) -> Result<Bytes, ClientError> {
-    server.request(method, params, None, limit, None).await.map_err(|error| refused(server, error))
-}
-
-fn refused(server: &ServerHandle, error: ErrorObject) -> ClientError {
-    ClientError::ErrorResponse { server: Arc::clone(server.name()), error }
+    server.request(method, params, None, limit, None).await.map_err(|failure| match failure {
+        RequestFailure::Failed(error) => ClientError::of_failure(server, error),
+        RequestFailure::ServerError(error) => ClientError::ErrorResponse { server: Arc::clone(server.name()), error },
+        // Requests of mcpd itself are valid, and are not checked for access.
+        RequestFailure::Hidden | RequestFailure::Invalid => {
+            not_sent(server, Failure::Unavailable { reason: ServerError::Hidden, retry_after: None })
+        }
+    })
 }
 
 #[derive(Serialize)]

@@ -1,4 +1,6 @@
-#![doc = include_str!("../ARCHITECTURE.md")]
+#![doc = include_str!("../docs/library.md")]
+// Whatever a program gets from this library, it can name.
+#![warn(unnameable_types)]
 
 mod admin;
 mod autostart;
@@ -57,11 +59,11 @@ mod tool;
 mod transport;
 mod validity;
 
-pub use client::{Client, ClientError, ClientState, ToolResult};
+pub use client::{Client, ClientError, ClientState, Content, Outcome, ResourceContents, ToolResult};
 pub use config::ServerConfig;
 pub use jsonrpc::reply::ErrorObject;
-pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool};
-pub use server::{GuardProgram, HealthOverride};
+pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool, ToolRef};
+pub use server::{GuardProgram, HealthOverride, StateName as ServerState};
 pub use tool::Tool;
 
 /// The `mcpd` program, and its command line.

@@ -23,6 +23,7 @@ pub enum Naming {
     /// and `__`.
     Bare,
     /// The server's own name, unchanged. Only for the face of one server, so it cannot be configured.
+    #[doc(hidden)]
     Own,
 }
 

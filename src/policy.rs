@@ -7,6 +7,7 @@
 
 mod hidden;
 mod patterns;
+mod run_time;
 mod uri;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use globset::{Glob, GlobBuilder};
 
 pub use self::hidden::Hidden;
 use self::patterns::Patterns;
+pub(crate) use self::run_time::RunTimeDeny;
 pub(crate) use self::uri::Uri;
 use crate::extensions;
 use crate::jsonrpc::members::members;
@@ -37,8 +39,8 @@ pub struct Policy {
     extensions: Vec<Option<BTreeSet<Arc<str>>>>,
     /// Only tools annotated as read-only are exposed: the table that sets it.
     read_only: Option<Arc<str>>,
-    /// Disabled tools, by their names on the server.
-    off: BTreeSet<Arc<str>>,
+    /// What is denied at run time, beside these rules.
+    run_time: RunTimeDeny,
 }
 
 /// The rules of one kind. Joining policies concatenates their lists.
@@ -109,7 +111,7 @@ impl Policy {
         }
         self.extensions.extend(other.extensions.iter().cloned());
         self.read_only = self.read_only.or_else(|| other.read_only.clone());
-        self.off.extend(other.off.iter().cloned());
+        self.run_time.join(&other.run_time);
         self
     }
 
@@ -131,14 +133,14 @@ impl Policy {
         self
     }
 
-    /// Replaces the set of disabled tools.
+    /// Replaces what is denied at run time.
     #[must_use]
-    pub(crate) fn without(mut self, tools: BTreeSet<Arc<str>>) -> Self {
-        self.off = tools;
+    pub(crate) fn under(mut self, run_time: RunTimeDeny) -> Self {
+        self.run_time = run_time;
         self
     }
 
-    /// Whether both have equal rules. Ignores tables and disabled tools.
+    /// Whether both have equal rules. Ignores tables and what is denied at run time.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same = |kind: ListKind| self.rules[kind].is_same(&other.rules[kind]);
         ListKind::ALL.into_iter().all(is_same)
@@ -146,23 +148,9 @@ impl Policy {
             && self.read_only.is_some() == other.read_only.is_some()
     }
 
-    /// The disabled tools, by their names on the server.
+    /// The tools that are disabled at run time, by their names on the server.
     pub(crate) fn switched_off(&self) -> &BTreeSet<Arc<str>> {
-        &self.off
-    }
-
-    /// Replaces the `deny` patterns on tools.
-    ///
-    /// # Errors
-    /// As [`Policy::new`].
-    pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
-        let mut policy = self.clone();
-        let Self { mut rules, .. } = Self::new(None, deny)?;
-        policy.rules[ListKind::Tools].deny = std::mem::take(&mut rules[ListKind::Tools].deny);
-        if !deny.is_empty() {
-            policy.restrict_extensions();
-        }
-        Ok(policy)
+        self.run_time.off()
     }
 
     /// Hides every kind except `kinds`, and every extension. Resources include resource templates.
@@ -195,12 +183,16 @@ impl Policy {
     /// Whether the extension with this id is exposed.
     #[must_use]
     pub fn permits_extension(&self, id: &str) -> bool {
+        // Like configured patterns, those of the run time hide the extensions, unless a table exposes them.
+        if self.extensions.is_empty() {
+            return !self.run_time.has_patterns();
+        }
         self.extensions.iter().all(|named| named.as_ref().is_some_and(|named| named.contains(id)))
     }
 
     /// Whether unknown methods are forwarded: only if no rule exists that they could bypass.
     pub(crate) fn permits_unknown_methods(&self) -> bool {
-        self.extensions.is_empty() && self.off.is_empty() && !self.rules[ListKind::Skills].has_patterns()
+        self.extensions.is_empty() && self.run_time.is_empty() && !self.rules[ListKind::Skills].has_patterns()
     }
 
     /// Whether the unlisted UI resource at this URI is exposed.
@@ -286,9 +278,7 @@ impl Policy {
         if kind != ListKind::Tools {
             return Ok(());
         }
-        if self.off.contains(key) {
-            return Err(Hidden::Off);
-        }
+        self.run_time.verdict(key)?;
         match &self.read_only {
             Some(table) if !definition.is_some_and(reads_only) => Err(Hidden::Writes { table }),
             _ => Ok(()),

@@ -14,11 +14,12 @@ use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, fail, tool_names, tools};
 use crate::admin::report::{ControlReport, StateName, ToolServer};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
+use crate::client::ClientError;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Overlay};
 use crate::config::interpolate::Process;
 use crate::config::{self, LoadedConfig, ServerConfig};
-use crate::manager::{ManagerError, Toggle};
+use crate::manager::Toggle;
 use crate::policy::{Hidden, ListKind};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::{hint, nearest};
@@ -186,7 +187,7 @@ async fn unknown_tool(directory: &RuntimeDir, server: &str, tool: &str) -> ExitC
     let (all, _) = tools::request(directory, ToolsRequest::default()).await.unwrap_or_default();
     let known = all.iter().filter(|one| one.server == server).map(|one| &*one.tool);
     let nearest = nearest(tool, known).map(str::to_owned);
-    fail(FAILED, ManagerError::UnknownToolOfServer { server: server.to_owned(), tool: tool.to_owned(), nearest })
+    fail(FAILED, ClientError::UnknownTool { server: server.into(), tool: tool.to_owned(), nearest })
 }
 
 /// What else hides a tool from agents of the default profile, as far as the configuration tells.

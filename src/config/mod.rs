@@ -70,7 +70,7 @@ pub(crate) use self::settings::CPU_WEIGHT;
 pub use self::settings::{EraChoice, Instructions, Limit, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};
-use crate::policy::Policy;
+use crate::policy::{Policy, RunTimeDeny};
 
 /// The JSON Schema of mcpd's TOML format, for editors.
 pub const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.schema.json"));
@@ -162,6 +162,19 @@ impl ServerConfig {
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// This definition with what is denied at run time.
+    pub(crate) fn under(&self, denied: RunTimeDeny) -> Arc<Self> {
+        Arc::new(Self { policy: self.policy.clone().under(denied), ..self.clone() })
+    }
+
+    /// Runs it as a pool: calls go to the least busy of several instances. A new one starts when all are busy, up to `max`, and one that
+    /// is not used for [`Settings::idle_timeout`] is stopped.
+    #[must_use]
+    pub fn pool(mut self, max: usize) -> Self {
+        (self.settings.sharing, self.settings.max_instances) = (Sharing::Pool, max.max(1));
         self
     }
 

@@ -61,43 +61,43 @@ impl ErrorCode {
 
 impl ErrorObject {
     /// Builds one of mcpd's own errors.
-    pub fn of_mcpd(code: ErrorCode, message: impl Into<String>, delivery: Delivery) -> Self {
+    pub(crate) fn of_mcpd(code: ErrorCode, message: impl Into<String>, delivery: Delivery) -> Self {
         Self::new(code.number(), message).with_delivery(delivery)
     }
 
     /// Adds whether the request may have been received.
     #[must_use]
-    pub fn with_delivery(self, delivery: Delivery) -> Self {
+    pub(crate) fn with_delivery(self, delivery: Delivery) -> Self {
         self.with("outcome", if delivery == Delivery::NotSent { "not_sent" } else { "unknown" })
     }
 
     /// Adds the configured server that the request is about.
     #[must_use]
-    pub fn about_server(self, server: &str) -> Self {
+    pub(crate) fn about_server(self, server: &str) -> Self {
         self.with("server", server)
     }
 
     /// Adds the time after which the request can be repeated.
     #[must_use]
-    pub fn retry_after(self, after: Duration) -> Self {
+    pub(crate) fn retry_after(self, after: Duration) -> Self {
         self.with("retryAfterMs", u64::try_from(after.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Marks the error as caused by the stop of the whole daemon. An unsent request can be sent to the next daemon.
     #[must_use]
-    pub fn by_stopping_daemon(self) -> Self {
+    pub(crate) fn by_stopping_daemon(self) -> Self {
         self.with("daemon", "stopping")
     }
 
     /// The reason why mcpd closes a new connection, whoever connects again.
     #[must_use]
-    pub fn connection_refused(message: String) -> Self {
+    pub(crate) fn connection_refused(message: String) -> Self {
         Self::new(INVALID_REQUEST, message).with("connection", "refused")
     }
 
     /// Whether it is such a reason.
     #[must_use]
-    pub fn refuses_connection(&self) -> bool {
+    pub(crate) fn refuses_connection(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data["connection"] == "refused")
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
-use crate::server::{ServerError, ServerHandle, login_needed};
+use crate::server::{ServerError, ServerHandle};
 
 /// Maximum number of stderr lines reported for a failed server.
 const MAX_LINES: usize = 20;
@@ -69,10 +69,7 @@ pub(super) enum FailureReason {
     /// The start failed, or the lists are unusable.
     Server(ServerError),
     /// The server needs a login.
-    LoginNeeded {
-        /// Its configured name.
-        server: Arc<str>,
-    },
+    LoginNeeded,
     /// A later configuration has replaced this one.
     Superseded,
     /// The server was not ready in time.
@@ -83,7 +80,7 @@ impl FailureReason {
     fn code(&self) -> &'static str {
         match self {
             Self::Server(error) => error.code(),
-            Self::LoginNeeded { .. } => "login_needed",
+            Self::LoginNeeded => "login_needed",
             Self::Superseded => "superseded",
             Self::Timeout => "timeout",
         }
@@ -94,7 +91,7 @@ impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(error) => error.fmt(f),
-            Self::LoginNeeded { server } => f.write_str(&login_needed(server)),
+            Self::LoginNeeded => f.write_str("needs a login"),
             Self::Superseded => f.write_str("a later configuration has replaced it"),
             Self::Timeout => f.write_str("was not ready in time"),
         }

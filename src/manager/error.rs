@@ -1,6 +1,6 @@
 //! Errors of [`Manager`](super::Manager).
 
-use crate::client::ClientError;
+use crate::client::{ClientError, Outcome};
 
 /// An error of a [`Manager`](super::Manager).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -18,31 +18,15 @@ pub enum ManagerError {
         /// The name.
         server: String,
     },
-    /// The name is invalid as a prefix of tool names.
-    #[error("`{server}` cannot name a server: use letters, digits and `-`; a single `_` may stand between them")]
-    InvalidServerName {
-        /// The name.
-        server: String,
-    },
     /// No tool is exposed under this name, not even as a denied one.
     #[error("there is no tool `{tool}`")]
     UnknownTool {
         /// The requested name.
         tool: String,
     },
-    /// The server has listed other tools, but none of this name, which is the server's own.
-    #[error("server `{server}` offers no tool `{tool}`{}", nearest.as_ref().map(|nearest| format!(": did you mean `{nearest}`?")).unwrap_or_default())]
-    UnknownToolOfServer {
-        /// The configured name.
-        server: String,
-        /// The requested name.
-        tool: String,
-        /// The most similar name.
-        nearest: Option<String>,
-    },
     /// The server has the maximum number of disabled tools.
     #[error(
-        "cannot disable another tool of server `{server}`: {max} are disabled, the maximum. Add tools to `deny` in its configuration instead"
+        "cannot disable another tool of server `{server}`: {max} are disabled, the maximum. Patterns of `deny` have no maximum"
     )]
     TooManyDisabledTools {
         /// The configured name.
@@ -67,9 +51,20 @@ pub enum ManagerError {
         reason: String,
     },
     /// The manager was closed with [`Manager::close`](super::Manager::close).
-    #[error("mcpd takes no more requests, because it is shutting down (`Manager::close` in a Rust program)")]
+    #[error("the manager of all servers is closed")]
     Closed,
     /// An error of one server or of its connection.
     #[error(transparent)]
     Server(#[from] ClientError),
+}
+
+impl ManagerError {
+    /// What is known about the request.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Server(error) => error.outcome(),
+            _ => Outcome::NotSent,
+        }
+    }
 }

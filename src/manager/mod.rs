@@ -19,7 +19,7 @@
 //!     println!("{}", tool.name);
 //! }
 //! let result = manager.call_tool("time__get_current_time", &serde_json::json!({ "timezone": "UTC" })).await?;
-//! println!("{}", result.value()?);
+//! println!("{}", result.text()?);
 //! manager.close().await;
 //! # Ok(())
 //! # }
@@ -40,6 +40,7 @@ mod resources;
 mod setup;
 mod task;
 mod tools;
+mod unlisted;
 mod view;
 mod wait_ready;
 mod watched_view;
@@ -62,13 +63,16 @@ use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
-pub use self::tools::ExposedTool;
+pub use self::tools::{ExposedTool, ToolRef};
+pub(crate) use self::unlisted::Unlisted;
 pub(crate) use self::view::ServedProfile;
 pub(crate) use self::view::{Member, View, ViewPart};
 pub(crate) use self::wait_ready::ServerOutcome;
 pub(crate) use self::watched_view::WatchedView;
+pub use crate::backoff::RestartDelays;
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
+pub use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::lifecycle::State;
 use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopReceiver};
@@ -106,7 +110,7 @@ impl Manager {
     /// Starts all servers in parallel, with [`Setup::default`]. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]. On an error, no server is started.
+    /// [`ClientError::InvalidServerName`](crate::ClientError), [`ManagerError::DuplicateServer`]. On an error, no server is started.
     pub fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Result<Self, ManagerError> {
         Self::start_with(Setup::default(), servers)
     }
@@ -143,7 +147,9 @@ impl Manager {
     /// Watches the exposed lists and the states of servers for changes from now on.
     #[must_use]
     pub fn watch(&self) -> ListWatch {
-        ListWatch(self.view.clone())
+        let mut view = self.view.clone();
+        view.mark_unchanged();
+        ListWatch(view)
     }
 
     /// The profiles, each with its view.
@@ -159,8 +165,8 @@ impl Manager {
     /// Adds a server after the others, and waits until its tools are known.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]. If the first start of the server fails, it is removed
-    /// again and the error is `ServerNotConnected`.
+    /// [`ClientError::InvalidServerName`](crate::ClientError), [`ManagerError::DuplicateServer`]. If the first start of the server fails, it
+    /// is removed again and the error is [`ClientError::Unavailable`](crate::ClientError).
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
         let handle = self.order(|done| Order::Connect(Box::new(server), done)).await?;
         handle.wait_for(|published| published.first_start_ended).await;
@@ -169,7 +175,8 @@ impl Manager {
         Err(error.into())
     }
 
-    /// Removes a server, and returns when no process of it is left. Calls in flight have 2 s to finish.
+    /// Removes a server, and returns when no process of it is left. Calls in flight have 2 s to finish, and then fail with
+    /// [`ClientError::Stopped`](crate::ClientError). What [`Manager::set_denied_tools`] denies stays denied if the server is connected again.
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
@@ -189,7 +196,7 @@ impl Manager {
     /// twice the longest `handshake_timeout` of the started servers, plus 10 s, plus 2 s for each of them.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]. On an error, nothing changes. A server that fails
+    /// [`ClientError::InvalidServerName`](crate::ClientError), [`ManagerError::DuplicateServer`]. On an error, nothing changes. A server that fails
     /// to start is reported in [`Changes::failed`] instead.
     pub async fn set_servers(&self, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Changes, ManagerError> {
         let desired = DesiredState { servers: servers.into_iter().collect(), exposed: None };
@@ -206,11 +213,15 @@ impl Manager {
         Ok(answer)
     }
 
-    /// Denies the tools of a server whose own names match one of these globs. Replaces earlier patterns. Applies to lists and calls
-    /// as soon as this returns.
+    /// Denies the tools of a server whose own names match one of these globs, beside those that the policy of its configuration hides.
+    /// Replaces the patterns of an earlier call; an empty list denies nothing beside that policy. Applies to lists and calls as soon as this
+    /// returns.
+    ///
+    /// The patterns hold for the server of this name as long as the manager runs, also if the server is connected only later, disconnected
+    /// and connected again, or changed with [`Manager::set_servers`].
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::BadPattern`]. On an error, nothing changes.
+    /// [`ClientError::InvalidServerName`](crate::ClientError), [`ManagerError::BadPattern`]. On an error, nothing changes.
     pub async fn set_denied_tools(&self, server: &str, patterns: &[&str]) -> Result<(), ManagerError> {
         let bad =
             |error: globset::Error| ManagerError::BadPattern { server: server.to_owned(), reason: error.to_string() };
@@ -224,7 +235,8 @@ impl Manager {
     /// has ended.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::UnknownToolOfServer`], [`ManagerError::TooManyDisabledTools`]. On an error, nothing changes.
+    /// [`ManagerError::UnknownServer`], [`ClientError::UnknownTool`](crate::ClientError), [`ManagerError::TooManyDisabledTools`]. On an
+    /// error, nothing changes.
     pub async fn toggle(&self, server: &str, toggle: Toggle) -> Result<(), ManagerError> {
         self.switch(server, toggle).await.map(drop)
     }
@@ -264,10 +276,16 @@ impl Manager {
         self.order(|done| Order::Restart(server.to_owned(), done)).await.map(drop)
     }
 
-    /// State, health and counters of every server, in order. Does not wait.
+    /// State, health and counters of every server, in order. Does not wait. After [`Manager::close`] there are none.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerReport> {
-        report::servers(&self.view.borrow())
+        if self.is_closed() { Vec::new() } else { report::servers(&self.view.borrow()) }
+    }
+
+    /// Whether the manager is closed, and no process of it is left.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.orders.is_closed()
     }
 
     /// Returns when the views include everything that servers have published so far.
@@ -276,7 +294,8 @@ impl Manager {
     }
 
     /// Stops every server: calls in flight have 2 s, then stdin is closed. SIGTERM follows after 3 s, and SIGKILL after 2 s more.
-    /// Returns when no process is left.
+    /// Returns when no process is left. From then on, nothing is listed, and everything else fails with [`ManagerError::Closed`]. May be
+    /// called again.
     pub async fn close(&self) {
         self.stop(StopLevel::FinishRunning);
         self.orders.closed().await;

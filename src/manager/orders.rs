@@ -10,8 +10,8 @@ use super::changes::{Changes, DesiredState};
 use super::enablement::{Toggle, ToggleResult};
 use super::error::ManagerError;
 use super::view::View;
+use crate::client::ClientError;
 use crate::config::ServerConfig;
-use crate::naming::is_server_name;
 use crate::server::{HealthOverride, ServerHandle};
 
 /// Where the task sends the answer to an order.
@@ -43,9 +43,7 @@ pub(super) enum Order {
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Result<(), ManagerError> {
     let mut seen = HashSet::new();
     for name in names {
-        if !is_server_name(name) {
-            return Err(ManagerError::InvalidServerName { server: name.to_string() });
-        }
+        ClientError::check_name(name)?;
         if !seen.insert(name) {
             return Err(ManagerError::DuplicateServer { server: name.to_string() });
         }

@@ -8,16 +8,20 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::malformed::{MalformedItem, malformed};
+use super::malformed::malformed;
+pub use super::malformed::{Defect, MalformedItem};
 use super::view::{Member, View};
 use crate::catalog::Exposure;
-use crate::config::{Launch, ServerConfig};
+use crate::config::{Launch, ServerConfig, Sharing};
 use crate::list_kind::{ListKind, PerKind};
 use crate::printable::excerpt;
-use crate::server::lifecycle::{State, StateName};
+use crate::server::lifecycle::State;
+pub use crate::server::{
+    AnswerTimes, Cause, LimitKey, NamespaceFailure, NamespaceStep, Obstacle, Refusal, RefusedCalls, RefusedPath,
+    RestrictedAccess, SandboxReport, StateName,
+};
 use crate::server::{
-    Cause, Enforcement, LimitKey, Limits, RefusedCalls, RemoteTransport, SandboxReport, ServerError, ServerHandle,
-    ServerSnapshot, UnansweredCounts,
+    Enforcement, Limits, RemoteTransport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
 };
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
@@ -138,6 +142,8 @@ pub struct ServerReport {
     pub in_flight: u64,
     /// Calls that ended in a JSON-RPC error of the server or of mcpd.
     pub errors: u64,
+    /// The times that answered calls took; only in a program that embeds mcpd.
+    pub answer_times: Option<AnswerTimes>,
     /// Instances started after the first.
     pub restarts: u64,
     /// Restarts within the last hour that followed an unexpected exit or a failed start.
@@ -166,7 +172,9 @@ pub struct ServerReport {
     pub update_error: Option<String>,
     /// The latest failure, if any.
     pub last_error: Option<String>,
-    /// Its instances, where there may be several.
+    /// The maximum number of instances of a pool.
+    pub max_instances: Option<usize>,
+    /// Its instances, where there may be several: those of a pool are those that run now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceReport>,
     /// The last lines of stderr of the process that wrote last, oldest first; only while the server is not ready.
@@ -423,6 +431,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,
+        answer_times: handle.answer_times(),
         restarts: totals.starts_after_first,
         restarts_last_hour: handle.failure_restarts_within_an_hour(),
         skipped_lines: totals.skipped_lines,
@@ -435,13 +444,16 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         limits: limits_of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
+        max_instances: (config.settings.sharing == Sharing::Pool).then_some(config.settings.max_instances),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
-        stderr: if uptime_ms.is_some() { Vec::new() } else { last_lines(handle, &published.state) },
+        stderr: last_stderr(handle, &published.state),
     }
 }
 
-fn last_lines(handle: &ServerHandle, state: &State) -> Vec<String> {
+/// The last lines on stderr of a server that is not ready.
+fn last_stderr(handle: &ServerHandle, state: &State) -> Vec<String> {
     match state {
+        State::Ready { .. } | State::Unresponsive { .. } => Vec::new(),
         // The last attempt had no process, so stderr is older.
         State::Backoff { reason, .. } if reason.needs_config_change() => Vec::new(),
         _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),

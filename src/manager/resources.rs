@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::tools::disabled;
 use super::{Manager, ManagerError, Member};
 use crate::catalog::Item;
-use crate::client::{ClientError, ToolResult, connected, request};
-use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, RESOURCE_NOT_FOUND};
+use crate::client::{ClientError, Outcome, ToolResult, connected, request};
 use crate::list_kind::ListKind;
 use crate::server::ServerHandle;
 
@@ -72,7 +72,8 @@ impl ResourceTool {
     /// Calls the tool. In a list, a server that is down is replaced by its error.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::BadResourceArguments`]; for `Read` also errors of the server.
+    /// [`ManagerError::UnknownServer`], [`ManagerError::BadResourceArguments`], [`ManagerError::Closed`]; for `Read` also any of
+    /// [`ClientError`] that a call of a tool can have, and [`ClientError::ResourceDenied`].
     pub async fn call(self, manager: &Manager, arguments: &Value) -> Result<ToolResult, ManagerError> {
         let bad = |reason: String| ManagerError::BadResourceArguments { tool: self.name(), reason };
         let Arguments { server, uri } = Arguments::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
@@ -86,6 +87,9 @@ impl ResourceTool {
 }
 
 fn members(manager: &Manager, server: Option<&str>) -> Result<Vec<Member>, ManagerError> {
+    if manager.is_closed() {
+        return Err(ManagerError::Closed);
+    }
     let view = manager.view.borrow();
     let is_requested = |member: &&Member| server.is_none_or(|server| *server == *member.config.name);
     let members: Vec<_> = view.servers.iter().filter(is_requested).cloned().collect();
@@ -97,7 +101,7 @@ fn members(manager: &Manager, server: Option<&str>) -> Result<Vec<Member>, Manag
 
 /// The resources as JSON objects: a `server` member, then all members of the server's object, unknown ones included.
 async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, ManagerError> {
-    manager.settled().await;
+    manager.settled().await.ok_or(ManagerError::Closed)?;
     let mut lines = Vec::new();
     for member in members(manager, server)? {
         let server = &*member.config.name;
@@ -130,11 +134,14 @@ struct Contents<'a> {
 
 /// Reads a resource and returns its contents as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
-    let Member { handle, config, enablement, .. } = members(manager, Some(server))?.remove(0);
+    let member = members(manager, Some(server))?.remove(0);
+    if !member.is_enabled() {
+        return Err(disabled(&member).into());
+    }
+    let Member { handle, config, .. } = member;
     connected(&handle)?;
-    if !enablement.is_enabled() || !config.policy.permits(ListKind::Resources, uri, None) {
-        let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
-        return Err(ClientError::ErrorResponse { server: Arc::clone(handle.name()), error }.into());
+    if !config.policy.permits(ListKind::Resources, uri, None) {
+        return Err(ClientError::ResourceDenied { server: Arc::clone(handle.name()), uri: uri.to_owned() }.into());
     }
     let limit = config.settings.request_limit();
     let result = request(&handle, "resources/read", &json!({ "uri": uri }), limit).await?;
@@ -151,6 +158,6 @@ async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, 
 }
 
 fn malformed(handle: &ServerHandle, method: &str) -> ClientError {
-    let error = ErrorObject::new(INTERNAL_ERROR, format!("its answer to `{method}` is malformed"));
-    ClientError::ErrorResponse { server: Arc::clone(handle.name()), error }
+    let (outcome, reason) = (Outcome::Answered, format!("has sent a malformed answer to `{method}`"));
+    ClientError::Protocol { server: Arc::clone(handle.name()), outcome, reason }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backoff::RestartDelays;
 use crate::config::DaemonConfig;
 use crate::naming::Naming;
 use crate::server::{GuardProgram, ServerContext};
@@ -25,6 +26,21 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// How server and tool name are joined to an exposed name. Default: [`Naming::Prefixed`].
+    #[must_use]
+    pub fn naming(mut self, naming: Naming) -> Self {
+        // The names of one face cannot be told apart by server.
+        self.naming = if naming == Naming::Own { Naming::Bare } else { naming };
+        self
+    }
+
+    /// The delays before a server that fails is started again.
+    #[must_use]
+    pub fn restart_delays(mut self, delays: RestartDelays) -> Self {
+        self.host.restarts = Some(delays);
+        self
+    }
+
     /// Runs servers under this guard.
     #[must_use]
     pub fn guard(mut self, guard: GuardProgram) -> Self {

@@ -10,6 +10,7 @@ mod outcome;
 mod profile_view;
 mod replacement;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,6 +28,7 @@ use super::view::{Member, ServedProfile, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
+use crate::policy::RunTimeDeny;
 use crate::server::{self, Running, ServerHandle, SharedState, StopLevel, StopReceiver};
 
 #[derive(Debug)]
@@ -48,6 +50,8 @@ pub(super) struct ManagerTask {
     setup: Setup,
     /// In the order of the set.
     servers: Vec<Entry>,
+    /// What is denied at run time, by the name of the server, whether there is such a server or not.
+    denied: BTreeMap<String, RunTimeDeny>,
     /// Servers that were removed or replaced and still have processes.
     leaving: Vec<Running>,
     changing: Changing,
@@ -68,6 +72,7 @@ impl ManagerTask {
         let whole = ProfileView::whole(setup.naming, max_message);
         let mut task = Self {
             servers: Vec::new(),
+            denied: BTreeMap::new(),
             leaving: Vec::new(),
             changing: Changing::default(),
             changed: Arc::default(),

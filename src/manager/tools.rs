@@ -1,19 +1,23 @@
 //! Listing and calling the tools of all servers, for programs that embed mcpd.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::time::sleep_until;
 
+use super::unlisted::Unlisted;
 use super::view::{Member, ViewPart};
 use super::watched_view::WatchedView;
 use super::{Manager, ManagerError, View};
-use crate::catalog::{Item, identity};
-use crate::client::{ClientError, ToolResult, call_tool};
+use crate::catalog::{Item, Route, identity};
+use crate::client::{ClientError, Refused, ToolResult, call_tool, no_tool, not_sent};
 use crate::era::Era;
 use crate::list_kind::ListKind;
-use crate::server::messages::call::{Access, AccessTarget, TargetKind};
+use crate::server::messages::call::{Access, AccessTarget, CallError, Failure, TargetKind};
+use crate::server::{START_WAIT, ServerError};
 
 /// An exposed tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,43 +32,127 @@ pub struct ExposedTool {
     pub definition: Bytes,
 }
 
+/// How a program names a tool: `"files__read"` by its exposed name, `("files", "read")` by its server and the server's own name for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolRef<'a> {
+    /// By its exposed name.
+    Exposed(&'a str),
+    /// By its server and its own name, whatever it is exposed as.
+    Own {
+        /// The configured name of the server.
+        server: &'a str,
+        /// The server's own name for the tool.
+        tool: &'a str,
+    },
+}
+
+impl<'a> From<&'a str> for ToolRef<'a> {
+    fn from(name: &'a str) -> Self {
+        Self::Exposed(name)
+    }
+}
+
+impl<'a> From<&'a String> for ToolRef<'a> {
+    fn from(name: &'a String) -> Self {
+        Self::Exposed(name)
+    }
+}
+
+impl<'a> From<(&'a str, &'a str)> for ToolRef<'a> {
+    fn from((server, tool): (&'a str, &'a str)) -> Self {
+        Self::Own { server, tool }
+    }
+}
+
+impl<'a> From<&'a ExposedTool> for ToolRef<'a> {
+    fn from(tool: &'a ExposedTool) -> Self {
+        Self::Own { server: &tool.server, tool: &tool.tool }
+    }
+}
+
 impl Manager {
     /// Every tool that policy permits, in the order of servers and of their lists. Waits at most
-    /// [`Setup::first_list_wait`](super::Setup) for starting servers without known lists.
+    /// [`Setup::first_list_wait`](super::Setup) for starting servers without known lists. After [`Manager::close`] there are none.
     pub async fn all_tools(&self) -> Vec<ExposedTool> {
-        let view = self.settled().await;
+        let Some(view) = self.settled().await else { return Vec::new() };
         listed(&view).into_iter().filter_map(|raw| exposed(&view, &name_of(raw)?, raw)).collect()
     }
 
-    /// The tool exposed as `name`; `None` if it is unknown or denied. Waits as [`Manager::all_tools`].
-    pub async fn find_tool(&self, name: &str) -> Option<ExposedTool> {
-        let view = self.settled().await;
-        view.catalog.route(ListKind::Tools, name.as_bytes())?;
-        let raw = listed(&view).into_iter().find(|raw| name_of(raw).as_deref() == Some(name))?;
-        exposed(&view, name, raw)
+    /// The tool with this exposed name, or with this server and own name; `None` if it is unknown or denied. Waits as
+    /// [`Manager::all_tools`].
+    pub async fn find_tool<'a>(&self, tool: impl Into<ToolRef<'a>>) -> Option<ExposedTool> {
+        let view = self.settled().await?;
+        let (name, _) = route(&view, tool.into())?;
+        let raw = listed(&view).into_iter().find(|raw| name_of(raw).as_ref() == Some(&name))?;
+        exposed(&view, &name, raw)
     }
 
-    /// Calls a tool by its exposed name. Dropping the future cancels the call at the server.
+    /// The tools that their servers call `own_name`, in the order of the servers. Waits as [`Manager::all_tools`].
+    pub async fn find_tools(&self, own_name: &str) -> Vec<ExposedTool> {
+        self.all_tools().await.into_iter().filter(|tool| *tool.tool == *own_name).collect()
+    }
+
+    /// Calls a tool by its exposed name, or by its server and own name. Dropping the future cancels the call at the server.
+    ///
+    /// A call waits up to 10 s for a server that is starting or about to be started again. The call itself has the time limits
+    /// `call_timeout` and `call_timeout_max` of the server's [`Settings`](crate::config::Settings).
     ///
     /// # Errors
-    /// [`ManagerError::UnknownTool`], or any of [`ClientError`] but `NotInitialized`.
-    pub async fn call_tool(&self, name: &str, arguments: &impl Serialize) -> Result<ToolResult, ManagerError> {
-        let known = Arc::clone(&self.view.borrow());
-        let view =
-            if known.catalog.route(ListKind::Tools, name.as_bytes()).is_some() { known } else { self.settled().await };
-        let route = view.catalog.route(ListKind::Tools, name.as_bytes()).ok_or_else(|| self.no_route(&view, name))?;
-        let Some(member) = view.servers.get(route.server) else { return Err(self.no_route(&view, name)) };
-        if self.orders.is_closed() {
-            return Err(ManagerError::Closed);
+    /// [`ManagerError::UnknownTool`], [`ManagerError::UnknownServer`], [`ManagerError::Closed`], or any of [`ClientError`] but
+    /// `NotInitialized` and `Closed`. [`ManagerError::outcome`] tells whether the call may have had an effect.
+    pub async fn call_tool<'a>(
+        &self,
+        tool: impl Into<ToolRef<'a>>,
+        arguments: &impl Serialize,
+    ) -> Result<ToolResult, ManagerError> {
+        let (tool, until) = (tool.into(), Instant::now() + START_WAIT);
+        let mut views = self.view.clone();
+        loop {
+            if self.is_closed() {
+                return Err(ManagerError::Closed);
+            }
+            let view = Arc::clone(&views.borrow_and_update());
+            if let Some((exposed, route)) = route(&view, tool) {
+                return self.call_routed(&view, tool, (&exposed, route), arguments).await;
+            }
+            // Before the decision, so that no change after it is missed.
+            let listed = view.await_lists();
+            let candidates = match tool {
+                ToolRef::Exposed(name) => view.may_still_list(Some(name.as_bytes())).collect(),
+                ToolRef::Own { server, .. } => {
+                    view.may_still_list(None).filter(|member| *member.config.name == *server).collect()
+                }
+            };
+            match Unlisted::of(candidates, until) {
+                Unlisted::Unknown => return Err(no_route(&view, tool)),
+                Unlisted::Down(error) => return Err(down(&view, error)),
+                Unlisted::Waits(candidates) => candidates.iter().for_each(|member| member.handle.note_waiting_call()),
+            }
+            tokio::select! {
+                () = listed => {}
+                // After the manager has closed, its last view stays.
+                changed = views.changed() => changed.map_err(|_| ManagerError::Closed)?,
+                () = sleep_until(until.into()) => {}
+            }
         }
-        let access = self.access(&view, member, name, &route.name);
+    }
+
+    async fn call_routed(
+        &self,
+        view: &View,
+        tool: ToolRef<'_>,
+        (exposed, route): (&str, &Route),
+        arguments: &impl Serialize,
+    ) -> Result<ToolResult, ManagerError> {
+        let Some(member) = view.servers.get(route.server) else { return Err(no_route(view, tool)) };
+        let access = self.access(view, member, exposed, &route.name);
         let called = call_tool(&member.handle, &route.name, arguments, route.limit, Some(access)).await;
-        // The tool was hidden while the call waited for its server.
-        let newest = Arc::clone(&self.view.borrow());
-        if called.is_err() && newest.catalog.route(ListKind::Tools, name.as_bytes()).is_none() {
-            return Err(self.no_route(&newest, name));
-        }
-        Ok(called?)
+        called.map_err(|refused| match refused {
+            Refused::Error(error) => error.into(),
+            // The tool was hidden while the call waited, so the newest view says why.
+            Refused::Hidden if self.is_closed() => ManagerError::Closed,
+            Refused::Hidden => no_route(&self.view.borrow(), tool),
+        })
     }
 
     /// The permission for a call that `view` routes to `member`.
@@ -84,27 +172,69 @@ impl Manager {
         })
     }
 
-    /// The embedding program sets the policy, so errors may tell it what policy hides.
-    fn no_route(&self, view: &View, name: &str) -> ManagerError {
-        for member in &view.servers {
-            let published = member.handle.published();
-            let is_denied = |tool: &&Item| !member.config.policy.permits(ListKind::Tools, &tool.key, Some(&tool.json));
-            for tool in published.lists[ListKind::Tools].items.iter().filter(is_denied) {
-                if view.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
-                    let (server, tool) = (Arc::clone(member.handle.name()), tool.key.to_string());
-                    return ClientError::ToolDenied { server, tool }.into();
-                }
-            }
-        }
-        ManagerError::UnknownTool { tool: name.to_owned() }
-    }
-
-    pub(super) async fn settled(&self) -> Arc<View> {
+    /// The view once the first lists are known; `None` if the manager is closed.
+    pub(super) async fn settled(&self) -> Option<Arc<View>> {
         let mut view = self.view.clone();
         // After the manager has closed, its last view stays.
         let _ = view.wait_for(|view| view.settled).await;
-        Arc::clone(&self.view.borrow())
+        (!self.is_closed()).then(|| Arc::clone(&self.view.borrow()))
     }
+}
+
+/// The exposed name and the route of a tool.
+fn route<'a>(view: &'a View, tool: ToolRef<'_>) -> Option<(String, &'a Route)> {
+    let route = |name: &str| view.catalog.route(ListKind::Tools, name.as_bytes());
+    match tool {
+        ToolRef::Exposed(name) => Some((name.to_owned(), route(name)?)),
+        ToolRef::Own { server, tool } => {
+            let index = view.servers.iter().position(|member| *member.config.name == *server)?;
+            let is_it = |route: &&Route| route.server == index && *route.name == *tool;
+            let mut names = view.naming.candidates(server, tool);
+            names.find_map(|name| route(&name).filter(is_it).map(|route| (name, route)))
+        }
+    }
+}
+
+/// Why there is no such tool. The embedding program sets the policy, so errors may tell it what policy hides.
+fn no_route(view: &View, tool: ToolRef<'_>) -> ManagerError {
+    let why_not = |member: &Member, tool: &str| {
+        let tools = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
+        no_tool(member.handle.name(), tool, &member.config.policy, &tools)
+    };
+    let name = match tool {
+        ToolRef::Exposed(name) => name,
+        ToolRef::Own { server, tool } => {
+            let member = view.servers.iter().find(|member| *member.config.name == *server);
+            return match member {
+                None => ManagerError::UnknownServer { server: server.to_owned() },
+                Some(member) if !member.is_enabled() => disabled(member).into(),
+                Some(member) => why_not(member, tool).into(),
+            };
+        }
+    };
+    for member in &view.servers {
+        let tools = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
+        let is_it = |item: &&Item| view.naming.candidates(member.handle.name(), &item.key).any(|one| one == name);
+        if let Some(item) = tools.items.iter().find(is_it)
+            && let error @ ClientError::ToolDenied { .. } = why_not(member, &item.key)
+        {
+            return error.into();
+        }
+    }
+    ManagerError::UnknownTool { tool: name.to_owned() }
+}
+
+/// The error of a server that may have the tool, but is down.
+fn down(view: &View, error: CallError) -> ManagerError {
+    match view.servers.iter().find(|member| member.config.name == error.server) {
+        Some(member) => ClientError::of_failure(&member.handle, error).into(),
+        None => ManagerError::UnknownServer { server: error.server.to_string() },
+    }
+}
+
+/// The error of a server that is disabled.
+pub(super) fn disabled(member: &Member) -> ClientError {
+    not_sent(&member.handle, Failure::Unavailable { reason: ServerError::Disabled, retry_after: None })
 }
 
 /// The tools of a view, as agents receive them.

@@ -45,7 +45,7 @@ fn two_policies_together_expose_what_both_do() {
 }
 
 #[test]
-fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_off() {
+fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_denied_at_run_time() {
     let all = [
         Policy::default(),
         policy(ListKind::Tools, None, &["a"]),
@@ -59,7 +59,7 @@ fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_
     ];
     for (at, one) in all.iter().enumerate() {
         for (other_at, other) in all.iter().enumerate() {
-            let other = other.clone().with_table("elsewhere").without([Arc::from("x")].into());
+            let other = other.clone().with_table("elsewhere").under(run_time(&["x"], &["y*"]));
             assert_eq!(one.has_same_rules(&other), at == other_at, "{one:?} and {other:?}");
         }
     }
@@ -67,18 +67,48 @@ fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_
 
 #[test]
 fn a_tool_that_is_switched_off_is_hidden_by_its_very_name_whatever_else_holds() {
-    let off = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
-    let denying = policy(ListKind::Tools, None, &["write_*"]).without(off(&["read*", "list"]));
+    let denying = policy(ListKind::Tools, None, &["write_*"]).under(run_time(&["read*", "list"], &[]));
     for (tool, permitted) in
         [("list", false), ("lists", true), ("read_file", true), ("read*", false), ("write_a", false)]
     {
         assert_eq!(denying.permits(ListKind::Tools, tool, None), permitted, "{tool}");
     }
     assert!(denying.permits(ListKind::Prompts, "list", None) && denying.permits(ListKind::Resources, "list", None));
-    let both = Policy::default().and(&denying).denying(&[]).expect("patterns compile");
-    assert!(!both.permits(ListKind::Tools, "list", None) && both.permits(ListKind::Tools, "write_a", None));
-    let other = both.without(off(&["write_a"]));
-    assert!(other.permits(ListKind::Tools, "list", None) && !other.permits(ListKind::Tools, "write_a", None));
+    let both = Policy::default().under(run_time(&["a"], &["b*"])).and(&denying);
+    for (tool, permitted) in [("list", false), ("write_a", false), ("a", false), ("b1", false), ("c", true)] {
+        assert_eq!(both.permits(ListKind::Tools, tool, None), permitted, "{tool}");
+    }
+    let other = both.under(run_time(&["c"], &[]));
+    for (tool, permitted) in [("list", true), ("write_a", false), ("a", true), ("b1", true), ("c", false)] {
+        assert_eq!(other.permits(ListKind::Tools, tool, None), permitted, "{tool}");
+    }
+}
+
+#[test]
+fn patterns_of_the_run_time_hide_extensions_as_configured_ones_do() {
+    let exposed = || Policy::default().exposing_extensions(&["x".into()]);
+    let denying = || run_time(&[], &["a"]);
+    for (policy, permitted) in [
+        (Policy::default(), true),
+        (Policy::default().under(denying()), false),
+        (Policy::default().under(run_time(&["a"], &[])), true),
+        (exposed().under(denying()), true),
+    ] {
+        assert_eq!(policy.permits_extension("x"), permitted, "{policy:?}");
+        assert!(
+            policy.permits_unknown_methods()
+                == (permitted && policy.run_time.is_empty() && policy.extensions.is_empty())
+        );
+    }
+}
+
+/// What is denied at run time: these tools, and what these patterns match.
+fn run_time(off: &[&str], deny: &[&str]) -> RunTimeDeny {
+    let mut run_time = RunTimeDeny::default();
+    run_time.set_off(off.iter().map(|name| Arc::from(*name)).collect());
+    let globs: Vec<_> = deny.iter().map(|text| pattern(text).expect("a glob")).collect();
+    run_time.set_patterns(&globs).expect("patterns compile");
+    run_time
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::reexec;
 use super::sandbox::SandboxHost;
 use super::secret_programs::SecretPrograms;
 use super::start_permit::StartPermits;
+use crate::backoff::RestartDelays;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
 use crate::logging::ServerOutput;
@@ -72,8 +73,8 @@ pub struct ServerContext {
     pub inherited: ProcessAttributes,
     /// Message cap in bytes, each way.
     pub max_message: usize,
-    /// Whether a server that has ended is restarted.
-    pub restart_on_exit: bool,
+    /// The delays before a server that has ended is restarted; `None` if it is not restarted.
+    pub restarts: Option<RestartDelays>,
     /// Limits how many start at once.
     pub start_permits: StartPermits,
     /// The cgroups of servers with limits.
@@ -104,7 +105,7 @@ impl ServerContext {
             guards: GuardRegistry::default(),
             inherited: ProcessAttributes::default(),
             max_message: DaemonConfig::default().max_message_bytes,
-            restart_on_exit: true,
+            restarts: Some(RestartDelays::default()),
             start_permits: StartPermits::default(),
             cgroups: Cgroups::default(),
             cache: None,

@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Serialize;
 use tracing::Span;
 
-use super::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, ToAgent};
+use super::messages::call::{
+    Access, Call, CallError, CallKey, Failure, Origin, RequestKind, ResponseHandle, SessionSender, ToAgent,
+};
 use super::messages::handle::ServerHandle;
 use super::stop_level::StopReceiver;
 use crate::calls::{CallOutcome, Moment, span};
@@ -20,11 +23,8 @@ use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {
-    /// Sends a request and returns its raw result within `limit`. A call of `tool` has a span. With `access`, the request is checked
-    /// again before it is written.
-    ///
-    /// # Errors
-    /// The server's error object, or the one that an agent would get from mcpd.
+    /// Sends a request and returns its raw result within `limit`. A call of `tool` has a span, and its time is counted. With `access`, the
+    /// request is checked again before it is written.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -32,13 +32,14 @@ impl ServerHandle {
         tool: Option<&str>,
         limit: CallLimit,
         access: Option<Box<Access>>,
-    ) -> Result<Bytes, ErrorObject> {
+    ) -> Result<Bytes, RequestFailure> {
+        let began = Instant::now();
         let serial = self.0.embedder_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };
         let line = reply::request(serial, method, params);
         let line = line.slice(..line.len() - 1);
         let Ok(Message::Request { id, .. }) = parse(&line) else {
-            return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
+            return Err(RequestFailure::Invalid);
         };
         // These requests do not depend on the stop level of a daemon.
         let (_running, stop) = StopReceiver::channel();
@@ -59,23 +60,52 @@ impl ServerHandle {
         drop(to);
         while let Some(message) = answers.recv().await {
             match message {
+                ToAgent::Response { outcome, failure: Some(failure), .. } => {
+                    unanswered.end(outcome);
+                    return Err(RequestFailure::Failed(*failure));
+                }
+                ToAgent::Response { outcome: outcome @ CallOutcome::UnknownTool, .. } => {
+                    unanswered.end(outcome);
+                    return Err(RequestFailure::Hidden);
+                }
                 ToAgent::Response { line, outcome, .. } => {
-                    if let Ok(Message::Response { response, .. }) = parse(&line.slice(..line.len() - 1)) {
-                        unanswered.end(outcome);
-                        return response.map_err(|error| error_object(&error));
+                    unanswered.end(outcome);
+                    if tool.is_some() {
+                        self.0.stats.answer_times.add(began.elapsed());
                     }
+                    let Ok(Message::Response { response, .. }) = parse(&line.slice(..line.len() - 1)) else {
+                        return Err(self.failure(Failure::MalformedResponse));
+                    };
+                    return response.map_err(|error| match serde_json::from_slice(&error) {
+                        Ok(error) => RequestFailure::ServerError(error),
+                        Err(_) => self.failure(Failure::MalformedResponse),
+                    });
                 }
                 ToAgent::Request(question) => question.response_handle.unable(question.capability),
                 ToAgent::CallNotification { .. } | ToAgent::ServerNotification(_) => {}
             }
         }
-        Err(ErrorObject::new(reply::INTERNAL_ERROR, "no answer"))
+        // A response handle answers even if it is dropped.
+        Err(self.failure(Failure::MalformedResponse))
+    }
+
+    /// A failure of a request that was sent.
+    fn failure(&self, failure: Failure) -> RequestFailure {
+        RequestFailure::Failed(CallError { server: Arc::clone(self.name()), failure, may_have_arrived: true })
     }
 }
 
-/// A server's error object, or a replacement if it is malformed.
-fn error_object(raw: &Bytes) -> ErrorObject {
-    serde_json::from_slice(raw).unwrap_or_else(|_| ErrorObject::new(reply::INTERNAL_ERROR, "a malformed error"))
+/// Why a request of an embedding program has no result.
+#[derive(Debug)]
+pub(crate) enum RequestFailure {
+    /// Its text is no valid message. It was not sent.
+    Invalid,
+    /// Its access hides its target by now. It was not sent.
+    Hidden,
+    /// mcpd has ended it in place of the server.
+    Failed(CallError),
+    /// The server's own error.
+    ServerError(ErrorObject),
 }
 
 /// A request that waits for its response. Dropping it before the response cancels it at the server.

@@ -322,7 +322,7 @@ impl fmt::Display for ServerError {
             Self::HasBothEras => f.write_str("supports both eras: mcpd restarts it once, with one instance for each era"),
             Self::Unanswered(silence) => write!(f, "did not answer {silence} in a row"),
             Self::MarkedDown => f.write_str("was marked down"),
-            Self::Disabled => f.write_str("is disabled: `mcpd enable` enables it"),
+            Self::Disabled => f.write_str("is disabled"),
             Self::Stopped => f.write_str("was stopped by mcpd"),
             Self::Starting => f.write_str("is still starting"),
             Self::NotListed => f.write_str("has not sent its lists yet"),
@@ -339,7 +339,7 @@ impl fmt::Display for ServerError {
                 )
             }
             Self::TooManyDirectories => f.write_str("needs one instance for each directory, and agents of this user work in too many: close agents, or change `sharing`"),
-            Self::Hidden => f.write_str("no longer offers what was requested, because of a reload, `deny` or `mcpd disable`"),
+            Self::Hidden => f.write_str("no longer offers what was requested, because policy hides it by now"),
         }
     }
 }

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration cannot be used, or because
-//! its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
+//! its owner has turned restarts off. The delay grows with each attempt that ends early. It begins anew once an instance
 //! was ready for a while. A waiting call starts the next attempt at once, but not within [`CALL_PAUSE`] of the last one. A server that sends
 //! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. After a permanent error, such
 //! as a command that cannot be executed, the start is retried with longer delays, and calls do not wait for it. After refused headers the
@@ -35,12 +35,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ServerError, Supervisor};
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, RestartDelays};
 
-/// First delay before a restart.
-const FIRST_DELAY: Duration = Duration::from_millis(200);
-/// Longest delay before a restart.
-const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Longest delay after a permanent error. A command that was missing and is now installed is started at most this much later.
 const MAX_PERMANENT_DELAY: Duration = Duration::from_secs(5 * 60);
 /// First delay after an attempt that may have prompted a person, for example for the passphrase of a secret.
@@ -253,21 +249,18 @@ pub enum Event {
 pub struct Lifecycle {
     state: State,
     backoff: Backoff,
-    restart_on_exit: bool,
+    /// The delays before restarts; `None` if it is not restarted.
+    restarts: Option<RestartDelays>,
     backoff_reset: Duration,
 }
 
 impl Lifecycle {
-    /// A server that is about to start, or has failed with the reason in `startable`. Without `restart_on_exit`, a server that ends has
+    /// A server that is about to start, or has failed with the reason in `startable`. Without `restarts`, a server that ends has
     /// failed. After an instance was up for `backoff_reset`, the delays start again with the shortest.
     #[must_use]
-    pub fn new(startable: Result<(), ServerError>, restart_on_exit: bool, backoff_reset: Duration) -> Self {
-        Self {
-            state: first_state(startable),
-            backoff: Backoff::new(FIRST_DELAY, MAX_DELAY),
-            restart_on_exit,
-            backoff_reset,
-        }
+    pub fn new(startable: Result<(), ServerError>, restarts: Option<RestartDelays>, backoff_reset: Duration) -> Self {
+        let backoff = Backoff::with(restarts.unwrap_or_default());
+        Self { state: first_state(startable), backoff, restarts, backoff_reset }
     }
 
     /// The same for a server that starts later.
@@ -284,40 +277,37 @@ impl Lifecycle {
 
     /// Applies an event. Events without an arrow in the diagram change nothing. `random` is from 0 to 1, for [`Backoff::next`].
     pub fn on(&mut self, event: Event, now: Instant, random: f64) {
-        self.state = match (&self.state, event) {
-            (State::Starting, Event::Started) => State::Ready { ready_since: now },
-            (State::Ready { ready_since } | State::Unresponsive { ready_since, .. }, Event::Unhealthy(reason)) => {
-                State::Unresponsive { ready_since: *ready_since, reason }
-            }
-            (State::Unresponsive { ready_since, .. }, Event::Healthy) => State::Ready { ready_since: *ready_since },
-            (State::Ready { ready_since } | State::Unresponsive { ready_since, .. }, Event::Ended(reason)) => {
-                if now.duration_since(*ready_since) >= self.backoff_reset {
+        self.state =
+            match (&self.state, event) {
+                (State::Starting, Event::Started) => State::Ready { ready_since: now },
+                (State::Ready { ready_since } | State::Unresponsive { ready_since, .. }, Event::Unhealthy(reason)) => {
+                    State::Unresponsive { ready_since: *ready_since, reason }
+                }
+                (State::Unresponsive { ready_since, .. }, Event::Healthy) => State::Ready { ready_since: *ready_since },
+                (State::Ready { ready_since } | State::Unresponsive { ready_since, .. }, Event::Ended(reason)) => {
+                    if now.duration_since(*ready_since) >= self.backoff_reset {
+                        self.backoff.reset();
+                    }
+                    if self.restarts.is_some() && reason == REAPER_LOST {
+                        State::Starting
+                    } else {
+                        self.state_after_end(reason, now, random)
+                    }
+                }
+                (State::Starting, Event::Ended(reason)) => self.state_after_end(reason, now, random),
+                (State::Ready { .. } | State::Unresponsive { .. }, Event::Finished(reason)) => {
+                    if self.restarts.is_some() { State::Stopped } else { State::Failed { reason } }
+                }
+                (State::Backoff { .. }, Event::Due) => State::Starting,
+                (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
+                (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
+                | (State::Stopping, Event::Ended(_) | Event::Finished(_)) => State::Stopped,
+                (State::Stopped, Event::Start { startable }) => {
                     self.backoff.reset();
+                    first_state(startable)
                 }
-                if self.restart_on_exit && reason == REAPER_LOST {
-                    State::Starting
-                } else {
-                    self.state_after_end(reason, now, random)
-                }
-            }
-            (State::Starting, Event::Ended(reason)) => self.state_after_end(reason, now, random),
-            (State::Ready { .. } | State::Unresponsive { .. }, Event::Finished(reason)) => {
-                if self.restart_on_exit {
-                    State::Stopped
-                } else {
-                    State::Failed { reason }
-                }
-            }
-            (State::Backoff { .. }, Event::Due) => State::Starting,
-            (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
-            (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
-            | (State::Stopping, Event::Ended(_) | Event::Finished(_)) => State::Stopped,
-            (State::Stopped, Event::Start { startable }) => {
-                self.backoff.reset();
-                first_state(startable)
-            }
-            (unchanged, _) => unchanged.clone(),
-        };
+                (unchanged, _) => unchanged.clone(),
+            };
     }
 
     /// The state after an end. It depends on what can bring the server back.
@@ -325,18 +315,14 @@ impl Lifecycle {
         if reason.needs_login() {
             return State::NeedsLogin { reason };
         }
-        if !self.restart_on_exit {
-            return State::Failed { reason };
-        }
+        let Some(delays) = self.restarts else { return State::Failed { reason } };
         let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
         let is_permanent = reason.needs_config_change() || reason.refuses_version() || reason.refuses_headers();
-        let (first, max) = match (is_permanent, reason.may_have_prompted()) {
-            (_, true) => (PROMPT_DELAY, MAX_PERMANENT_DELAY),
-            (true, false) => (FIRST_DELAY, MAX_PERMANENT_DELAY),
-            (false, false) => (FIRST_DELAY, MAX_DELAY),
-        };
+        let first = if reason.may_have_prompted() { PROMPT_DELAY.max(delays.first) } else { delays.first };
+        let is_slow = is_permanent || reason.may_have_prompted();
+        let max = if is_slow { MAX_PERMANENT_DELAY.max(delays.max) } else { delays.max };
         self.backoff.set_limits(first, max);
-        let delay = if reason == REAPER_LOST { FIRST_DELAY } else { self.backoff.next(random) };
+        let delay = if reason == REAPER_LOST { delays.first } else { self.backoff.next(random) };
         let until = now + delay.max(retry_after);
         let callable_at = until.min(now + retry_after.max(CALL_PAUSE));
         State::Backoff { attempt: self.backoff.attempts(), until, callable_at, reason }

@@ -33,8 +33,8 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 pub use self::domain::LandlockSupport;
-pub use self::namespaces::NamespaceFailure;
 use self::namespaces::Namespaces;
+pub use self::namespaces::{NamespaceFailure, NamespaceStep};
 use crate::config::interpolate::Sources;
 use crate::config::known_commands::creates_mounts;
 use crate::config::{NamespaceUse, Network, ProtectedDirectories, Sandbox, SandboxLevel, ServerConfig};

@@ -7,6 +7,9 @@ mod refused_calls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 pub use self::last_hour::LastHour;
 pub use self::refused_calls::{RefusedCallCounter, RefusedCalls};
@@ -36,8 +39,54 @@ pub struct Stats {
     pub stray_notifications: Counter,
     /// Instances that answered `initialize`, but not the `server/discover` sent 2 s earlier.
     pub unanswered_discovers: Counter,
+    /// The times of answered calls of an embedding program.
+    pub(super) answer_times: AnswerCounter,
     /// Whether a call waits for its start. A server that is called starts before others.
     pub(super) is_called: Arc<AtomicBool>,
+}
+
+/// The times that answered calls took, from the call of the program to the answer.
+#[derive(Debug, Default)]
+pub(super) struct AnswerCounter {
+    count: Counter,
+    total_us: Counter,
+    max_us: AtomicU64,
+}
+
+impl AnswerCounter {
+    /// Counts one answered call.
+    pub(super) fn add(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.count.add_one();
+        self.total_us.add(took);
+        self.max_us.fetch_max(took, Ordering::Relaxed);
+    }
+
+    /// The present values.
+    pub(super) fn read(&self) -> AnswerTimes {
+        let max_us = self.max_us.load(Ordering::Relaxed);
+        AnswerTimes { count: self.count.get(), total_us: self.total_us.get(), max_us }
+    }
+}
+
+/// The times that answered calls took.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AnswerTimes {
+    /// Answered calls, with a result or an error of the server.
+    pub count: u64,
+    /// The sum of their times, in microseconds: from the call to its answer, with the wait for a server that was starting.
+    pub total_us: u64,
+    /// The longest of these times, in microseconds.
+    pub max_us: u64,
+}
+
+impl AnswerTimes {
+    /// The mean time; `None` before the first answer.
+    #[must_use]
+    pub fn mean(&self) -> Option<Duration> {
+        self.total_us.checked_div(self.count).map(Duration::from_micros)
+    }
 }
 
 /// The values of [`Stats`] at one moment.

@@ -118,7 +118,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
     let Parts { context, stderr, control, commands, publisher } = parts;
     let DesiredState { config, revision, .. } = control.desired();
     let backoff_reset = test_variable("MCPD_TEST_BACKOFF_RESET_MS").map_or(BACKOFF_RESET, Duration::from_millis);
-    let lifecycle = Lifecycle::new(startable(&config), context.restart_on_exit, backoff_reset);
+    let lifecycle = Lifecycle::new(startable(&config), context.restarts, backoff_reset);
     let mut task = ServerTask {
         context,
         control,

@@ -59,7 +59,7 @@ use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{MessageError, error_in};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
-use crate::manager::{AgentViewSource, Member, View};
+use crate::manager::{AgentViewSource, Member, Unlisted, View};
 use crate::message_limit::{MessageLimit, list_bytes};
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
@@ -71,9 +71,7 @@ use crate::server::messages::server_notification::{
 };
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
 use crate::server::server_request::ForwardedRequest;
-use crate::server::{
-    self, ResourceSubscriptionChange, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User,
-};
+use crate::server::{ResourceSubscriptionChange, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -877,35 +875,29 @@ impl<T: Transport> Session<T> {
         }
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
-        let candidates: Vec<&Member> = view.may_still_list(name).collect();
-        let now = Instant::now();
-        let may_wait = until > now;
-        let waits = |member: &&&Member| may_wait && member.handle.published().state.starts_for_call(now);
-        candidates.iter().filter(waits).for_each(|member| member.handle.wake());
-        let may_come = may_wait
-            && candidates.iter().any(|member| {
-                let state = &member.handle.published().state;
-                state.starts_for_call(now) || state.may_be_ready_by(until)
-            });
-        if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
+        let unlisted = Unlisted::of(view.may_still_list(name).collect(), until);
+        if !matches!(unlisted, Unlisted::Waits(_))
+            && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view)
+        {
             return self.follow(request, route, view);
         }
-        let Some(first) = candidates.first().map(|member| &member.handle) else {
-            return self.end_unforwarded(&request, &unknown_in(&request, view), CallOutcome::UnknownTool);
+        let waits = match unlisted {
+            Unlisted::Unknown => {
+                return self.end_unforwarded(&request, &unknown_in(&request, view), CallOutcome::UnknownTool);
+            }
+            Unlisted::Down(error) => Err(error.to_object()),
+            Unlisted::Waits(candidates) => Ok(candidates),
         };
         let parked = ParkableRequest::Forward { request, until: Some(until) };
-        let error = if may_come {
-            match permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok) {
-                Ok(permit) => {
-                    candidates.iter().for_each(|member| member.handle.note_waiting_call());
-                    self.view.await_lists(view, until, &mut self.events);
-                    return self.unanswered.park(parked, permit);
-                }
-                Err(error) => error,
+        let permit = waits
+            .and_then(|candidates| Ok((candidates, permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok)?)));
+        let error = match permit {
+            Ok((candidates, permit)) => {
+                candidates.iter().for_each(|member| member.handle.note_waiting_call());
+                self.view.await_lists(view, until, &mut self.events);
+                return self.unanswered.park(parked, permit);
             }
-        } else {
-            let failure = server::failure_in(&first.published().state);
-            CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
+            Err(error) => error,
         };
         let outcome = CallOutcome::Error { code: Some(error.code.into()) };
         self.end_parked(&parked, &error, outcome);
@@ -1305,7 +1297,7 @@ impl<T: Transport> Session<T> {
 
     fn deliver(&mut self, message: ToAgent) {
         match message {
-            ToAgent::Response { key, line, outcome, task } => self.response(key, line, outcome, task),
+            ToAgent::Response { key, line, outcome, task, .. } => self.response(key, line, outcome, task),
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
             ToAgent::Request(request) if !self.permits_request(&request) => {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::{FutureExt, select_all};
+use futures_util::future::FutureExt;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
@@ -373,16 +373,7 @@ impl SessionView {
         if std::mem::replace(&mut self.awaits_lists, true) {
             return;
         }
-        let seen = |server: &ServerHandle| {
-            let published = server.published();
-            (published.lists_complete, published.state.name())
-        };
-        let changed = |member: &Member| {
-            let (server, before) = (member.handle.clone(), seen(&member.handle));
-            async move { server.wait_for(|now| (now.lists_complete, now.state.name()) != before).await }.boxed()
-        };
-        let changed = select_all(view.may_still_list(None).map(changed));
-        events.push(timeout_at(until.into(), changed).map(|_| Event::RetryParked));
+        events.push(timeout_at(until.into(), view.await_lists()).map(|_| Event::RetryParked));
     }
 
     /// [`Event::RetryParked`] has happened.

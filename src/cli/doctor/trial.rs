@@ -23,11 +23,8 @@ pub(super) async fn run(servers: &[&ServerConfig], directory: Option<&Path>) -> 
     let directory = directory.and_then(Path::to_str).map(|path| AgentDirectory::Own(path.into())).unwrap_or_default();
     let configs = servers.iter().map(|server| trial_config(server, &directory));
     let logins = daemon::logins();
-    let host = ServerContext {
-        restart_on_exit: false,
-        logins: logins.clone(),
-        ..ServerContext::new(GuardProgram::available())
-    };
+    let host =
+        ServerContext { restarts: None, logins: logins.clone(), ..ServerContext::new(GuardProgram::available()) };
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, configs)?;
     let begin = Instant::now();
     let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();

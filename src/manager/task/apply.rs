@@ -168,7 +168,7 @@ impl ManagerTask {
             let mut take = || replacements.extract_if(.., |one| one.config.name == config.name).next();
             let index = before.iter().position(|entry| entry.config.name == config.name);
             let entry = index.map(|index| before.remove(index));
-            let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_disabled_tools(&config));
+            let config = self.with_denied(Arc::clone(&config));
             let entry = match (entry, take()) {
                 (None, Some(one)) => self.place(one, config),
                 (None, None) => self.start_one(config),
@@ -248,12 +248,6 @@ impl Entry {
     /// Whether the server goes on as it is under `config`: with the same process, or without one.
     fn continues_under(&self, config: &ServerConfig) -> bool {
         self.config.runs_like(config) && self.enablement_under(config) == self.enablement
-    }
-
-    /// `config` with the tools that are disabled at run time.
-    fn with_disabled_tools(&self, config: &Arc<ServerConfig>) -> Arc<ServerConfig> {
-        let policy = config.policy.clone().without(self.config.policy.switched_off().clone());
-        Arc::new(ServerConfig { policy, ..(**config).clone() })
     }
 
     /// Reconfigures the server within its own task. A new instance starts when the servers in `waits_for` have ended.

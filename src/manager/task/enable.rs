@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Entry, ManagerTask};
-use crate::config::ServerConfig;
+use crate::client::ClientError;
 use crate::list_kind::ListKind;
 use crate::manager::enablement::{Enablement, Toggle, ToggleResult};
 use crate::manager::error::ManagerError;
 use crate::naming::Naming;
-use crate::policy::is_fit_name;
+use crate::policy::{RunTimeDeny, is_fit_name};
 use crate::server::ServerSnapshot;
 use crate::suggest::nearest;
 
@@ -25,6 +25,7 @@ impl ManagerTask {
         if *toggle == Toggle::Stop {
             self.cancel_replacement(name);
         }
+        let mut denied = self.denied(name);
         let entry = self.find(name)?;
         let tool = match toggle {
             Toggle::Enable => entry.set_enablement(Enablement::Enabled),
@@ -32,10 +33,13 @@ impl ManagerTask {
             Toggle::Disable if !entry.config.settings.enabled => entry.set_enablement(Enablement::Stopped),
             Toggle::Disable => entry.set_enablement(Enablement::Disabled),
             Toggle::Stop => entry.set_enablement(Enablement::Stopped),
-            Toggle::EnableTool(tool) => Some(entry.switch(&namings, tool, true)?),
-            Toggle::DisableTool(tool) => Some(entry.switch(&namings, tool, false)?),
+            Toggle::EnableTool(tool) => Some(entry.switch(&mut denied, &namings, tool, true)?),
+            Toggle::DisableTool(tool) => Some(entry.switch(&mut denied, &namings, tool, false)?),
         };
         let handle = entry.running.handle.clone();
+        if tool.is_some() {
+            self.set_denied(name, denied);
+        }
         self.publish(false);
         self.stop_gone();
         Ok(ToggleResult { handle, tool })
@@ -49,8 +53,14 @@ impl Entry {
         None
     }
 
-    fn switch(&mut self, namings: &[Naming], tool: &str, on: bool) -> Result<Arc<str>, ManagerError> {
-        let mut off = self.config.policy.switched_off().clone();
+    fn switch(
+        &self,
+        denied: &mut RunTimeDeny,
+        namings: &[Naming],
+        tool: &str,
+        on: bool,
+    ) -> Result<Arc<str>, ManagerError> {
+        let mut off = denied.off().clone();
         let server = Arc::clone(&self.config.name);
         let tool = resolve(&server, &known(&self.running.handle.published(), &off), namings, (tool, on))?;
         if on {
@@ -61,8 +71,7 @@ impl Entry {
         if off.len() > MAX_DISABLED_TOOLS {
             return Err(ManagerError::TooManyDisabledTools { server: server.to_string(), max: MAX_DISABLED_TOOLS });
         }
-        let policy = self.config.policy.clone().without(off);
-        self.config = Arc::new(ServerConfig { policy, ..(*self.config).clone() });
+        denied.set_off(off);
         Ok(tool)
     }
 }
@@ -91,7 +100,7 @@ fn resolve(
         return Ok(tool.into());
     }
     let nearest = nearest(tool, known.iter().map(|name| &**name)).map(str::to_owned);
-    Err(ManagerError::UnknownToolOfServer { server: server.to_owned(), tool: tool.to_owned(), nearest })
+    Err(ClientError::UnknownTool { server: server.into(), tool: tool.to_owned(), nearest }.into())
 }
 
 #[cfg(test)]
@@ -103,8 +112,8 @@ mod tests {
         let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
         let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|name| name.to_string());
         let no_such = |tool: &str, nearest: Option<&str>| {
-            let (server, tool) = ("s".to_owned(), tool.to_owned());
-            Err(ManagerError::UnknownToolOfServer { server, tool, nearest: nearest.map(str::to_owned) })
+            let (server, tool) = ("s".into(), tool.to_owned());
+            Err(ClientError::UnknownTool { server, tool, nearest: nearest.map(str::to_owned) }.into())
         };
         assert_eq!(found("read"), Ok("read".to_owned()));
         assert_eq!(found("s__read"), Ok("s__read".to_owned()));

@@ -8,6 +8,7 @@ use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::manager::error::ManagerError;
 use crate::manager::orders::{Order, check_names};
+use crate::policy::RunTimeDeny;
 use crate::server::{HealthOverride, ServerHandle, StopLevel};
 
 impl ManagerTask {
@@ -45,7 +46,7 @@ impl ManagerTask {
 
     fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
         check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
-        let entry = self.start_one(Arc::new(config));
+        let entry = self.start_one(self.with_denied(Arc::new(config)));
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
         self.publish(false);
@@ -63,13 +64,39 @@ impl ManagerTask {
     }
 
     fn deny(&mut self, name: &str, deny: &[Glob]) -> Result<(), ManagerError> {
-        let entry = self.find(name)?;
+        check_names([&Arc::from(name)].into_iter())?;
         let bad =
             |error: globset::Error| ManagerError::BadPattern { server: name.to_owned(), reason: error.to_string() };
-        let policy = entry.config.policy.denying(deny).map_err(bad)?;
-        entry.config = Arc::new(ServerConfig { policy, ..(*entry.config).clone() });
+        let mut denied = self.denied(name);
+        denied.set_patterns(deny).map_err(bad)?;
+        self.set_denied(name, denied);
         self.publish(false);
         Ok(())
+    }
+
+    /// What is denied at run time of the server of this name.
+    pub(super) fn denied(&self, name: &str) -> RunTimeDeny {
+        self.denied.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Replaces what is denied at run time, for the server of this name that there is or will be.
+    pub(super) fn set_denied(&mut self, name: &str, denied: RunTimeDeny) {
+        if denied.is_empty() {
+            self.denied.remove(name);
+        } else {
+            self.denied.insert(name.to_owned(), denied.clone());
+        }
+        if let Ok(entry) = self.find(name) {
+            entry.config = entry.config.under(denied);
+        }
+    }
+
+    /// `config` with what is denied at run time.
+    pub(super) fn with_denied(&self, config: Arc<ServerConfig>) -> Arc<ServerConfig> {
+        match self.denied.get(&*config.name) {
+            Some(denied) => config.under(denied.clone()),
+            None => config,
+        }
     }
 
     fn override_health(&mut self, name: &str, health_override: HealthOverride) -> Result<(), ManagerError> {

@@ -110,7 +110,7 @@ pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), FailureReason>
     }
     Some(match &published.state {
         State::Backoff { reason, .. } | State::Failed { reason } => Err(FailureReason::Server(reason.clone())),
-        State::NeedsLogin { .. } => Err(FailureReason::LoginNeeded { server: Arc::clone(server.name()) }),
+        State::NeedsLogin { .. } => Err(FailureReason::LoginNeeded),
         // A further attempt is running already.
         State::Starting if !published.not_started_yet => {
             let error = published.last_error.clone();

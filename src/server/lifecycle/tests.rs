@@ -4,6 +4,7 @@ use http::StatusCode;
 use proptest::prelude::*;
 
 use super::*;
+use crate::backoff::RestartDelays;
 use crate::server::error::ServerError;
 use crate::server::exit::Exit;
 use crate::server::health::UnansweredCounts;
@@ -13,7 +14,7 @@ use crate::transport::http::Disconnect;
 const STEADY: Duration = Duration::from_secs(10);
 
 fn lifecycle() -> Lifecycle {
-    Lifecycle::new(Ok(()), true, STEADY)
+    Lifecycle::new(Ok(()), Some(RestartDelays::default()), STEADY)
 }
 
 fn ended() -> Event {
@@ -151,7 +152,7 @@ fn server_that_has_finished_is_stopped_and_not_retried() {
         lifecycle.on(started(), Instant::now(), 0.0);
         assert_eq!(*lifecycle.state(), State::Starting);
     }
-    let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
+    let mut lifecycle = Lifecycle::new(Ok(()), None, STEADY);
     [Event::Started, finished()].into_iter().for_each(|event| lifecycle.on(event, Instant::now(), 0.0));
     assert_eq!(lifecycle.state().name(), StateName::Failed);
 }
@@ -180,17 +181,23 @@ fn lost_reaper_is_no_failure_of_the_server() {
     let (now, mut lifecycle) = (Instant::now(), lifecycle());
     for _ in 0..40 {
         lifecycle.on(lost(), now, 0.0);
-        assert!(matches!(lifecycle.state(), State::Backoff { until, .. } if *until == now + FIRST_DELAY));
+        assert!(
+            matches!(lifecycle.state(), State::Backoff { until, .. } if *until == now + RestartDelays::default().first)
+        );
         lifecycle.on(Event::Due, now, 0.0);
     }
-    let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
+    let mut lifecycle = Lifecycle::new(Ok(()), None, STEADY);
     [Event::Started, lost()].into_iter().for_each(|event| lifecycle.on(event, now, 0.0));
     assert_eq!(lifecycle.state().name(), StateName::Failed);
 }
 
 #[test]
 fn server_that_cannot_be_started_stays_failed() {
-    let mut lifecycle = Lifecycle::new(Err(ServerError::UnusableValue("`TOKEN` is not set".to_owned())), true, STEADY);
+    let mut lifecycle = Lifecycle::new(
+        Err(ServerError::UnusableValue("`TOKEN` is not set".to_owned())),
+        Some(RestartDelays::default()),
+        STEADY,
+    );
     for event in [Event::Started, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
@@ -199,7 +206,7 @@ fn server_that_cannot_be_started_stays_failed() {
 
 #[test]
 fn server_without_restarts_fails_when_it_ends() {
-    let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
+    let mut lifecycle = Lifecycle::new(Ok(()), None, STEADY);
     for event in [Event::Started, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
@@ -290,7 +297,7 @@ proptest! {
                 && !matches!(before, State::Backoff { .. })
             {
                 let delay = until.saturating_duration_since(now);
-                let max = if lifecycle.state().is_permanent() { MAX_PERMANENT_DELAY } else { MAX_DELAY };
+                let max = if lifecycle.state().is_permanent() { MAX_PERMANENT_DELAY } else { RestartDelays::default().max };
                 prop_assert!((retry_after..=max.max(retry_after)).contains(&delay), "{delay:?}");
                 let starts = |after| lifecycle.state().starts_for_call(now + after);
                 prop_assert!(starts(delay) != lifecycle.state().is_permanent());

@@ -124,7 +124,7 @@ impl ResponseHandle {
 
     /// Sends a response line that reports on a task.
     pub(crate) fn answer_with(mut self, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
-        self.send(line, outcome, task);
+        self.send(line, outcome, task, None);
     }
 
     /// Sends the error for an unknown name.
@@ -140,7 +140,7 @@ impl ResponseHandle {
 
     /// Answers this request of the agent with `input_required`. The call stays pending, and the agent's retry brings a new handle.
     pub(crate) fn suspend(&mut self, line: Bytes) {
-        self.send(line, CallOutcome::Ok, None);
+        self.send(line, CallOutcome::Ok, None, None);
     }
 
     /// Sends no answer, as the agent has cancelled the call.
@@ -160,9 +160,15 @@ impl ResponseHandle {
         self.to.as_ref()
     }
 
-    fn send(&mut self, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
+    fn send(
+        &mut self,
+        line: Bytes,
+        outcome: CallOutcome,
+        task: Option<Box<TaskEvent>>,
+        failure: Option<Box<CallError>>,
+    ) {
         let Some(SessionSender(channel)) = self.to.take() else { return };
-        let answer = ToAgent::Response { key: self.key, line, outcome, task };
+        let answer = ToAgent::Response { key: self.key, line, outcome, task, failure };
         if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
             // Answers to calls that were cancelled meanwhile fill the channel. This one waits for capacity; there is at most
             // one such task for each call.
@@ -174,11 +180,12 @@ impl ResponseHandle {
         let outcome = failure.outcome();
         let is_stopping =
             failure == Failure::ShuttingDown && self.to.as_ref().is_some_and(SessionSender::daemon_is_stopping);
-        let mut error = CallError { server: Arc::clone(&self.server), failure, may_have_arrived }.to_object();
+        let failure = CallError { server: Arc::clone(&self.server), failure, may_have_arrived };
+        let mut error = failure.to_object();
         if is_stopping {
             error = error.by_stopping_daemon();
         }
-        self.send(reply::error(Some(&self.id), &error), outcome, None);
+        self.send(reply::error(Some(&self.id), &error), outcome, None, Some(Box::new(failure)));
     }
 }
 
@@ -206,6 +213,8 @@ pub enum ToAgent {
         outcome: CallOutcome,
         /// The task that it reports on.
         task: Option<Box<TaskEvent>>,
+        /// The failure, if mcpd answers in place of the server.
+        failure: Option<Box<CallError>>,
     },
     /// A notification line of an unanswered call, or of its task.
     CallNotification {

@@ -23,7 +23,7 @@ use crate::config::{AgentDirectory, Sandbox};
 use crate::era::Era;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
-use crate::server::stats::{RefusedCalls, Stats, Totals};
+use crate::server::stats::{AnswerTimes, RefusedCalls, Stats, Totals};
 use crate::server::stderr::Log;
 
 /// The handle of one server. Cheap to clone.
@@ -158,6 +158,12 @@ impl ServerHandle {
         let of_instances =
             self.0.instances.iter().flat_map(|all| all.borrow().to_vec()).map(|one| one.0.stats.totals());
         of_instances.fold(self.0.stats.totals(), Totals::plus)
+    }
+
+    /// The times of answered calls of the embedding program. The daemon has none.
+    #[must_use]
+    pub fn answer_times(&self) -> Option<AnswerTimes> {
+        Some(self.0.stats.answer_times.read()).filter(|times| times.count > 0)
     }
 
     /// Restarts within the last hour, after an instance had ended by itself or had not started.

@@ -16,7 +16,7 @@ fn program_lists_calls_and_closes_with_a_guard_or_without() {
     for guard in guards() {
         let owned = ServerFixture::new();
         run(async {
-            let client = Client::spawn_with(owned.server("s", &[]), guard);
+            let client = Client::spawn_with(owned.server("s", &[]), guard).expect("a good name");
             assert_eq!(client.state(), ClientState::Created);
             client.initialize().await.expect("initialized");
             assert_eq!(client.state(), ClientState::Ready);
@@ -38,7 +38,8 @@ fn program_lists_calls_and_closes_with_a_guard_or_without() {
 fn server_of_a_client_receives_no_agent_capabilities() {
     let owned = ServerFixture::new();
     run(async {
-        let client = Client::spawn_with(owned.server("s", &[]), GuardProgram::Program(MCPD.into()));
+        let client =
+            Client::spawn_with(owned.server("s", &[]), GuardProgram::Program(MCPD.into())).expect("a good name");
         client.initialize().await.expect("initialized");
         for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
             let result = client.call_tool("send_request", &json!({ "method": method })).await.expect("an answer");
@@ -54,7 +55,8 @@ fn server_of_a_client_receives_no_agent_capabilities() {
 fn server_without_a_handshake_is_used_like_any_other() {
     let owned = ServerFixture::new();
     run(async {
-        let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), GuardProgram::Program(MCPD.into()));
+        let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), GuardProgram::Program(MCPD.into()))
+            .expect("a good name");
         client.initialize().await.expect("initialized");
         assert!(client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "echo"));
         client.ping().await.expect("an answer");
@@ -69,8 +71,8 @@ fn server_without_a_handshake_is_used_like_any_other() {
         let form = json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {}}});
         let round = |unchecked| json!({"rounds": [{"inputs": {"who": form}, "unchecked": unchecked}]});
         let answer = client.call_tool("need_input", &round(true)).await;
-        let Err(ClientError::ErrorResponse { error, .. }) = answer else { panic!("{answer:?}") };
-        assert!(error.message.contains("`s` wanted to know more"), "{error:?}");
+        let Err(error @ ClientError::InputRequired { .. }) = answer else { panic!("{answer:?}") };
+        assert!(error.to_string().contains("`s` wanted to know more"), "{error:?}");
         let refused = client.call_tool("need_input", &round(false)).await;
         assert!(
             matches!(refused, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -32021),
@@ -98,7 +100,7 @@ fn lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
     run(async {
         let settings = Settings { start: Start::Lazy, idle_timeout: Duration::from_millis(20), ..Settings::default() };
         let server = owned.server("s", &[]).settings(settings);
-        let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into()));
+        let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into())).expect("a good name");
         client.initialize().await.expect("initialized");
         for stops in 1..=2 {
             assert!(!client.call_tool("echo", &json!({})).await.expect("echoed").is_error());
@@ -117,7 +119,8 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
     let owned = ServerFixture::new();
     let deny = Policy::new(None, &[pattern("di*").expect("a glob")]).expect("a policy");
     run(async {
-        let client = Client::spawn_with(owned.server("s", &[]).policy(deny), GuardProgram::Program(MCPD.into()));
+        let client = Client::spawn_with(owned.server("s", &[]).policy(deny), GuardProgram::Program(MCPD.into()))
+            .expect("a good name");
         let early = client.call_tool("echo", &json!({})).await;
         assert!(matches!(early, Err(ClientError::NotInitialized { ref server }) if &**server == "s"), "{early:?}");
         client.initialize().await.expect("initialized");
@@ -126,7 +129,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
         assert!(!client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "die"));
         for arguments in [json!([]), json!(1), Value::Null] {
             let refused = client.call_tool("echo", &arguments).await;
-            assert!(matches!(refused, Err(ClientError::ArgumentsNotAnObject { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(ClientError::InvalidArguments { .. })), "{refused:?}");
         }
         let failed = client.call_tool("fail", &json!({})).await;
         assert!(matches!(failed, Err(ClientError::ErrorResponse { .. })), "{failed:?}");
@@ -140,38 +143,30 @@ fn call_takes_no_longer_than_its_tool_may() {
     let tool_timeouts = ToolTimeouts::new([(pattern("sl*").expect("a glob"), Duration::from_millis(200))]);
     let server = owned.server("s", &[]).settings(Settings { tool_timeouts, ..Settings::default() });
     run(async {
-        let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into()));
+        let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into())).expect("a good name");
         client.initialize().await.expect("initialized");
         let refused = client.call_tool("sleep", &json!({"ms": 60_000})).await;
-        assert!(
-            matches!(refused, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -31002),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ClientError::Timeout { .. })), "{refused:?}");
         client.call_tool("echo", &json!({})).await.expect("another tool has the time of all");
         client.close().await;
     });
 }
 
 #[test]
-fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
+fn server_that_exits_or_never_starts_is_reported_as_unavailable() {
     for guard in guards() {
         let owned = ServerFixture::new();
         run(async {
-            let client = Client::spawn_with(owned.server("s", &[]), guard.clone());
+            let client = Client::spawn_with(owned.server("s", &[]), guard.clone()).expect("a good name");
             client.initialize().await.expect("initialized");
             let died = client.call_tool("die", &json!({"how": "kill"})).await;
-            assert!(
-                matches!(died, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -31001),
-                "{died:?}"
-            );
+            assert!(matches!(died, Err(ClientError::Died { .. })), "{died:?}");
             while client.state() != ClientState::Failed {
                 tokio::task::yield_now().await;
             }
             let gone = client.call_tool("echo", &json!({})).await;
-            assert!(
-                matches!(gone, Err(ClientError::ServerNotConnected { ref reason, .. }) if reason.contains("signal 9"))
-            );
-            let missing = Client::spawn_with(ServerConfig::new("m", "no-such-program"), guard);
+            assert!(matches!(gone, Err(ClientError::Unavailable { ref reason, .. }) if reason.contains("signal 9")));
+            let missing = Client::spawn_with(ServerConfig::new("m", "no-such-program"), guard).expect("a good name");
             let error = missing.initialize().await.expect_err("there is no such program");
             assert!(error.to_string().contains("not found; PATH searched"), "{error}");
         });
@@ -182,7 +177,7 @@ fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
 fn dropped_call_is_cancelled_at_the_server() {
     let owned = ServerFixture::new();
     run(async {
-        let client = Client::spawn_with(owned.server("s", &[]), GuardProgram::None);
+        let client = Client::spawn_with(owned.server("s", &[]), GuardProgram::None).expect("a good name");
         client.initialize().await.expect("initialized");
         let arguments = json!({"ms": 60_000});
         let call = tokio::time::timeout(Duration::from_millis(50), client.call_tool("sleep", &arguments));
@@ -198,7 +193,8 @@ fn dropped_client_leaves_no_process() {
     for guard in guards() {
         let owned = ServerFixture::new();
         run(async {
-            let client = Client::spawn_with(owned.server("s", &["--ignore-eof", "--ignore-term"]), guard);
+            let client =
+                Client::spawn_with(owned.server("s", &["--ignore-eof", "--ignore-term"]), guard).expect("a good name");
             client.initialize().await.expect("initialized");
             drop(client);
             // The server's task ends with this runtime at the latest.
@@ -230,7 +226,7 @@ fn each_call_of_a_client_has_a_span_with_its_outcome() {
     log.with_writer(move || Lines(sender.clone())).try_init().expect("the only log of this process");
     let server = owned.server("spanned", &[]);
     run(async {
-        let client = Client::spawn_with(server, GuardProgram::None);
+        let client = Client::spawn_with(server, GuardProgram::None).expect("a good name");
         client.initialize().await.expect("initialized");
         client.call_tool("echo", &json!({"text": "canary-9e2b"})).await.expect("echoed");
         client.call_tool("refuse", &json!({})).await.expect("a result");

@@ -13,7 +13,7 @@ fn program_connects_calls_and_disconnects() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Behavior::default());
     run(async {
-        let client = Client::connect("s", front.url());
+        let client = Client::connect("s", front.url()).expect("a good name");
         client.initialize().await.expect("initialized");
         assert!(client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "echo"));
         client.ping().await.expect("a pong");
@@ -35,13 +35,13 @@ fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
     let front = Front::start(&place, "s", "", Behavior::default());
     front.intercept(|request| (request.header("x-key") != Some("k")).then(|| Response::status(403)));
     run(async {
-        let client = Client::connect("s", front.url());
+        let client = Client::connect("s", front.url()).expect("a good name");
         let refused = client.initialize().await;
-        let Err(ClientError::ServerNotConnected { reason, .. }) = refused else { panic!("{refused:?}") };
+        let Err(ClientError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
         assert!(reason.contains("HTTP 403"), "{reason}");
         assert_eq!(client.state(), ClientState::Failed);
         let server = ServerConfig::remote("s", front.url()).header("X-Key", "k");
-        let client = Client::spawn_with(server, GuardProgram::None);
+        let client = Client::spawn_with(server, GuardProgram::None).expect("a good name");
         client.initialize().await.expect("let in");
         client.close().await;
     });

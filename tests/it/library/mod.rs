@@ -3,6 +3,7 @@
 mod client;
 mod http_servers;
 mod manager;
+mod promises;
 
 use std::future::Future;
 use std::rc::Rc;

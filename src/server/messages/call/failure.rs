@@ -144,6 +144,9 @@ impl CallError {
                 format!("server `{server}` did not answer within {}", crate::duration::format(*after))
             }
             Failure::Overloaded { what } => format!("server `{server}` is overloaded: {what}"),
+            Failure::Unavailable { reason: reason @ ServerError::Disabled, .. } => {
+                format!("server `{server}` is not available: {reason}: `mcpd enable` enables it")
+            }
             Failure::Unavailable { reason, .. } => format!("server `{server}` is not available: {reason}"),
             Failure::LoginNeeded { why } => {
                 format!("server `{server}` needs a login: {why}; run `mcpd login {server}`")

@@ -16,7 +16,8 @@ pub enum Toggle {
     Stop,
     /// Lists this tool and permits calls of it, if policy does. Takes the server's own name or an exposed name.
     EnableTool(String),
-    /// Denies this tool. While the server has not listed any tools, every name is accepted, and the tool is denied once it appears.
+    /// Denies this tool until it is enabled, also after the server was removed and added again. While the server has not listed any tools,
+    /// every name is accepted, and the tool is denied once it appears.
     DisableTool(String),
 }
 

@@ -174,7 +174,7 @@ pub struct ServerReport {
     pub last_error: Option<String>,
     /// The maximum number of instances of a pool.
     pub max_instances: Option<usize>,
-    /// Its instances, where there may be several: those of a pool are those that run now.
+    /// Its instances that run now, where there may be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceReport>,
     /// The last lines of stderr of the process that wrote last, oldest first; only while the server is not ready.

@@ -114,14 +114,18 @@ mod mcpd {
             /// Why a server is down.
             #[derive(Debug, Clone, PartialEq, Eq)]
             pub enum ServerError {
+                /// The operator has disabled it.
+                Disabled,
                 /// A fault of mcpd.
                 Internal(String),
             }
 
             impl std::fmt::Display for ServerError {
                 fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    let Self::Internal(text) = self;
-                    f.write_str(text)
+                    match self {
+                        Self::Disabled => f.write_str("is disabled"),
+                        Self::Internal(text) => f.write_str(text),
+                    }
                 }
             }
         }

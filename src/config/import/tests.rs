@@ -119,6 +119,25 @@ fn servers_of_one_name_in_several_files_get_numbers() {
 }
 
 #[test]
+fn secret_beside_a_reference_is_moved_and_the_reference_stays() {
+    let json = r#"{"mcpServers": {"a": {"command": "x", "args": ["--db", "postgres://u:hunter2@${HOST}/db"],
+        "env": {"HEADERS": "{\"Authorization\": \"Bearer hunter22x\", \"Org\": \"${ORG:-none}\"}"}}}}"#;
+    let (text, files, outcomes) = import("", &[], &[("/p.json", json)], false);
+    assert_eq!(outcomes, [added("a")]);
+    let directory = "/h/.config/mcpd/secrets";
+    assert_eq!(
+        files,
+        [
+            format!("{directory}/a.arg = \"postgres://u:hunter2@\\n\""),
+            format!("{directory}/a.HEADERS = {:?}", "{\"Authorization\": \"Bearer hunter22x\", \"Org\": \"\n"),
+        ]
+    );
+    for part in ["\"${file:~/.config/mcpd/secrets/a.arg}${HOST}/db\"", "a.HEADERS}${ORG:-none}"] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}
+
+#[test]
 fn secrets_are_moved_out() {
     let json = r#"{"mcpServers": {
         "a": {"command": "x", "env": {"GITHUB_TOKEN": "hunter22", "REF": "${TOKEN}", "MODE": "fast"},

@@ -206,7 +206,9 @@ pub(crate) fn project_of(path: &Path, sources: &dyn Sources) -> Option<PathBuf> 
         places().filter(|place| !is_project(place)).any(|place| place.path(sources).as_deref() == Some(path));
     let files = places().filter(is_project).map(|place| Path::new(place.file())).filter(|file| path.ends_with(file));
     let depth = files.map(|file| file.components().count()).max().filter(|_| !is_users)?;
-    path.ancestors().nth(depth).filter(|directory| directory.is_absolute()).map(Path::to_owned)
+    // The home directory is no project.
+    let is_elsewhere = |directory: &&Path| directory.is_absolute() && sources.home().as_deref() != Some(directory);
+    path.ancestors().nth(depth).filter(is_elsewhere).map(Path::to_owned)
 }
 
 impl Place {
@@ -279,6 +281,7 @@ mod tests {
             ("/p/opencode.json", Some("opencode"), Some("/p")),
             ("/p/.opencode/opencode.jsonc", Some("opencode"), Some("/p")),
             ("/h/.cursor/mcp.json", Some("cursor"), None),
+            ("/h/.mcp.json", Some("claude-code"), None),
             ("/h/.gemini/settings.json", Some("gemini"), None),
             ("/h/.claude.json", Some("claude-code"), None),
             ("/c/.codex/config.toml", Some("codex"), None),

@@ -27,7 +27,7 @@ use super::style::OutputStyle;
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, try_print};
 use crate::config::edit::file::ConfigFile;
-use crate::config::import::{Content, ForeignServer, Outcome, Plan, SecretFile};
+use crate::config::import::{Content, ForeignServer, ImportChoices, Outcome, Plan, SecretFile};
 use crate::config::interpolate::Process;
 use crate::config::{self, ServerConfig};
 use crate::sockets::RuntimeDir;
@@ -46,9 +46,12 @@ pub(super) struct Import {
     /// Write without confirmation or questions
     #[arg(short, long)]
     yes: bool,
-    /// If another server has the same name, add a number to the name
+    /// If another server of the configuration has the same name, add a number to the name
     #[arg(long)]
     rename: bool,
+    /// Also add servers that a client starts in one project only
+    #[arg(long)]
+    projects: bool,
     #[command(flatten)]
     options: EditOptions,
 }
@@ -67,7 +70,8 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
     let configured = configured(options)?;
     let secrets = secrets_directory(&path).map_err(|error| fail(USAGE, error))?;
     let mut plan = Plan::new(file.text(), &configured, &secrets, &Process);
-    let sources = plan_servers(&client_files, &mut plan, import.rename);
+    let choices = ImportChoices { rename: import.rename, projects: import.projects };
+    let sources = plan_servers(&client_files, &mut plan, choices);
     let (text, mut files) = plan.finish();
     let has_errors = client_files.iter().any(ClientFile::has_errors);
     let code = if has_errors { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
@@ -86,6 +90,11 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         try_print(diff::unified(&old, &new, &path, OutputStyle::of_stdout().has_colour()))?;
     }
     print_note(format_args!("{}", secret_lines(&files)));
+    let of_projects = report.added_of_projects();
+    if !of_projects.is_empty() {
+        print_note!("note: all agents will see these servers of projects: {}", one_line(&of_projects.join(", ")));
+        print_note!("  help: `[profiles]` limits what an agent sees");
+    }
     if import.dry_run {
         print_note!("mcpd: nothing is written");
         return if options.json { report.print().map(|()| code) } else { Ok(code) };
@@ -124,23 +133,18 @@ fn configured(options: &EditOptions) -> Result<Vec<ServerConfig>, ExitCode> {
 }
 
 /// Adds every server of the client files to the plan, and prints the outcome for each.
-fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'f>> {
+fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, choices: ImportChoices) -> Vec<Source<'f>> {
     let mut sources = Vec::new();
     let colour = OutputStyle::of_stderr().has_colour();
     for file in files {
         let path = one_line(&file.path.display().to_string());
-        match &file.project {
-            Some(project) => {
-                print_note!("{path} ({}, project {})", file.title, one_line(&project.display().to_string()))
-            }
-            None => print_note!("{path} ({})", file.title),
-        }
+        print_note!("{path} ({})", file.title);
         for complaint in file.complaints(colour) {
             print_styled_note(&(complaint + "\n"));
         }
         let mut servers = Vec::new();
         for server in file.servers() {
-            let outcome = plan.add(server, rename);
+            let outcome = plan.add(server, choices);
             print_note!(
                 "  {}",
                 one_line(&(outcome_line(&server.title, &outcome) + &location(server) + &sandbox(&outcome)))
@@ -152,10 +156,10 @@ fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, rename: bool) 
     sources
 }
 
-/// The server's project and working directory, in parentheses.
+/// The server's project, and the working directory if it is another one, in parentheses.
 fn location(server: &ForeignServer) -> String {
     let project = server.project.as_ref().map(|project| format!("project {project}"));
-    let cwd = server.cwd().map(|cwd| format!("cwd {cwd}"));
+    let cwd = server.cwd().filter(|_| !server.runs_in_project()).map(|cwd| format!("cwd {cwd}"));
     let parts: Vec<_> = project.into_iter().chain(cwd).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
@@ -176,6 +180,9 @@ fn outcome_line(title: &str, outcome: &Outcome) -> String {
         Outcome::Known(name) => format!("= {title} is there already, as `{name}`"),
         Outcome::Differs { name, free } => format!(
             "! {title} is not added: there is another `{name}`, which stays as it is; `--rename` adds this one as `{free}`"
+        ),
+        Outcome::Private => format!(
+            "- {title} is not added: its client starts it in one project only; `--projects` adds it for all agents"
         ),
         Outcome::Impossible(reason) => format!("! {title} is not added: {reason}"),
     }

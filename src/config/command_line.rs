@@ -71,11 +71,6 @@ pub(crate) fn without_secrets<S: AsRef<str>>(words: &[S]) -> Vec<String> {
     words.iter().enumerate().map(shown).collect()
 }
 
-/// Whether a word of a command line is likely a secret.
-pub(super) fn holds_secret(text: &str) -> bool {
-    !in_arguments(&text.split_whitespace().collect::<Vec<_>>()).is_empty()
-}
-
 /// `command` and `args` with these words, for a help text. `has_more` means that further arguments follow.
 pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spelling) -> String {
     let shown = without_secrets(words);

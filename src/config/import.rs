@@ -30,8 +30,18 @@ pub(crate) struct Plan<'a> {
     sources: &'a dyn Sources,
     text: String,
     mover: SecretExtractor<'a>,
-    /// Every existing and planned server.
+    /// Every existing and planned server. The first `configured` exist.
     known: Vec<(String, Result<Launch, UnusableValue>)>,
+    configured: usize,
+}
+
+/// What the user chooses to add.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ImportChoices {
+    /// A server whose name an existing server has: it gets another name.
+    pub(crate) rename: bool,
+    /// A server that a client starts in one project only.
+    pub(crate) projects: bool,
 }
 
 /// The outcome for one server of another client.
@@ -46,13 +56,15 @@ pub(crate) enum Outcome {
     },
     /// An equal server of this name exists.
     Known(String),
-    /// A different server has the name and stays unchanged.
+    /// A different server of the configuration has the name and stays unchanged.
     Differs {
         /// The name of both.
         name: String,
         /// A free name for the new one.
         free: String,
     },
+    /// The client starts the server in one project only, and the user has not chosen those.
+    Private,
     /// The server cannot be expressed in mcpd's format.
     Impossible(String),
 }
@@ -111,25 +123,42 @@ impl<'a> Plan<'a> {
     /// `secrets`, an absolute path that a reference can contain.
     pub(crate) fn new(text: &str, configured: &[ServerConfig], secrets: &Path, sources: &'a dyn Sources) -> Self {
         let known = configured.iter().map(|server| (server.name.to_string(), server.launch.clone())).collect();
-        Self { sources, text: text.to_owned(), mover: SecretExtractor::new(secrets, sources), known }
+        let mover = SecretExtractor::new(secrets, sources);
+        Self { sources, text: text.to_owned(), mover, known, configured: configured.len() }
     }
 
-    /// Adds `server`, unless an equal one exists. If its name is taken, adds it under another name if `rename` is set.
-    pub(crate) fn add(&mut self, server: &ForeignServer, rename: bool) -> Outcome {
+    /// Adds `server`, unless an equal one exists. If another planned server has its name, a number is added to the name.
+    pub(crate) fn add(&mut self, server: &ForeignServer, choices: ImportChoices) -> Outcome {
         if let Some(reason) = &server.impossible {
             return Outcome::Impossible(reason.to_string());
         }
-        let mut name = server.name.clone();
-        let launch = self.launch(&name, &self.mover.with_inputs(&name, server));
-        if let Some((same, _)) = self.known.iter().find(|(known, other)| same(&name, &launch, known, other)) {
-            return Outcome::Known(same.clone());
-        }
-        if self.is_taken(&name) {
-            let free = self.free(&name);
-            if !rename {
-                return Outcome::Differs { name, free };
+        let (mut number, mut name) = (1, server.name.clone());
+        let launch = loop {
+            let mut settings = self.mover.with_inputs(&name, server);
+            let launch = self.launch(&name, &settings);
+            // A definition for all projects includes that of one.
+            let general = server.runs_in_project().then(|| {
+                settings.retain(|(key, _)| key != "cwd");
+                self.launch(&name, &settings)
+            });
+            let is_same = |known: &str, other: &_| {
+                let launches = [Some(&launch), general.as_ref()];
+                launches.into_iter().flatten().any(|launch| same(&name, launch, known, other))
+            };
+            if let Some((same, _)) = self.known.iter().find(|(known, other)| is_same(known, other)) {
+                return Outcome::Known(same.clone());
             }
-            name = free;
+            if !self.known.iter().any(|(known, _)| *known == name) {
+                break launch;
+            }
+            number += 1;
+            name = format!("{}-{number}", server.name);
+        };
+        if server.is_private && !choices.projects {
+            return Outcome::Private;
+        }
+        if !choices.rename && self.known[..self.configured].iter().any(|(known, _)| *known == server.name) {
+            return Outcome::Differs { name: server.name.clone(), free: name };
         }
         let (mut settings, files) = self.mover.moved(&name, server);
         let known = known_keys(&settings).into_iter().map(|advice| (advice.key.to_owned(), advice.setting()));
@@ -163,15 +192,6 @@ impl<'a> Plan<'a> {
     /// The new text of the configuration, and the secret files to write before it.
     pub(crate) fn finish(self) -> (String, Vec<SecretFile>) {
         (self.text, self.mover.files)
-    }
-
-    fn is_taken(&self, name: &str) -> bool {
-        self.known.iter().any(|(known, _)| known == name)
-    }
-
-    fn free(&self, name: &str) -> String {
-        let mut numbered = (2..).map(|number| format!("{name}-{number}"));
-        numbered.find(|name| !self.is_taken(name)).unwrap_or_default()
     }
 
     /// The launch of a server with these settings, as far as its references have values now.

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::environment::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::unusable::UnusableValue;
-use super::secret::is_secret_name;
+use super::secret::{is_secret_name, is_secret_value};
 use super::secret_command::SecretCommand;
 use super::{AGENT_CWD, Secrets};
 
@@ -127,6 +127,28 @@ impl Template {
         self.pieces.iter().map(Piece::reference).collect()
     }
 
+    /// The text for messages: the source text, or only its references if it looks like a secret or runs programs.
+    pub(crate) fn shown(&self) -> String {
+        if is_secret_value(&self.text) || self.runs_programs() { self.references() } else { self.text.clone() }
+    }
+
+    /// The source text with literal parts replaced. `None` if `replaced` changes none of them.
+    pub(super) fn with_literals(&self, mut replaced: impl FnMut(&str) -> Option<String>) -> Option<String> {
+        let mut is_changed = false;
+        let sources: Option<String> = self
+            .pieces
+            .iter()
+            .map(|piece| {
+                piece.source(|text| {
+                    let new = replaced(text);
+                    is_changed |= new.is_some();
+                    new
+                })
+            })
+            .collect();
+        sources.filter(|_| is_changed)
+    }
+
     /// Expands every reference. Adds the values of `${file:…}` and `${cred:…}` to `secrets`, and the programs of `${cmd:…}`, which have
     /// placeholders.
     pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UnusableValue> {
@@ -214,6 +236,16 @@ impl Piece {
             Self::Command(command) => command.reference(),
             Self::AgentCwd => "${agent:cwd}".to_owned(),
             Self::Home => "~/".to_owned(),
+        }
+    }
+
+    /// The source text, with another one for a literal. `None` for a program, whose arguments are not kept as written.
+    fn source(&self, replaced: impl FnOnce(&str) -> Option<String>) -> Option<String> {
+        match self {
+            Self::Literal(text) => Some(replaced(text).unwrap_or_else(|| text.replace("${", "$${"))),
+            Self::Variable { name, default: Some(default) } => Some(format!("${{{name}:-{default}}}")),
+            Self::Command(_) => None,
+            other => Some(other.reference()),
         }
     }
 

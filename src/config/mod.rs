@@ -14,6 +14,7 @@
 
 mod agent_directory;
 mod broken;
+pub(crate) mod clients;
 pub(crate) mod command_line;
 mod daemon;
 pub mod diagnostic;

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::command_line::holds_secret;
-use super::secret::{SHORTEST_SECRET, in_arguments, is_secret_name, is_secret_value};
+use super::secret::{SHORTEST_SECRET, has_literal, in_arguments, is_secret_name, is_secret_value};
 
 /// Maximum nesting. The configuration needs four levels.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -75,7 +74,7 @@ impl Value {
 impl Node {
     /// The spans of likely secrets: literal values under `env` and `headers`, and texts and arguments that look like secrets.
     ///
-    /// A value with a `${` is printed: it only refers to a secret, and messages are about its syntax.
+    /// A value that only refers to a secret is printed, since messages are about its syntax.
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.find_secrets("", false, false, &mut found);
@@ -137,11 +136,7 @@ impl Node {
 
     fn find_secrets(&self, key: &str, secret: bool, shows_harmless: bool, found: &mut Vec<Range<usize>>) {
         match &self.value {
-            Value::String(text) if secret && !text.contains("${") || is_secret_value(text) => {
-                found.push(self.span.clone());
-            }
-            // A whole command line in one text.
-            Value::String(text) if matches!(key, "command" | "args") && holds_secret(text) => {
+            Value::String(text) if secret && has_literal(text) || is_secret_value(text) => {
                 found.push(self.span.clone());
             }
             Value::Integer(_) | Value::Float if secret => found.push(self.span.clone()),

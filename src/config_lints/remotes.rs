@@ -12,11 +12,17 @@ use crate::config::secret::is_secret;
 use crate::config::{Launch, Remote, ServerConfig};
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
+    // The URL of a server precedes its headers.
+    let mut url = None;
     let of_text = |(server, note, purpose, template): (&ServerConfig, &Note<'_>, Use<'_>, &Template)| {
         let Ok(Launch::Remote(remote)) = &server.launch else { return None };
         match purpose {
-            Use::Header(name) => in_the_clear(name, template, remote, note),
-            Use::CaFile => not_there(remote.ca_file.as_deref()?, context, note),
+            Use::Url => {
+                url = template.as_literal().map(str::to_owned);
+                None
+            }
+            Use::Header(name) => in_the_clear(name, template, remote, url.as_deref(), note),
+            Use::CaFile => not_there(remote.ca_file.as_deref()?, template, context, note),
             _ => None,
         }
     };
@@ -28,12 +34,21 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
         };
         Some(note.warning(format!("`{key}` limits nothing: server `{name}` runs elsewhere"), "remove it"))
     };
-    context.texts().filter_map(of_text).chain(context.notes.iter().filter_map(of_limit)).collect()
+    let of_texts: Vec<_> = context.texts().filter_map(of_text).collect();
+    of_texts.into_iter().chain(context.notes.iter().filter_map(of_limit)).collect()
 }
 
-fn in_the_clear(name: &str, template: &Template, remote: &Remote, note: &Note<'_>) -> Option<Diagnostic> {
+/// `written`: the URL, if it has no reference, whose value may be a secret.
+fn in_the_clear(
+    name: &str,
+    template: &Template,
+    remote: &Remote,
+    written: Option<&str>,
+    note: &Note<'_>,
+) -> Option<Diagnostic> {
     let is_it = template.names_secret() || is_secret(name, template.source());
-    let host = Some(host_in_the_clear(&remote.url)?).filter(|_| is_it)?;
+    host_in_the_clear(&remote.url).filter(|_| is_it)?;
+    let host = written.and_then(host_in_the_clear).unwrap_or_else(|| "another machine".to_owned());
     let message = format!("`{}` looks like a secret, and goes to {host} without encryption", name.escape_debug());
     Some(note.warning(message, "write an `https://` URL, if the server has one"))
 }
@@ -49,7 +64,7 @@ fn host_in_the_clear(url: &str) -> Option<String> {
     (!is_here).then(|| url.host_str().map(str::to_owned)).flatten()
 }
 
-fn not_there(path: &Path, context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
-    let message = format!("`ca_file` {} does not exist, so the server cannot be reached", path.display());
+fn not_there(path: &Path, written: &Template, context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
+    let message = format!("`ca_file` {} does not exist, so the server cannot be reached", written.shown());
     (!context.sources.exists(path)).then(|| note.warning(message, "write the path of a file with certificates in PEM"))
 }

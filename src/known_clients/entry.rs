@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Client;
+use crate::config::clients::Dialect;
 use crate::config::edit::toml_string;
 
 /// The program that a client runs as its server.
@@ -58,23 +59,21 @@ fn codex_table(Program { name, command, args, env }: &Program) -> String {
 impl Client {
     /// The entries that run `programs`, as a whole file in the client's format, which ends with a line feed.
     pub(crate) fn entries<'a>(&self, programs: &'a [Program]) -> String {
-        let (table, kind) = match self.word {
-            "codex" => return programs.iter().map(codex_table).collect::<Vec<_>>().join("\n"),
+        let (table, kind) = self.table;
+        match self.dialect {
+            Dialect::Codex => return programs.iter().map(codex_table).collect::<Vec<_>>().join("\n"),
             // Version 2 also has the servers in `mcp.servers`, and reads those of version 1 in `mcp`. Source:
             // opencode.ai/v1/docs/mcp-servers, "Local"; opencode.ai/docs/migrate-v1, "Use your existing configuration".
-            "opencode" => {
+            Dialect::OpenCode => {
                 let entry = |program: &'a Program| {
                     let Program { name, command, args, env } = program;
                     let command = [command].into_iter().chain(args).map(String::as_str).collect();
                     (name, OpenCodeEntry { kind: "local", command, environment: env })
                 };
-                return pretty(&BTreeMap::from([("mcp", programs.iter().map(entry).collect::<BTreeMap<_, _>>())]));
+                return pretty(&BTreeMap::from([(table, programs.iter().map(entry).collect::<BTreeMap<_, _>>())]));
             }
-            "vscode" => ("servers", Some("stdio")),
-            "zed" => ("context_servers", None),
-            "claude-code" => ("mcpServers", Some("stdio")),
-            _ => ("mcpServers", None),
-        };
+            _ => {}
+        }
         let entry = |program: &'a Program| {
             let Program { name, command, args, env } = program;
             (name, Entry { kind, command, args, env })

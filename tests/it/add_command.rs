@@ -33,7 +33,7 @@ fn add_accepts_the_forms_that_people_type_and_prints_what_it_wrote() {
         (&["--transport", "http", "https://example.org/mcp"], url),
         (&["-t", "sse", "https://example.org/mcp"], url),
         (&["--transport=stdio", "--", SCRIPTED], tool),
-        (&["-e", "KEY=value", "--", SCRIPTED], &format!("{tool}env = {{ KEY = \"value\" }}\n")),
+        (&["-e", "MODE=value", "--", SCRIPTED], &format!("{tool}env = {{ MODE = \"value\" }}\n")),
         (&["-y", SCRIPTED], &format!("{tool}sandbox = \"files\"\n")),
         (&[SCRIPTED], tool),
     ] {

@@ -2,6 +2,7 @@
 
 mod fixtures;
 mod foreign_references;
+mod projects;
 mod refusals;
 mod secrets;
 mod web;
@@ -82,7 +83,7 @@ fn each_client_is_imported_by_its_word_and_its_servers_work() {
         let shims = Shims::new(&place);
         let from = fixture.put(&place);
         let before = fs::read(&from).expect("a file");
-        let ran = shims.mcpd(&place, &["import", "--from", fixture.word, "--yes"]).expect_code(0);
+        let ran = shims.mcpd(&place, &["import", "--from", fixture.word, "--yes", "--projects"]).expect_code(0);
         assert!(ran.stdout.contains(&format!("+[servers.{}]", fixture.any())), "{}: {ran}", fixture.file);
         assert_eq!(fs::read(&from).expect("a file"), before, "the client's own file stays as it is");
         let web = Web::new(&place);
@@ -91,54 +92,6 @@ fn each_client_is_imported_by_its_word_and_its_servers_work() {
         let again = place.mcpd(&["import", "--from", fixture.word, "--yes"]).expect_code(0);
         assert!(again.stdout.is_empty() && again.stderr.contains("nothing to add"), "{}: {again}", fixture.file);
     }
-}
-
-#[test]
-fn servers_of_one_project_are_named_with_their_project() {
-    let place = Place::new();
-    let server = |command: &str| json!({ "command": command });
-    let projects = json!({
-        "/projects/shop": { "mcpServers": { "db": server("shop-db") } },
-        "/projects/blog": { "mcpServers": { "db": server("blog-db") } },
-    });
-    let claude = json!({ "mcpServers": { "everywhere": server("web") }, "projects": projects });
-    place.write("home/.claude.json", claude.to_string());
-    let preview = place.mcpd(&["import", "--dry-run", "--rename"]).expect_code(0);
-    for line in [
-        "+ everywhere, with sandbox `scope`: its command `web` is not found\n",
-        "+ db (project /projects/blog), with",
-        "+ db, as `db-2` (project /projects/shop), with",
-    ] {
-        assert!(preview.stderr.contains(line), "{line}: {preview}");
-    }
-    assert!(preview.stderr.contains("(Claude Code)\n"), "no project of its own: {preview}");
-    let done = place.mcpd(&["import", "--yes", "--rename", "--json"]).expect_code(0).json();
-    let servers = done["sources"][0]["servers"].as_array().expect("a list");
-    let of = |project: &str| servers.iter().filter(|one| one["project"] == project && one["title"] == "db").count();
-    assert_eq!((of("/projects/shop"), of("/projects/blog")), (1, 1), "{done}");
-    assert!(servers.iter().any(|one| one["title"] == "everywhere" && one.get("project").is_none()), "{done}");
-}
-
-#[test]
-fn preview_shows_the_project_and_the_working_directory_that_is_written() {
-    let place = Place::new();
-    let here = place.path("home").parent().expect("the place").display().to_string();
-    let server = |args: &[&str]| json!({ "command": "node", "args": args });
-    let project = json!({ "mcpServers": { "db": server(&["./db.js"]), "web": server(&["web"]) } });
-    place.write("home/.claude.json", json!({ "projects": { "/projects/shop": project } }).to_string());
-    place.write(".mcp.json", json!({ "mcpServers": { "lint": server(&["./lint.js"]) } }).to_string());
-    let preview = place.mcpd(&["import", "--dry-run"]).expect_code(0);
-    for line in [
-        "  + db (project /projects/shop, cwd /projects/shop)".to_owned(),
-        "  + web (project /projects/shop)".to_owned(),
-        format!("/.mcp.json (Claude Code, project {here})\n"),
-        format!("  + lint (cwd {here})"),
-    ] {
-        assert!(preview.stderr.contains(&line), "no {line:?}: {preview}");
-    }
-    assert!(preview.stdout.contains("+cwd = \"/projects/shop\"\n"), "{preview}");
-    let json = place.mcpd(&["import", "--dry-run", "--json"]).expect_code(0).json();
-    assert_eq!(json["sources"][0]["servers"][0]["cwd"], "/projects/shop", "{json}");
 }
 
 #[test]
@@ -160,7 +113,7 @@ fn next_steps_of_an_import_start_the_daemon_if_none_runs() {
 fn everything_on_this_machine_is_imported_at_once_and_only_once() {
     let place = Place::new();
     everything(&place);
-    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
+    let ran = place.mcpd(&["import", "--yes", "--projects"]).expect_code(0);
     let config = fs::read_to_string(place_of(&place)).expect("a configuration");
     for fixture in FILES {
         for server in fixture.local.iter().chain(fixture.by_workspace).chain(fixture.remote) {
@@ -169,28 +122,11 @@ fn everything_on_this_machine_is_imported_at_once_and_only_once() {
     }
     assert!(!config.contains("asleep") && !config.contains("unwanted") && !config.contains("extension"), "{config}");
     let checked = place.mcpd(&["check"]).expect_code(0);
-    assert!(checked.stdout.starts_with("22 servers: "), "{checked}");
+    assert!(checked.stdout.starts_with("23 servers: "), "{checked}");
     assert!(ran.stderr.contains("mcpd check") && ran.stderr.contains("mcpd connect"), "{ran}");
     let again = place.mcpd(&["import", "--yes"]).expect_code(0);
     assert!(again.stdout.is_empty() && again.stderr.contains("= weather is there already"), "{again}");
     assert_eq!(fs::read_to_string(place_of(&place)).expect("a configuration"), config);
-}
-
-#[test]
-fn server_of_two_clients_is_added_once_and_a_name_conflict_only_on_request() {
-    let place = Place::new();
-    fs::create_dir_all(place.path("home/.cursor")).expect("a directory");
-    place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}"#);
-    place.write("home/.cursor/mcp.json", r#"{"mcpServers": {"c": {"command": "x"}, "b": {"command": "z"}}}"#);
-    let ran = place.mcpd(&["import", "--yes"]).expect_code(0);
-    for line in ["+ a", "+ b", "= c is there already, as `a`", "! b is not added: there is another `b`", "as `b-2`"] {
-        assert!(ran.stderr.contains(line), "no {line}: {ran}");
-    }
-    let ran = place.mcpd(&["import", "--yes", "--rename"]).expect_code(0);
-    assert!(ran.stderr.contains("+ b, as `b-2`"), "{ran}");
-    let config = fs::read_to_string(place_of(&place)).expect("a configuration");
-    let expected = "[servers.a]\ncommand = \"x\"\n\n[servers.b]\ncommand = \"y\"\n\n[servers.b-2]\ncommand = \"z\"\n";
-    assert_eq!(config, expected);
 }
 
 #[test]
@@ -202,7 +138,7 @@ fn file_of_ours_keeps_every_byte_its_mode_and_its_link() {
     std::os::unix::fs::symlink(&real, place_of(&place)).expect("a link");
     std::os::unix::fs::chown(&real, None, None).expect("one's own file");
     fs::set_permissions(&real, std::os::unix::fs::PermissionsExt::from_mode(0o640)).expect("one's own file");
-    place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#);
+    place.write("home/.claude.json", r#"{"mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#);
     place.mcpd(&["import", "--yes"]).expect_code(0);
     let expected = format!("{text}\r\n\r\n[servers.a]\r\ncommand = \"x\"\r\nargs = [\"y\"]");
     assert_eq!(fs::read_to_string(&real).expect("a file"), expected);

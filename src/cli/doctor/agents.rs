@@ -7,7 +7,7 @@ use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use crate::admin::report::AgentReport;
 use crate::config::Config;
-use crate::config::import::{Foreign, ForeignServer, Outcome, Plan, foreign};
+use crate::config::import::{Foreign, ForeignServer, ImportChoices, Outcome, Plan, foreign};
 use crate::config::interpolate::{Process, Sources};
 use crate::known_clients::{CLIENTS, Client};
 use crate::sockets::agent_socket;
@@ -66,7 +66,10 @@ fn check_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -
         }
         entries += read.pointers.len();
         findings.extend(read.pointers.iter().map(|words| Entry::of(words).finding(client, &path, probe)));
-        others.extend(read.servers.iter().map(|server| (path.clone(), known(server, config))));
+        // `mcpd import` leaves out private servers.
+        let servers = read.servers.iter().map(|server| (server, known(server, config)));
+        let servers = servers.filter(|(server, known)| known.is_some() || !server.is_private);
+        others.extend(servers.map(|(_, known)| (path.clone(), known)));
     }
     findings.extend(own_copies(client, &others, entries > 0));
     findings
@@ -87,7 +90,7 @@ fn read(path: &Path) -> Option<io::Result<Foreign>> {
 /// The name of mcpd's server with the same command or URL.
 fn known(server: &ForeignServer, config: Option<&Config>) -> Option<String> {
     let mut plan = Plan::new("", &config?.servers, Path::new("/"), &Process);
-    if let Outcome::Known(name) = plan.add(server, false) { Some(name) } else { None }
+    if let Outcome::Known(name) = plan.add(server, ImportChoices::default()) { Some(name) } else { None }
 }
 
 /// Servers that the client starts itself, one copy for each of its agents. `servers`: the client's file, and the name of mcpd's

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::config::clients::project_of;
 use crate::config::import::{Foreign, ForeignServer, foreign};
 use crate::config::interpolate::Sources;
 use crate::known_clients::{CLIENTS, Client};
@@ -16,8 +17,6 @@ pub(super) struct ClientFile {
     pub(super) path: PathBuf,
     /// The client's title.
     pub(super) title: &'static str,
-    /// The project directory, for a file that belongs to one project.
-    pub(super) project: Option<PathBuf>,
     read: Result<Foreign, io::Error>,
 }
 
@@ -29,6 +28,7 @@ impl ClientFile {
     pub(super) fn read_all(from: &[String], sources: &dyn Sources) -> Result<Vec<Self>, String> {
         let all = CLIENTS.iter().flat_map(|client| files_of(client, sources));
         let mut candidates: Vec<Candidate> = if from.is_empty() { all.collect() } else { Vec::new() };
+        candidates.sort_by_key(|candidate| project_of(&candidate.path, sources).is_some());
         for from in from {
             match Client::named(from) {
                 Some(client) => candidates.extend(files_of(client, sources)),
@@ -78,7 +78,6 @@ impl ClientFile {
 struct Candidate {
     path: PathBuf,
     title: &'static str,
-    project: Option<PathBuf>,
     /// Whether the command line names its path. Then it has to exist and to have servers.
     is_named: bool,
 }
@@ -87,28 +86,24 @@ impl Candidate {
     fn named(path: &str, sources: &dyn Sources) -> Self {
         let path = sources.current_dir().map_or_else(|| PathBuf::from(path), |directory| directory.join(path));
         let known = CLIENTS.iter().flat_map(|client| files_of(client, sources)).find(|file| file.path == path);
-        let (title, project) = known.map_or(("a file", None), |file| (file.title, file.project));
-        Self { path, title, project, is_named: true }
+        let title = known.map_or("a file", |file| file.title);
+        Self { path, title, is_named: true }
     }
 
     /// Returns `None` for a file that nobody named and that has no servers.
     fn read(self, sources: &dyn Sources) -> Option<ClientFile> {
-        let Self { path, title, project, is_named } = self;
+        let Self { path, title, is_named } = self;
         let read = sources.read(&path, MAX_FILE).map(|text| foreign(&path, &text, sources));
         let is_relevant = match &read {
             Ok(read) => read.is_about_servers || !read.errors.is_empty(),
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         };
-        (is_named || is_relevant).then_some(ClientFile { path, title, project, read })
+        (is_named || is_relevant).then_some(ClientFile { path, title, read })
     }
 }
 
 fn files_of(client: &'static Client, sources: &dyn Sources) -> Vec<Candidate> {
-    let of_project = client.project_files(sources);
-    let candidate = |path: PathBuf| {
-        let project = sources.current_dir().filter(|_| of_project.contains(&path));
-        Candidate { path, title: client.title, project, is_named: false }
-    };
+    let candidate = |path: PathBuf| Candidate { path, title: client.title, is_named: false };
     client.files(sources).into_iter().map(candidate).collect()
 }
 

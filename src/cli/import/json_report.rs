@@ -42,11 +42,12 @@ pub(super) struct Source<'a> {
 pub(super) struct ServerReport {
     /// Its name in the client's file.
     title: String,
-    /// The project directory to which the client's file limits the server; absent for all projects.
+    /// The directory of the project that the server belongs to; absent for all projects.
     project: Option<String>,
     /// The working directory that is written.
     cwd: Option<String>,
-    /// `added` (with `--dry-run`: would be added), `known` (it exists already), `differs` (another server has its name) or `impossible`.
+    /// `added` (with `--dry-run`: would be added), `known` (it exists already), `differs` (another server has its name), `private` (`--projects`
+    /// adds it) or `impossible`.
     outcome: &'static str,
     /// Its name in mcpd.
     name: Option<String>,
@@ -78,8 +79,17 @@ impl<'a> JsonReport<'a> {
 
     /// The names of the added servers in mcpd's configuration.
     pub(super) fn added(&self) -> Vec<&str> {
-        let servers = self.sources.iter().flat_map(|source| &source.servers).filter(|server| server.outcome == "added");
-        servers.filter_map(|server| server.name.as_deref()).collect()
+        self.added_servers().filter_map(|server| server.name.as_deref()).collect()
+    }
+
+    /// The names of the added servers that belong to a project.
+    pub(super) fn added_of_projects(&self) -> Vec<&str> {
+        let of_projects = self.added_servers().filter(|server| server.project.is_some());
+        of_projects.filter_map(|server| server.name.as_deref()).collect()
+    }
+
+    fn added_servers(&self) -> impl Iterator<Item = &ServerReport> {
+        self.sources.iter().flat_map(|source| &source.servers).filter(|server| server.outcome == "added")
     }
 }
 
@@ -93,6 +103,7 @@ impl ServerReport {
             }
             Outcome::Known(name) => ("known", Some(name), None),
             Outcome::Differs { name, .. } => ("differs", Some(name), None),
+            Outcome::Private => ("private", None, None),
             Outcome::Impossible(reason) => ("impossible", None, Some(reason)),
         };
         let cwd = server.cwd().map(str::to_owned);

@@ -55,6 +55,8 @@ pub(crate) struct ForeignServer {
     pub(crate) title: String,
     /// The directory of its project. `None` for all projects.
     pub(crate) project: Option<String>,
+    /// Whether the user's own file defines it for that project only.
+    pub(crate) is_private: bool,
     /// Its keys, with translated references. `${input:ID}` is written as `$${input:ID}`.
     pub(super) settings: Settings,
     /// Why it cannot be expressed in mcpd's format.
@@ -70,10 +72,16 @@ impl ForeignServer {
             name: name.to_owned(),
             title: name.to_owned(),
             project: None,
+            is_private: false,
             settings,
             impossible: None,
             prompts: Vec::new(),
         }
+    }
+
+    /// Whether it runs in the directory of its project.
+    pub(crate) fn runs_in_project(&self) -> bool {
+        self.project.is_some() && self.cwd() == self.project.as_deref()
     }
 
     /// The working directory in the client's file.
@@ -138,7 +146,7 @@ fn described(server: &TranslatedServer, root: &Node) -> ForeignServer {
         }
     }
     let (name, title, project) = (server.entry.key.clone(), server.title.clone(), server.project.clone());
-    ForeignServer { name, title, project, settings, impossible, prompts }
+    ForeignServer { name, title, project, is_private: server.is_private, settings, impossible, prompts }
 }
 
 /// `node` as a value of mcpd's format. `None` for types that no server key accepts.

@@ -137,8 +137,18 @@ pub(crate) fn reference(path: &Path, home: Option<&Path>) -> Option<String> {
 
 impl Moving<'_> {
     fn member(&mut self, key: &str, text: &mut String) {
-        if let Some(value) = literal(text).filter(|value| secret::is_secret(key, value)) {
-            *text = self.put(key, &value);
+        match literal(text) {
+            Some(value) if secret::is_secret(key, &value) => *text = self.put(key, &value),
+            Some(_) => {}
+            None => self.between_references(key, text),
+        }
+    }
+
+    /// Secrets beside references: `postgres://me:X@${HOST}`.
+    fn between_references(&mut self, key: &str, text: &mut String) {
+        let moved = |part: &str| secret::is_secret_value(part).then(|| self.put(key, part));
+        if let Some(new) = Template::parse(text).ok().and_then(|template| template.with_literals(moved)) {
+            *text = new;
         }
     }
 
@@ -147,9 +157,12 @@ impl Moving<'_> {
         let texts: Vec<_> = args.iter().map(String::as_str).collect();
         let secrets = secret::in_arguments(&texts);
         for index in secrets {
-            let Some(value) = literal(&args[index]) else { continue };
             let option = index.checked_sub(1).map(|before| args[before].clone());
             let option = option.filter(|option| secret::is_secret_name(option));
+            let Some(value) = literal(&args[index]) else {
+                self.between_references(option.as_deref().unwrap_or("arg"), &mut args[index]);
+                continue;
+            };
             let named = value.split_once('=').filter(|(name, value)| !value.is_empty() && is_option(name));
             args[index] = match named {
                 Some((name, value)) => format!("{name}={}", self.put(name, value)),

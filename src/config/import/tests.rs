@@ -23,9 +23,11 @@ fn import(
     let mut outcomes = Vec::new();
     for (path, text) in files {
         let found = foreign(Path::new(path), text, &sources);
-        outcomes.extend(found.servers.iter().map(|server| match plan.add(server, rename) {
-            Outcome::Added { name, .. } => added(&name),
-            other => other,
+        outcomes.extend(found.servers.iter().map(|server| {
+            match plan.add(server, ImportChoices { rename, projects: false }) {
+                Outcome::Added { name, .. } => added(&name),
+                other => other,
+            }
         }));
     }
     let (text, files) = plan.finish();
@@ -97,6 +99,42 @@ fn another_definition_of_a_name_stays_as_it_is() {
     assert_eq!(outcomes, [added("a-2")]);
     assert_eq!(text, format!("{config}\n[servers.a-2]\ncommand = \"y\"\n"));
     assert_eq!(import(&text, &[], &[("/c.json", json)], true).2, [known("a-2")]);
+}
+
+#[test]
+fn servers_of_one_name_in_several_files_get_numbers() {
+    let file = |command: &str| format!(r#"{{"mcpServers": {{"a": {{"command": "{command}"}}}}}}"#);
+    let (x, y) = (file("x"), file("y"));
+    let files = [("/c.json", x.as_str()), ("/d.json", &y), ("/e.json", &x)];
+    let (text, _, outcomes) = import("", &[], &files, false);
+    assert_eq!(outcomes, [added("a"), added("a-2"), known("a")]);
+    assert_eq!(text, "[servers.a]\ncommand = \"x\"\n\n[servers.a-2]\ncommand = \"y\"\n");
+    assert_eq!(import(&text, &[], &files, false).2, [known("a"), known("a-2"), known("a")]);
+    // An unanswered input names the file of its server.
+    let json = r#"{"servers": {"a": {"command": "y", "env": {"KEY": "${input:key}"}}}}"#;
+    let files = [("/c.json", x.as_str()), ("/p/.vscode/mcp.json", json)];
+    let (text, _, outcomes) = import("", &[], &files, false);
+    assert_eq!(outcomes, [added("a"), added("a-2")]);
+    assert_eq!(import(&text, &[], &files, false).2, [known("a"), known("a-2")]);
+}
+
+#[test]
+fn secret_beside_a_reference_is_moved_and_the_reference_stays() {
+    let json = r#"{"mcpServers": {"a": {"command": "x", "args": ["--db", "postgres://u:hunter2@${HOST}/db"],
+        "env": {"HEADERS": "{\"Authorization\": \"Bearer hunter22x\", \"Org\": \"${ORG:-none}\"}"}}}}"#;
+    let (text, files, outcomes) = import("", &[], &[("/p.json", json)], false);
+    assert_eq!(outcomes, [added("a")]);
+    let directory = "/h/.config/mcpd/secrets";
+    assert_eq!(
+        files,
+        [
+            format!("{directory}/a.arg = \"postgres://u:hunter2@\\n\""),
+            format!("{directory}/a.HEADERS = {:?}", "{\"Authorization\": \"Bearer hunter22x\", \"Org\": \"\n"),
+        ]
+    );
+    for part in ["\"${file:~/.config/mcpd/secrets/a.arg}${HOST}/db\"", "a.HEADERS}${ORG:-none}"] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use self::build::Build;
 use self::sections::Section;
-use self::variables::Variables;
+use super::super::clients::{Client, Dialect, Variables, project_of};
 use super::super::diagnostic::SourceFile;
 use super::super::interpolate::{Sources, UnusableValue};
 use super::super::layer::{LaunchTemplate, Layer, ServerLayer};
@@ -37,27 +37,14 @@ const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;
 /// Help for a reference that mcpd expands and the file's client does not.
 const LITERAL_HELP: &str = "in another client's file mcpd expands only what that client expands; to expand it, write the server in mcpd's TOML";
 
-/// The keys that a file uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Dialect {
-    /// The common JSON: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf.
-    Json,
-    /// `context_servers`, whose command may be an object.
-    Zed,
-    /// JSON of Gemini CLI.
-    Gemini,
-    /// JSON of OpenCode.
-    OpenCode,
-    /// TOML of Codex.
-    Codex,
-}
-
 /// A server of another client's file, translated to a native table.
 pub(in crate::config) struct TranslatedServer {
     /// Its name in the file.
     pub(in crate::config) title: String,
     /// The directory of its project. `None` for all projects.
     pub(in crate::config) project: Option<String>,
+    /// Whether the user's own file defines it for that project only.
+    pub(in crate::config) is_private: bool,
     /// Its name in mcpd, with a native table.
     pub(in crate::config) entry: Entry,
     /// Untranslatable references, which prevent a launch.
@@ -124,12 +111,16 @@ impl Reader<'_> {
     /// The servers of the file, without disabled ones and those that mcpd cannot run.
     fn translated(&mut self, sections: &[Section<'_>]) -> Vec<TranslatedServer> {
         let mut found: Vec<(&Section<'_>, &Entry)> = Vec::new();
-        let mut known: HashMap<&str, Vec<&Node>> = HashMap::new();
+        let mut known: HashMap<&str, Vec<(&Node, Option<&Path>)>> = HashMap::new();
         for section in sections {
             for entry in section.servers {
                 let same = known.entry(&entry.key).or_default();
-                if !same.iter().any(|other| other.has_same_value(&entry.node)) && !self.is_skipped(section, entry) {
-                    same.push(&entry.node);
+                // A command runs in the directory of its project. A definition for all projects includes that of one.
+                let directory = section.project.as_deref().filter(|_| entry.node.get("command").is_some());
+                let is_there = |at: &Option<&Path>| at.is_none() || *at == directory;
+                let is_known = same.iter().any(|(node, at)| is_there(at) && node.has_same_value(&entry.node));
+                if !is_known && !self.is_skipped(section, entry) {
+                    same.push((&entry.node, directory));
                     found.push((section, entry));
                 }
             }
@@ -151,7 +142,10 @@ impl Reader<'_> {
             self.warn(Problem::new(entry.key_span.clone(), message).help(help));
         }
         let mut fields = Fields::new(format!("`{}`", entry.key), entries);
-        let variables = Variables::of(&self.path, section.dialect);
+        let variables = match section.dialect {
+            Dialect::Codex | Dialect::Zed => Variables::Never,
+            _ => Client::of_file(&self.path).map_or(Variables::Unknown, |client| client.variables),
+        };
         let mut build = Build::new(section.dialect, variables, &entry.key_span);
         self.translate_keys(section, &mut fields, &mut build);
         self.finish_loosely(fields);
@@ -161,8 +155,9 @@ impl Reader<'_> {
         let (table, missing) = build.finish();
         let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };
         let translated = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };
-        let project = section.project.map(str::to_owned);
-        Some(TranslatedServer { title: entry.key.clone(), project, entry: translated, missing })
+        let project = section.project.as_ref().map(|project| project.to_string_lossy().into_owned());
+        let is_private = section.is_private;
+        Some(TranslatedServer { title: entry.key.clone(), project, is_private, entry: translated, missing })
     }
 
     /// Whether the server is skipped. An entry that connects to mcpd is skipped silently, all others with a warning.

@@ -88,6 +88,45 @@ fn secrets_are_distinguished_from_long_plain_text() {
 }
 
 #[test]
+fn secret_inside_of_a_longer_text_is_found() {
+    for value in [
+        r#"{"Authorization": "Bearer hunter22x", "Notion-Version": "2022-06-28"}"#,
+        r#"{\"headers\":{\"X-Api-Key\":\"hunter22\"}}"#,
+        r#"{"Authorization": "Basic hunter2", "Org": "${ORG}"}"#,
+        "Server=tcp:db.example.org;User ID=sa;Password=hunter22;",
+        "host=db user=me password=hunter22",
+        "password: hunter22",
+        "--dsn=postgres://me:hunter2@db/x",
+        "postgres://me:hunter2@${HOST}/x",
+        "postgres://me:hunt,er2@db/x",
+        "a,redis://:hunter2@cache:6379",
+        "https://x.example.org/s/q7Zt9LmX2bVw4RkP8sYdN3Fg/mcp",
+        "https://ghp_16C7e42F292c6912E7710c838347Ae178B4a@example.org/x.git",
+        "exec server --api-key hunter22",
+        "API_KEY=hunter22 exec server",
+        "--env=API_KEY=hunter22",
+        "--key=hunter22",
+        "KEY=hunter22",
+        "${NAME:-ghp_16C7e42F292c6912E7710c838347Ae178B4a}",
+    ] {
+        assert!(is_secret_value(value), "{value}");
+    }
+    for value in [
+        "Bearer authentication is required",
+        r#"{"Authorization": "Bearer ${TOKEN}", "X-Api-Key": "<your key>"}"#,
+        r#"{"token_file": "/run/secrets/token", "max_tokens": 100000, "key": "name"}"#,
+        "TOKEN=$TOKEN exec server --api-key \"$API_KEY\"",
+        "postgres://me:${PASSWORD}@db/x",
+        "postgres://me:$PASSWORD@db/x",
+        "host=db user=me sslmode=require",
+        "--key=/etc/key.pem --port 12345678",
+        "npx -y @example/token-server --sort key=name",
+    ] {
+        assert!(!is_secret_value(value), "{value}");
+    }
+}
+
+#[test]
 fn a_query_may_hold_a_secret() {
     for url in [
         "https://x.example.org/mcp?api_key=hunter22",

@@ -8,7 +8,7 @@ use super::super::layer::{
     ServerLayer, ServerRules,
 };
 use super::super::read::EXPOSED;
-use super::super::secret::{in_arguments, is_secret_value};
+use super::super::secret::in_arguments;
 use super::super::settings::Settings;
 use super::super::spanned::Spanned;
 use super::page::Page;
@@ -112,10 +112,9 @@ fn show_list<T>(key: &str, items: &[Spanned<T>], serialize: impl Fn(&T) -> Strin
     }
 }
 
-/// A text as written, without expansion. A text that looks like a secret is reduced to its references.
+/// A text as written, without expansion.
 fn template_text(template: &Template) -> String {
-    let is_secret = is_secret_value(template.source()) || template.runs_programs();
-    toml_string(&if is_secret { template.references() } else { template.source().to_owned() })
+    toml_string(&template.shown())
 }
 
 /// A URL as written, without parts that may be secret: many services have secrets in the path or the query. The rest identifies the server.

@@ -26,15 +26,18 @@ fn what_is_secret_is_not_to_travel_in_the_clear() {
             "headers = { X = '${API_TOKEN:-x}' }",
             Some("3:17 `X` looks like a secret, and goes to 10…"),
         ),
+        ("http://${SET}.org/", header, Some("3:25 `X-Api-Key` looks like a secret, and goes to another machine…")),
     ] {
         check(&server(url, rest), &[], &expected.into_iter().collect::<Vec<_>>());
     }
     check(&server("https://x/", "ca_file = '~/data'"), &[], &[]);
-    check(
-        &server("https://x/", "ca_file = '~/none'"),
-        &[],
-        &["3:11 `ca_file` /home/u/none does not exist, so the server cannot be reached | …"],
-    );
+    for (path, shown) in [("~/none", "~/none"), ("/${SET}/${file:~/key}", "/${SET}/${file:~/key}")] {
+        check(
+            &server("https://x/", &format!("ca_file = '{path}'")),
+            &[],
+            &[&format!("3:11 `ca_file` {shown} does not exist, so the server cannot be reached | …")],
+        );
+    }
 }
 
 #[test]
@@ -46,6 +49,7 @@ fn a_program_that_only_reaches_a_url_is_not_needed() {
         ("x", "'mcp-remote@latest', 'https://x.org/mcp', '--header', 'A: b'", Some("`url = \"https://x.org/mcp\"`…")),
         ("mcp-remote", "'http://127.0.0.1:9/sse'", Some("`url = \"http://127.0.0.1:9/sse\"`…")),
         ("x", "'mcp-remote', 'https://x.org/?api_key=s3cr3tt0'", Some("`url = \"https://…\"`…")),
+        ("x", "'mcp-remote', 'https://${SET}.org/mcp'", Some("`url = \"https://${SET}.org/mcp\"`…")),
         ("x", "'mcp-remote'", None),
         ("x", "'mcp-remote-files', 'https://x.org'", None),
         ("x", "'https://x.org'", None),

@@ -53,6 +53,19 @@ fn client_is_named_once_in_the_home_directory() {
     assert_eq!(named, 1, "{ran}");
 }
 
+/// `mcpd import` leaves it out.
+#[test]
+fn private_server_of_a_project_is_not_recommended_for_import() {
+    let daemon = daemon();
+    let shop = json!({"mcpServers": {"db": {"command": "cat"}}});
+    let claude = json!({"mcpServers": {"mcpd": pointed(&daemon)}, "projects": {"/projects/shop": shop}});
+    daemon.place().write("home/.claude.json", claude.to_string());
+    let ran = doctor(&daemon);
+    let of_client = findings(&ran).iter().filter(|one| one.get("about") == "Claude Code").count();
+    assert_eq!(of_client, 1, "{ran}");
+    expect_healthy(ran);
+}
+
 #[test]
 fn server_that_a_client_starts_beside_mcpd_is_reported() {
     let daemon = daemon();

@@ -113,7 +113,12 @@ impl Fixture {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/clients").join(self.file);
         let to = place.path(self.to);
         fs::create_dir_all(to.parent().expect("a directory")).expect("the test's own directory is writable");
-        fs::copy(from, &to).expect("a fixture");
+        let text = fs::read_to_string(from).expect("a fixture");
+        for project in ["garden", "kitchen"] {
+            fs::create_dir_all(place.path("srv").join(project)).expect("the test's own directory is writable");
+        }
+        let projects = format!("\"{}/", place.path("srv").display());
+        fs::write(&to, text.replace("\"/srv/", &projects)).expect("the test's own directory is writable");
         to
     }
 

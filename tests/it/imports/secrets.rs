@@ -150,11 +150,12 @@ fn terminal_prompt_hides_the_answer() {
 fn no_literal_header_or_secret_variable_is_printed() {
     let place = Place::new();
     // What looks like a placeholder, a path or an unknown header is not moved, and is masked all the same.
-    let headers =
-        json!({"Authorization": "Bearer my-example-CANARY", "X-Auth": "CANARY-2", "Proxy-Authorization": "/CANARY"});
+    let headers = json!({"Authorization": "Bearer my-example-CANARY", "X-Auth": "CANARY-2", "Proxy-Authorization": "/CANARY",
+               "X-Account": "CANARY-${USER}", "X-Default": "${NONE:-CANARY}", "X-User": "Bearer ${USER}"});
     let env =
         json!({"LOG_LEVEL": "shown", "API_TOKEN": "your-CANARY", "HEADERS": "Authorization: Bearer CANARY-CANARY"});
-    let servers = json!({"a": {"url": "https://x.example.org", "headers": headers}, "b": {"command": "x", "env": env}});
+    let servers = json!({"a": {"url": "https://x.example.org", "headers": headers}, "b": {"command": "x", "env": env},
+        "o": {"url": "https://o.example.org", "headers": {"X-Open": "CANARY${CANARY"}}});
     place.write(".mcp.json", json!({"mcpServers": servers}).to_string());
     let own = "[servers.y]\ncommand = 'y'\nenv = { API_TOKEN = \"\"\"one\nCANARY\"\"\" }\n[servers.z]\nurl = 'https://z.example.org'\nheaders = { Authorization = 'Bearer CANARY' }\n";
     let config = place_of(&place);
@@ -162,10 +163,62 @@ fn no_literal_header_or_secret_variable_is_printed() {
     fs::write(&config, own).expect("one's own directory");
     let dry = place.mcpd(&["import", "--dry-run"]).expect_code(0);
     assert!(!dry.to_string().contains("CANARY"), "{dry}");
-    for shown in ["+LOG_LEVEL = \"shown\"", "+X-Auth = \"…\"", "+API_TOKEN = \"…\""] {
+    for shown in ["+LOG_LEVEL = \"shown\"", "+X-User = \"Bearer ${USER}\"", "+X-Auth = \"…\"", "+API_TOKEN = \"…\""]
+    {
         assert!(dry.stdout.contains(shown), "{shown}: {dry}");
     }
     let words = ["add", "c", "--header", "Authorization: Bearer my-example-CANARY", "https://c.example.org"];
     let added = place.mcpd(&words).expect_code(0);
     assert!(!added.to_string().contains("CANARY") && added.stdout.contains("Authorization"), "{added}");
+}
+
+#[test]
+fn secrets_inside_of_longer_values_are_moved_and_never_printed() {
+    let place = Place::new();
+    let (headers, sql) = (
+        r#"{"Authorization": "Bearer CANARY01", "Notion-Version": "2022-06-28"}"#,
+        "Server=db;User ID=sa;Password=CANARY02;",
+    );
+    let notion = json!({"command": "x", "env": {"OPENAPI_MCP_HEADERS": headers, "SQL": sql, "DB": "postgres://me:CANARY03@db/x", "KEY": "CANARY04"}});
+    let args = [
+        "--header",
+        r#"{"x-api-key": "CANARY05"}"#,
+        "--key",
+        "CANARY06",
+        "--api-key=CANARY07",
+        "-e",
+        "DB_KEY=1",
+        "-e",
+        "DB_TOKEN=CANARY08",
+        "--env=API_KEY=CANARY09",
+        "--dsn",
+        "mongodb+srv://me:CANARY10@${HOST}/x",
+        "-c",
+        "API_KEY=CANARY11 exec server --port 1",
+        "--verbose",
+    ];
+    let local = json!({"command": "x", "args": args});
+    let remote = json!({"type": "http", "url": "https://x.example.org/s/CANARY12q7Zt9LmX2bVw4RkP8sYdN3Fg/mcp",
+        "headers": {"X-Api-Key": "CANARY13", "Cookie": "session=CANARY14", "Authorization": "Basic CANARY15"}});
+    let servers = json!({"notion": notion, "local": local, "remote": remote, "broken": {"command": 5, "args": args, "env": {"H": headers}}});
+    let file = json!({"mcpServers": servers});
+    place.write(".mcp.json", serde_json::to_string_pretty(&file).expect("JSON"));
+    let dry = place.mcpd(&["import", "--dry-run"]).expect_code(1);
+    let json = place.mcpd(&["import", "--dry-run", "--json"]).expect_code(1);
+    let served = place.mcpd(&["check", "--config", ".mcp.json"]);
+    let ran = place.mcpd(&["import", "--yes"]).expect_code(1);
+    let checked = place.mcpd(&["check", "--show"]);
+    let config = fs::read_to_string(place_of(&place)).expect("a configuration");
+    for shown in [&dry, &json, &served, &ran, &checked].map(ToString::to_string).iter().chain([&config]) {
+        assert!(!shown.contains("CANARY"), "{shown}");
+    }
+    for shown in ["\"--verbose\"", "\"DB_KEY=1\"", "${HOST}/x"] {
+        assert!(config.contains(shown), "no {shown}: {config}");
+    }
+    let files = fs::read_dir(place.path("xdg-config/mcpd/secrets")).expect("a directory");
+    let moved: String =
+        files.map(|file| fs::read_to_string(file.expect("an entry").path()).expect("a secret")).collect();
+    for number in 1..=15 {
+        assert_eq!(moved.matches(&format!("CANARY{number:02}")).count(), 1, "{number}: {moved}");
+    }
 }

@@ -69,7 +69,7 @@ proptest! {
         let theirs = load(&[path.into()], &sources).expect("each of them is fine").config.servers;
         let mut plan = Plan::new("", &[], Path::new("/s"), &sources);
         for server in foreign(Path::new(path), &text, &sources).servers {
-            plan.add(&server, false);
+            plan.add(&server, ImportChoices::default());
         }
         let (native, files) = plan.finish();
 

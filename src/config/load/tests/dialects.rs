@@ -155,7 +155,7 @@ fn what_only_another_program_knows_fails_the_server_that_needs_it() {
         ("${command:pick}", "mcpd cannot expand `${command:pick}`, which is for"),
         ("${config:a.b}", "mcpd cannot expand `${config:a.b}`, which is for"),
         ("${A:-${B}}", "mcpd cannot expand `${A:-…}`, which is for"),
-        ("${open", "mcpd cannot expand `${open}`, which is for"),
+        ("${open", "mcpd cannot expand `${…}`, which is for"),
     ] {
         let text =
             format!(r#"{{"servers": {{"a": {{"command": "x", "args": ["{text}"]}}, "b": {{"command": "x"}}}}}}"#);
@@ -222,14 +222,21 @@ fn paths_begin_where_the_project_is() {
         (launch.command.clone(), launch.cwd.as_ref().map(|cwd| cwd.display().to_string()))
     };
     let at = |command: &str, cwd: &str| (command.to_owned(), Some(cwd.to_owned()));
-    assert_eq!(run("/p/.mcp.json", r#""command": "./run.sh""#), ("/p/run.sh".to_owned(), None));
-    assert_eq!(run("/p/.cursor/mcp.json", r#""command": "bin/run""#), ("/p/bin/run".to_owned(), None));
+    assert_eq!(run("/p/.mcp.json", r#""command": "./run.sh""#), at("/p/run.sh", "/p"));
+    assert_eq!(run("/p/.cursor/mcp.json", r#""command": "bin/run""#), at("/p/bin/run", "/p"));
     assert_eq!(run("/p/.gemini/settings.json", r#""command": "x", "cwd": "./dir""#), at("x", "/p/dir"));
-    assert_eq!(run("/p/.mcp.json", r#""command": "node", "args": ["./a.js"]"#), at("node", "/p"));
-    assert_eq!(run("/p/.mcp.json", r#""command": "node", "args": ["a.js", "x/y"]"#), ("node".to_owned(), None));
+    assert_eq!(run("/p/.mcp.json", r#""command": "node", "args": ["a.js", "x/y"]"#), at("node", "/p"));
     assert_eq!(run("/p/.mcp.json", r#""command": "~/x", "cwd": "~/y""#), at("/home/u/x", "/home/u/y"));
-    let project = r#"{"projects": {"/q": {"mcpServers": {"a": {"command": "./x", "args": ["../y"]}}}}}"#;
-    let server = only("/home/u/.claude.json", project);
-    assert_eq!(launch(&server).command, "/q/x");
-    assert_eq!(launch(&server).cwd.as_deref(), Some(Path::new("/q")));
+    assert_eq!(run("/p/.mcp.json", r#""command": "x", "sharing": "session""#), ("x".to_owned(), None));
+    assert_eq!(run("/home/u/.cursor/mcp.json", r#""command": "x""#), ("x".to_owned(), None));
+    assert_eq!(run("/p/mine.json", r#""command": "x""#), ("x".to_owned(), None));
+    assert_eq!(run("/p/mine.json", r#""command": "node", "args": ["./a.js"]"#), at("node", "/p"));
+    let server = r#"{"mcpServers": {"a": {"command": "./x", "args": ["y"]}}}"#;
+    let projects = format!(r#"{{"projects": {{"/q": {server}, "/r": {server}}}}}"#);
+    let servers = servers_of("/home/u/.claude.json", &projects);
+    assert_eq!(named(&servers), ["a", "a-2"]);
+    for (server, directory) in servers.iter().zip(["/q", "/r"]) {
+        assert_eq!(launch(server).command, format!("{directory}/x"));
+        assert_eq!(launch(server).cwd.as_deref(), Some(Path::new(directory)));
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use super::super::super::clients::{Dialect, Variables};
 use super::super::super::interpolate::UnusableValue;
 use super::super::super::tree::{Entry, Node, Value};
-use super::Dialect;
-use super::variables::{TranslationFailures, Variables, translated};
+use super::variables::{TranslationFailures, translated};
 
 /// The reference to an agent's directory.
 const AGENT_CWD: &str = "${agent:cwd}";

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::path::Path;
 
+use super::super::super::clients::Dialect;
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::Reader;
 use super::super::fields::Fields;
-use super::Dialect;
 use super::build::Build;
 use super::sections::Section;
 
@@ -38,7 +38,7 @@ impl Reader<'_> {
         self.tools(fields, build);
         self.timeouts(fields, build);
         if let Some(base) = &section.base {
-            at(base, build);
+            at(base, section.project.is_some(), build);
         }
     }
 
@@ -169,14 +169,19 @@ impl Reader<'_> {
     }
 }
 
-/// Relative paths are relative to the file, as the client resolves them relative to the project.
-fn at(base: &Path, build: &mut Build) {
+/// Relative paths are relative to the file, as the client resolves them relative to the project. A client starts the servers of a
+/// project in its directory.
+fn at(base: &Path, is_project: bool, build: &mut Build) {
     let relative = |text: &str| !text.starts_with(['/', '~', '$']);
     build.replace("command", |command| (relative(command) && command.contains('/')).then(|| joined(base, command)));
     build.replace("cwd", |cwd| relative(cwd).then(|| joined(base, cwd)));
     let args = build.get("args").map(Node::texts).unwrap_or_default();
     let points_there = args.iter().any(|arg| arg.starts_with("./") || arg.starts_with("../"));
-    if points_there && !build.has("cwd") && !build.needs_agent_cwd() {
+    let runs_there = build.has("command") && (is_project || points_there);
+    let sharing = build.get("sharing").and_then(Node::text);
+    // Such an instance runs in the directory of its agents.
+    let is_agents = build.needs_agent_cwd() || matches!(sharing, Some("workspace" | "session"));
+    if runs_there && !is_agents && !build.has("cwd") {
         build.put_here("cwd", joined(base, ""));
     }
 }

@@ -1,10 +1,10 @@
 //! Translates HTTP servers of other clients.
 
+use super::super::super::clients::Dialect;
 use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::Reader;
 use super::super::fields::Fields;
-use super::Dialect;
 use super::build::Build;
 
 /// Names of transports in other clients that follow from other keys. `sse` is the older HTTP transport.

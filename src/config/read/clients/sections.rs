@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::super::super::tree::{Entry, Node, Problem, Value};
-use super::{Dialect, Format, Reader, base};
+use super::{Client, Dialect, Format, Reader, base, project_of};
 
 const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } } }`"#;
 
@@ -15,7 +15,9 @@ pub(super) struct Section<'t> {
     /// The directory of relative paths.
     pub(super) base: Option<PathBuf>,
     /// The directory of their project. `None` for all projects.
-    pub(super) project: Option<&'t str>,
+    pub(super) project: Option<PathBuf>,
+    /// Whether the user's own file defines them for that project only.
+    pub(super) is_private: bool,
     /// Names of disabled servers.
     pub(super) excluded: HashSet<String>,
 }
@@ -41,35 +43,42 @@ pub(in crate::config) fn has_servers(root: &Node) -> bool {
 
 impl Reader<'_> {
     pub(super) fn sections<'t>(&mut self, root: &'t Node) -> Vec<Section<'t>> {
-        let base = base(&self.path);
+        let project = project_of(&self.path, self.sources);
+        let base = project.clone().or_else(|| base(&self.path));
         let dialect = self.dialect();
         let mut found = Vec::new();
-        let mut add = |reader: &mut Self, entry: Option<&'t Entry>, dialect, base: Option<PathBuf>, project| {
+        let mut add = |reader: &mut Self, entry: Option<&'t Entry>, dialect, private: Option<&str>| {
             let Some(entry) = entry else { return };
             let servers = reader.table(&entry.node, &format!("`{}`", entry.key), EXAMPLE);
-            found.push(Section { servers, dialect, base, project, excluded: excluded(root, servers) });
+            let (base, project) = match private.map(PathBuf::from) {
+                Some(directory) => {
+                    (Some(directory.clone()).filter(|directory| directory.is_absolute()), Some(directory))
+                }
+                None => (base.clone(), project.clone()),
+            };
+            let (excluded, is_private) = (excluded(root, servers), private.is_some());
+            found.push(Section { servers, dialect, base, project, is_private, excluded });
         };
         if dialect == Dialect::OpenCode {
             // Version 2 has servers in `mcp.servers`, version 1 in `mcp` itself.
             let mcp = root.get("mcp");
             let nested =
                 mcp.and_then(|mcp| mcp.node.get("servers")).filter(|servers| servers.node.get("type").is_none());
-            add(self, nested.or(mcp), dialect, base, None);
+            add(self, nested.or(mcp), dialect, None);
             return found;
         }
         let key = if dialect == Dialect::Codex { "mcp_servers" } else { "mcpServers" };
-        add(self, root.get(key), dialect, base.clone(), None);
+        add(self, root.get(key), dialect, None);
         if dialect != Dialect::Codex {
             let in_settings = root.get("mcp").and_then(|mcp| mcp.node.get("servers"));
             for servers in [root.get("servers"), in_settings, root.get("mcp.servers")] {
-                add(self, servers, dialect, base.clone(), None);
+                add(self, servers, dialect, None);
             }
-            add(self, root.get("context_servers"), Dialect::Zed, base, None);
+            add(self, root.get("context_servers"), Dialect::Zed, None);
         }
         let projects = root.get("projects").filter(|_| dialect == Dialect::Json);
         for project in projects.map_or(&[][..], |projects| projects.node.entries()) {
-            let directory = Some(PathBuf::from(&project.key)).filter(|directory| directory.is_absolute());
-            add(self, project.node.get("mcpServers"), dialect, directory, Some(project.key.as_str()));
+            add(self, project.node.get("mcpServers"), dialect, Some(project.key.as_str()));
         }
         if found.is_empty() && projects.is_none() {
             self.no_servers(root);
@@ -77,14 +86,11 @@ impl Reader<'_> {
         found
     }
 
-    /// Only Gemini CLI has bare `$NAME` references. The path identifies its file.
+    /// The keys of the client whose file has this path.
     fn dialect(&self) -> Dialect {
-        let named = self.path.parent().and_then(Path::file_name).is_some_and(|name| name == ".gemini");
         match self.format {
             Format::Codex => Dialect::Codex,
-            _ if named => Dialect::Gemini,
-            _ if self.path.file_stem().is_some_and(|name| name == "opencode") => Dialect::OpenCode,
-            _ => Dialect::Json,
+            _ => Client::of_file(&self.path).map_or(Dialect::Json, |client| client.dialect),
         }
     }
 

@@ -3,10 +3,8 @@
 //! Such a file can come from anyone, so only references that its own client expands are translated. References that only mcpd expands,
 //! such as `${file:…}`, are escaped with a warning.
 
-use std::path::Path;
-
+use super::super::super::clients::Variables;
 use super::super::super::interpolate::{Template, UnusableValue, is_variable_name};
-use super::Dialect;
 use crate::printable::excerpt;
 
 /// Maximum printed characters of an unknown reference.
@@ -35,41 +33,7 @@ const EDITOR_VARIABLES: [&str; 16] = [
     "extensionInstallFolder",
 ];
 
-/// Which references to environment variables a client expands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Variables {
-    /// No references at all: Codex, Claude Desktop, Zed.
-    Never,
-    /// `${NAME}` and `${NAME:-default}`: Claude Code.
-    Braces,
-    /// `${NAME}`, `${NAME:-default}` and `$NAME`: Gemini CLI.
-    Dollar,
-    /// `${env:NAME}`: Cursor, VS Code, Windsurf.
-    Prefixed,
-    /// `{env:NAME}`: OpenCode. Source: opencode.ai/docs/config, "Variables".
-    Bare,
-    /// All of these except `$NAME`, for a file of an unknown client.
-    Unknown,
-}
-
 impl Variables {
-    /// The references of the client with the file at `path` and servers in this dialect.
-    pub(super) fn of(path: &Path, dialect: Dialect) -> Self {
-        let names: Vec<_> = path.iter().rev().map(|name| name.to_string_lossy()).collect();
-        let (file, directory) = (names.first().map_or("", |name| name), names.get(1).map_or("", |name| name));
-        let is_windsurf = names.iter().any(|name| name == ".codeium");
-        let is_vs_code = directory == ".vscode" || path.parent().is_some_and(|parent| parent.ends_with("Code/User"));
-        match dialect {
-            Dialect::Codex | Dialect::Zed => Self::Never,
-            Dialect::Gemini => Self::Dollar,
-            Dialect::OpenCode => Self::Bare,
-            Dialect::Json if file == "claude_desktop_config.json" => Self::Never,
-            Dialect::Json if matches!(file, ".mcp.json" | ".claude.json") => Self::Braces,
-            Dialect::Json if directory == ".cursor" || is_vs_code || is_windsurf => Self::Prefixed,
-            Dialect::Json => Self::Unknown,
-        }
-    }
-
     /// Whether the client expands the environment variable `${body}`.
     fn include(self, body: &str) -> bool {
         let is_prefixed = body.strip_prefix("env:").is_some_and(|rest| !rest.starts_with('-'));
@@ -110,7 +74,8 @@ pub(super) fn translated(text: &str, variables: Variables, failures: &mut Transl
         } else if let Some(after) = rest.strip_prefix("${") {
             let (found, body, after) = match after.split_once('}') {
                 Some((body, after)) => (reference(body, variables), body, after),
-                None => (Err(Reference::Missing(foreign(after))), after, ""),
+                // It may be a part of a secret.
+                None => (Err(Reference::Missing(foreign("…"))), after, ""),
             };
             words.push_str(&found.unwrap_or_else(|undefined| {
                 match undefined {

@@ -15,12 +15,13 @@ fn any_name_becomes_one_of_ours() {
 }
 
 #[test]
-fn one_definition_in_several_projects_is_one_server() {
+fn definition_for_all_projects_includes_that_of_one() {
     let text = r#"{"mcpServers": {"a": {"command": "x"}}, "projects": {
         "/p": {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}},
-        "/q": {"mcpServers": {"b": {"command": "z"}}}}}"#;
+        "/q": {"mcpServers": {"b": {"command": "y"}, "c": {"url": "https://x"}}},
+        "/r": {"mcpServers": {"c": {"url": "https://x"}}}}}"#;
     let servers = servers_of("/home/u/.claude.json", text);
-    assert_eq!(named(&servers), ["a", "b", "b-2"]);
+    assert_eq!(named(&servers), ["a", "b", "b-2", "c"]);
     assert_eq!(warnings("/home/u/.claude.json", text).len(), 1);
 }
 

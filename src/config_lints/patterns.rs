@@ -6,7 +6,8 @@ use globset::Glob;
 
 use super::{Context, some};
 use crate::catalog::Lists;
-use crate::config::diagnostic::Diagnostic;
+use crate::config::diagnostic::{Correction, Diagnostic};
+use crate::config::edit::toml_string;
 use crate::config::notes::{Note, NoteScope, What};
 use crate::list_kind::ListKind;
 use crate::policy::{self, Policy, is_fit_name};
@@ -54,11 +55,16 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
-    let help = server_name_pattern(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
+    let Some(OwnPattern { prefix, own, is_offered }) = OwnPattern::of(kind, glob.glob(), &names, &offered) else {
         let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
-        suggestion(glob.glob(), &offered)
-    });
-    Some(note.warning(message, help))
+        return Some(note.warning(message, suggestion(glob.glob(), &offered)));
+    };
+    let (shown, prefix) = (own.escape_debug(), prefix.escape_debug());
+    let help = format!("write `{shown}`: patterns match the names that the server itself uses, without `{prefix}`");
+    // The pattern of a profile also names the server.
+    let is_plain = is_offered && matches!(note.what, What::Pattern(..));
+    let correction = is_plain.then(|| note.edit(toml_string(own))).flatten().map(Correction::Edit);
+    Some(note.warning(message, help).corrected(correction))
 }
 
 fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
@@ -67,33 +73,37 @@ fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnost
     note.warning(message, suggestion(pattern.glob(), &names))
 }
 
-/// The correction of a pattern for the names that agents see. Patterns match the server's own names.
-fn server_name_pattern(
-    kind: ListKind,
-    pattern: &str,
-    servers: &[&str],
-    offered: &[(ListKind, &str)],
-) -> Option<String> {
-    if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
-        return None;
-    }
-    let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
-    let ends = ends.chain(pattern.find('/').map(|at| pattern.split_at(at + 1)));
-    let fits = |own: &str| {
-        let glob = policy::pattern(own).ok()?;
-        let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
-        offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
-    };
-    let (prefix, own) = ends.clone().find(|(_, own)| fits(own).is_some()).or_else(|| {
+/// A pattern for the names that agents see, corrected. Patterns match the server's own names.
+struct OwnPattern<'p> {
+    prefix: &'p str,
+    own: &'p str,
+    /// Whether it matches something.
+    is_offered: bool,
+}
+
+impl<'p> OwnPattern<'p> {
+    fn of(kind: ListKind, pattern: &'p str, servers: &[&str], offered: &[(ListKind, &str)]) -> Option<Self> {
+        if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
+            return None;
+        }
+        let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
+        let ends = ends.chain(pattern.find('/').map(|at| pattern.split_at(at + 1)));
+        let fits = |own: &str| {
+            let glob = policy::pattern(own).ok()?;
+            let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
+            offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
+        };
+        if let Some((prefix, own)) = ends.clone().find(|(_, own)| fits(own).is_some()) {
+            return Some(Self { prefix, own, is_offered: true });
+        }
         let is_of_server = |prefix: &str| {
             servers
                 .iter()
                 .any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
         };
-        ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))
-    })?;
-    let (prefix, own) = (prefix.escape_debug(), own.escape_debug());
-    Some(format!("write `{own}`: patterns match the names that the server itself uses, without `{prefix}`"))
+        let (prefix, own) = ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))?;
+        Some(Self { prefix, own, is_offered: false })
+    }
 }
 
 /// The suggestion for a pattern that matches none of `known`.

@@ -89,14 +89,14 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
         match fix::run(&groups, &probe, arguments.yes).await {
             Err(code) => return code,
             Ok(None) => {}
-            Ok(Some(fixed)) => {
-                code = fixed;
+            Ok(Some(succeeded)) => {
                 match checked().await {
                     Ok(again) => (groups, probe) = again,
                     Err(error) => return fail(USAGE, error),
                 }
                 let left = try_print(page::render_left(&groups, &probe.path_owner(), &fix, signs, style));
-                code = left.err().unwrap_or(code);
+                let failed = ExitCode::from(if succeeded { 0 } else { FAILED });
+                code = left.err().unwrap_or(failed);
             }
         }
     }

@@ -55,7 +55,7 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
-    let Some(OwnPattern { prefix, own, is_offered }) = OwnPattern::of(kind, glob.glob(), &names, &offered) else {
+    let Some((prefix, own, is_offered)) = own_pattern(kind, glob.glob(), &names, &offered) else {
         let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
         return Some(note.warning(message, suggestion(glob.glob(), &offered)));
     };
@@ -73,37 +73,32 @@ fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnost
     note.warning(message, suggestion(pattern.glob(), &names))
 }
 
-/// A pattern for the names that agents see, corrected. Patterns match the server's own names.
-struct OwnPattern<'p> {
-    prefix: &'p str,
-    own: &'p str,
-    /// Whether it matches something.
-    is_offered: bool,
-}
-
-impl<'p> OwnPattern<'p> {
-    fn of(kind: ListKind, pattern: &'p str, servers: &[&str], offered: &[(ListKind, &str)]) -> Option<Self> {
-        if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
-            return None;
-        }
-        let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
-        let ends = ends.chain(pattern.find('/').map(|at| pattern.split_at(at + 1)));
-        let fits = |own: &str| {
-            let glob = policy::pattern(own).ok()?;
-            let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
-            offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
-        };
-        if let Some((prefix, own)) = ends.clone().find(|(_, own)| fits(own).is_some()) {
-            return Some(Self { prefix, own, is_offered: true });
-        }
-        let is_of_server = |prefix: &str| {
-            servers
-                .iter()
-                .any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
-        };
-        let (prefix, own) = ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))?;
-        Some(Self { prefix, own, is_offered: false })
+/// Splits a pattern for the names that agents see into the prefix and the pattern for the server's own names. Also returns whether that
+/// matches something.
+fn own_pattern<'p>(
+    kind: ListKind,
+    pattern: &'p str,
+    servers: &[&str],
+    offered: &[(ListKind, &str)],
+) -> Option<(&'p str, &'p str, bool)> {
+    if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
+        return None;
     }
+    let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
+    let ends = ends.chain(pattern.find('/').map(|at| pattern.split_at(at + 1)));
+    let fits = |own: &str| {
+        let glob = policy::pattern(own).ok()?;
+        let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
+        offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
+    };
+    if let Some((prefix, own)) = ends.clone().find(|(_, own)| fits(own).is_some()) {
+        return Some((prefix, own, true));
+    }
+    let is_of_server = |prefix: &str| {
+        servers.iter().any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
+    };
+    let (prefix, own) = ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))?;
+    Some((prefix, own, false))
 }
 
 /// The suggestion for a pattern that matches none of `known`.

@@ -3,7 +3,7 @@
 //! An edit of the configuration is proposed only if mcpd loads the result with fewer errors, or with none.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal, stderr, stdin};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -14,12 +14,12 @@ use rustix::process::geteuid;
 
 use super::finding::{Finding, Group};
 use super::probe::{Daemon, DaemonProbe};
-use crate::admin::{self, ServerAction};
+use crate::admin::{self, AdminError, ServerAction};
 use crate::cli::config_edit::reads_any;
 use crate::cli::import::{diff, prompt};
 use crate::cli::reload::{self, Scope};
 use crate::cli::style::OutputStyle;
-use crate::cli::text::one_line;
+use crate::cli::text::{count, one_line};
 use crate::cli::{FAILED, USAGE, fail, try_print};
 use crate::config;
 use crate::config::diagnostic::{Correction, Edit};
@@ -44,21 +44,14 @@ pub(super) enum Fix {
     RemoveDirectory(PathBuf),
 }
 
-/// All changes. They are made in the order of the fields.
+/// All changes.
 struct Plan<'f> {
-    /// Changes outside of the texts of files.
+    /// Changes outside of the texts of files, which are made first.
     direct: Vec<(&'f Finding, &'f Fix)>,
-    edited: Vec<EditedFile>,
-    edits: Vec<&'f Finding>,
-    /// One diff for each edit, the last one first.
-    diffs: Vec<String>,
-}
-
-struct EditedFile {
-    /// The path as the configuration has it.
-    path: PathBuf,
-    file: ConfigFile,
-    text: String,
+    /// The new texts of files, by the path that the configuration has.
+    files: BTreeMap<&'f Path, (ConfigFile, String)>,
+    /// The edits in these texts, the last one first, each with its diff.
+    edits: Vec<(&'f Finding, &'f Edit, String)>,
 }
 
 impl From<Correction> for Fix {
@@ -84,16 +77,16 @@ impl Fix {
         }
     }
 
-    /// The command that does the same; `None` for an edit.
-    fn command(&self) -> Option<String> {
+    /// The command that does the same; empty for an edit.
+    fn command(&self) -> String {
         let word = |path: &Path| shell_word(&path.to_string_lossy()).to_string();
-        Some(match self {
-            Self::Edit(_) => return None,
+        match self {
+            Self::Edit(_) => String::new(),
             Self::Mode { path, mode } => format!("chmod {mode:o} {}", word(path)),
             Self::Owner(path) => format!("chown {} {}", geteuid().as_raw(), word(path)),
             Self::CreateDirectory(path) => format!("mkdir {}", word(path)),
             Self::RemoveDirectory(path) => format!("rm -r {}", word(path)),
-        })
+        }
     }
 
     fn apply(&self) -> io::Result<()> {
@@ -105,37 +98,27 @@ impl Fix {
             Self::RemoveDirectory(path) => remove_below(Path::new("/"), path),
         }
     }
-
-    /// Whether its server has to be started again.
-    fn needs_restart(&self) -> bool {
-        matches!(self, Self::CreateDirectory(_) | Self::RemoveDirectory(_))
-    }
 }
 
-/// Shows the changes for `groups`, and makes them after `is_confirmed` or a confirmation. Returns whether anything was changed.
+/// Shows the changes for `groups`, and makes them after `is_confirmed` or a confirmation. Returns whether all succeeded, `None` without any.
 ///
 /// # Errors
-/// The exit code, if nothing was changed.
-pub(super) async fn run(
-    groups: &[Group],
-    probe: &DaemonProbe,
-    is_confirmed: bool,
-) -> Result<Option<ExitCode>, ExitCode> {
+/// The exit code, if it could not ask.
+pub(super) async fn run(groups: &[Group], probe: &DaemonProbe, is_confirmed: bool) -> Result<Option<bool>, ExitCode> {
     let plan = Plan::of(groups, probe);
     let changes = plan.direct.len() + plan.edits.len();
     if changes == 0 {
         print_note!("mcpd: there is nothing that `--fix` can change");
         return Ok(None);
     }
-    try_print(plan.preview())?;
+    let commands = plan.direct.iter().map(|(_, fix)| format!("$ {}\n", one_line(&fix.command())));
+    let diffs = plan.edits.iter().rev().map(|(.., diff)| diff.clone());
+    try_print(format!("\n{}", commands.chain(diffs).collect::<String>()))?;
     if !is_confirmed {
         if !stdin().is_terminal() || !stderr().is_terminal() {
             return Err(fail(USAGE, "nothing is changed: add `--yes`, or run the command on a terminal to confirm"));
         }
-        let question = format!(
-            "Make {}?",
-            if changes == 1 { "this change".to_owned() } else { format!("these {changes} changes") }
-        );
+        let question = format!("Make {}?", count(changes, "change"));
         if !prompt::confirm(&question).map_err(|error| fail(FAILED, error))? {
             print_note!("mcpd: nothing is changed");
             return Ok(None);
@@ -146,134 +129,109 @@ pub(super) async fn run(
 
 impl<'f> Plan<'f> {
     fn of(groups: &'f [Group], probe: &DaemonProbe) -> Self {
-        let findings = groups.iter().flat_map(|group| &group.findings);
-        let fixes = findings.filter_map(|finding| Some((finding, finding.fix.as_ref()?)));
-        let (mut direct, mut edits, mut commands) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for (finding, fix) in fixes {
-            match fix {
-                Fix::Edit(edit) => edits.push((finding, edit)),
-                fix if commands.insert(fix.command()) => direct.push((finding, fix)),
+        let mut plan = Self { direct: Vec::new(), files: BTreeMap::new(), edits: Vec::new() };
+        let (mut edits, mut commands) = (Vec::new(), BTreeSet::new());
+        for finding in groups.iter().flat_map(|group| &group.findings) {
+            match &finding.fix {
+                Some(Fix::Edit(edit)) => edits.push((finding, edit)),
+                Some(fix) if commands.insert(fix.command()) => plan.direct.push((finding, fix)),
                 _ => {}
             }
         }
-        let mut plan = Self { direct, edited: Vec::new(), edits: Vec::new(), diffs: Vec::new() };
-        plan.add_edits(edits, probe);
+        // From the end of each file on, so that spans stay valid.
+        edits.sort_by_key(|(_, edit)| Reverse((&edit.file.path, edit.span.start)));
+        let mut errors = plan.errors(probe, None);
+        for (finding, edit) in edits {
+            plan.edit(finding, edit, probe, &mut errors);
+        }
         plan
     }
 
-    /// Adds those edits with which the configuration has fewer errors. From the end of each file on, so that spans stay valid.
-    fn add_edits(&mut self, mut edits: Vec<(&'f Finding, &'f Edit)>, probe: &DaemonProbe) {
-        edits.sort_by_key(|(_, edit)| Reverse((edit.file.path.clone(), edit.span.start)));
-        let errors = |overlay: &Overlay<'_>| match config::load(&probe.files, overlay) {
+    /// The number of errors that the configuration would have with the new texts, and with this one of a file.
+    fn errors(&self, probe: &DaemonProbe, last: Option<(&Path, &str)>) -> usize {
+        let overlay = self.files.iter().fold(Overlay::new(&probe.sources), |overlay, (path, (file, text))| {
+            overlay.with(file.path(), last.filter(|(last, _)| last == path).map_or(text, |(_, text)| text))
+        });
+        match config::load(&probe.files, &overlay) {
             Ok(_) => 0,
             Err(error) => error.diagnostics().len() + error.unreadable().count(),
-        };
-        let mut before = errors(&Overlay::new(&probe.sources));
-        let colour = OutputStyle::of_stdout().has_colour();
-        for (finding, edit) in edits {
-            let Some(index) = self.file_of(edit) else { continue };
-            let EditedFile { path, text: old, .. } = &self.edited[index];
-            // A byte order mark is no part of the text that was read.
-            let (mark, body) = old.split_at(old.len() - old.trim_start_matches('\u{feff}').len());
-            let new = format!("{mark}{}", edit.apply(body));
-            let files = self.edited.iter().enumerate();
-            let overlay = files.fold(Overlay::new(&probe.sources), |overlay, (at, edited)| {
-                overlay.with(edited.file.path(), if at == index { &new } else { &edited.text })
-            });
-            let after = errors(&overlay);
-            if after < before || after == 0 {
-                let [shown_old, shown_new] = [old, &new].map(|text| config::masked(path, text));
-                self.diffs.push(diff::unified(&shown_old, &shown_new, path, colour));
-                self.edited[index].text = new;
-                self.edits.push(finding);
-                before = after;
-            }
         }
     }
 
-    /// The index of the file that `edit` is for. `None` if the file has changed since.
-    fn file_of(&mut self, edit: &Edit) -> Option<usize> {
-        let path = &edit.file.path;
-        if let Some(index) = self.edited.iter().position(|edited| edited.path == *path) {
-            return Some(index);
+    /// Adds an edit if the configuration has fewer `errors` with it, or none. Leaves out a file that has changed since it was read.
+    fn edit(&mut self, finding: &'f Finding, edit: &'f Edit, probe: &DaemonProbe, errors: &mut usize) {
+        let path = &*edit.file.path;
+        // A byte order mark is no part of the text that was read.
+        let body = |text: &str| text.trim_start_matches('\u{feff}').len();
+        if !self.files.contains_key(path) {
+            let file = ConfigFile::open(path).ok().filter(|file| file.text().ends_with(&edit.file.text));
+            let Some(file) = file.filter(|file| body(file.text()) == edit.file.text.len()) else { return };
+            let text = file.text().to_owned();
+            self.files.insert(path, (file, text));
         }
-        let file =
-            ConfigFile::open(path).ok().filter(|file| file.text().trim_start_matches('\u{feff}') == edit.file.text)?;
-        let text = file.text().to_owned();
-        self.edited.push(EditedFile { path: path.clone(), file, text });
-        Some(self.edited.len() - 1)
+        let old = self.files[path].1.clone();
+        let (mark, text) = old.split_at(old.len() - body(&old));
+        let new = format!("{mark}{}", edit.apply(text));
+        let left = self.errors(probe, Some((path, &new)));
+        if left < *errors || left == 0 {
+            *errors = left;
+            let [shown_old, shown_new] = [&old, &new].map(|text| config::masked(path, text));
+            let diff = diff::unified(&shown_old, &shown_new, path, OutputStyle::of_stdout().has_colour());
+            self.edits.push((finding, edit, diff));
+            self.files.entry(path).and_modify(|(_, text)| *text = new);
+        }
     }
 
-    /// The commands, and the diffs.
-    fn preview(&self) -> String {
-        let commands = self.direct.iter().filter_map(|(_, fix)| fix.command());
-        let commands: String = commands.map(|command| format!("$ {}\n", one_line(&command))).collect();
-        let diffs: String = self.diffs.iter().rev().map(String::as_str).collect();
-        format!("\n{commands}{diffs}")
-    }
-
-    /// Makes the changes, prints the result of each, and applies them to a running daemon.
-    async fn apply(self, probe: &DaemonProbe) -> ExitCode {
-        let Self { direct, edited, edits, .. } = self;
-        let mut code = ExitCode::SUCCESS;
-        let (mut fixed, mut restarts) = (Vec::new(), BTreeSet::new());
-        for (finding, fix) in direct {
-            match fix.apply() {
-                Ok(()) => {
-                    fixed.push(finding);
-                    restarts.extend(fix.needs_restart().then_some(&*finding.about));
+    /// Makes the changes, prints which are made, and applies them to a running daemon. Returns whether all succeeded.
+    async fn apply(self, probe: &DaemonProbe) -> bool {
+        let (mut fixed, mut changed, mut servers, mut failed) = (Vec::new(), Vec::new(), BTreeSet::new(), false);
+        for (finding, fix) in self.direct {
+            match (fix.apply(), fix) {
+                (Err(error), _) => {
+                    fail(FAILED, format!("{}: {error}", fix.command()));
+                    failed = true;
+                    continue;
                 }
-                Err(error) => code = fail(FAILED, format!("{}: {error}", fix.command().unwrap_or_default())),
+                (Ok(()), Fix::CreateDirectory(_) | Fix::RemoveDirectory(_)) => drop(servers.insert(&*finding.about)),
+                (Ok(()), Fix::Mode { path, .. } | Fix::Owner(path)) => changed.push(&**path),
+                (Ok(()), Fix::Edit(_)) => {}
             }
+            fixed.push(finding);
         }
-        let mut written = Vec::new();
-        for EditedFile { path, file, text } in edited.into_iter().filter(|edited| edited.text != edited.file.text()) {
+        for (path, (file, text)) in self.files.into_iter().filter(|(_, (file, text))| file.text() != text) {
             match file.write(&text) {
-                Ok(()) => written.push(path),
-                Err(error) => code = fail(FAILED, error),
+                Ok(()) => changed.push(path),
+                Err(error) => {
+                    fail(FAILED, error);
+                    failed = true;
+                }
             }
         }
-        let is_written =
-            |finding: &&Finding| matches!(&finding.fix, Some(Fix::Edit(edit)) if written.contains(&edit.file.path));
-        fixed.extend(edits.into_iter().rev().filter(is_written));
-        let lines =
-            fixed.iter().map(|finding| format!("fixed {}: {}\n", one_line(&finding.about), one_line(&finding.found)));
-        let printed = try_print(lines.collect::<String>());
-        let read = fixed.iter().filter_map(|finding| match &finding.fix {
-            Some(Fix::Mode { path, .. } | Fix::Owner(path)) => Some(path),
-            _ => None,
-        });
-        let changed: Vec<&Path> = written.iter().chain(read).map(PathBuf::as_path).collect();
-        let applied = self::apply(probe, &changed, &restarts).await;
-        let codes = [code, printed.err().unwrap_or(ExitCode::SUCCESS), applied];
-        codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS)
+        let written = self.edits.iter().rev().filter(|(_, edit, _)| changed.contains(&&*edit.file.path));
+        fixed.extend(written.map(|(finding, ..)| *finding));
+        let line = |finding: &&Finding| format!("fixed {}: {}\n", one_line(&finding.about), one_line(&finding.found));
+        let printed = try_print(fixed.iter().map(line).collect::<String>());
+        printed.is_ok() && apply(probe, &changed, &servers).await && !failed
     }
 }
 
-/// Has a running daemon start `servers` again, and read the `changed` files.
-async fn apply(probe: &DaemonProbe, changed: &[&Path], servers: &BTreeSet<&str>) -> ExitCode {
+/// Has a running daemon start `servers` again, and read the `changed` files. Returns whether it did.
+async fn apply(probe: &DaemonProbe, changed: &[&Path], servers: &BTreeSet<&str>) -> bool {
     let Some(directory) = probe.directory.as_ref().filter(|_| probe.report().is_some()) else {
         if matches!(probe.daemon, Daemon::Absent) {
             print_note!("mcpd: no daemon runs: {} applies the changes", probe.start());
         }
-        return ExitCode::SUCCESS;
+        return true;
     };
-    let failed = |error| fail(FAILED, format!("the changes are made, but not applied: {error}"));
-    let mut code = ExitCode::SUCCESS;
-    for server in servers {
-        if let Err(error) = admin::control(&directory.socket(ADMIN_SOCKET), ServerAction::Restart, server).await {
-            code = failed(error);
+    let applied = async {
+        for server in servers {
+            admin::control(&directory.socket(ADMIN_SOCKET), ServerAction::Restart, server).await?;
         }
-    }
-    if changed.is_empty() {
-        return code;
-    }
-    match reads_any(directory, changed).await {
-        Ok(true) => match reload::apply(directory, Scope::All, false).await {
-            ExitCode::SUCCESS => code,
-            refused => refused,
-        },
-        Ok(false) => code,
-        Err(error) => failed(error),
-    }
+        let is_read = !changed.is_empty() && reads_any(directory, changed).await?;
+        Ok(!is_read || reload::apply(directory, Scope::All, false).await == ExitCode::SUCCESS)
+    };
+    applied.await.unwrap_or_else(|error: AdminError| {
+        fail(FAILED, format!("the changes are made, but not applied: {error}"));
+        false
+    })
 }

@@ -9,6 +9,9 @@ const MIN_TYPO_LEN: usize = 3;
 /// Maximum number of typos in a misspelt word.
 const MAX_TYPOS: usize = 2;
 
+/// Minimum length of a word whose only correction may differ by more than one typo.
+const LONG_WORD: usize = 6;
+
 /// The most similar word in `known`; `None` if no word is similar enough.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word = word.to_lowercase();
@@ -27,6 +30,18 @@ pub(crate) fn misspelt<'k>(word: &str, known: impl IntoIterator<Item = &'k str>)
             || word.len() >= MIN_TYPO_LEN && typos(name) <= MAX_TYPOS && typos(name) < word.len().min(name.len()) - 1
     };
     known.into_iter().filter(is_similar).min_by_key(|name| typos(name))
+}
+
+/// The only word in `known` that `word` may be a misspelling of: with one typo, or two in a longer word.
+pub(crate) fn only_misspelt<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let most = match word.chars().count() {
+        0..MIN_TYPO_LEN => return None,
+        MIN_TYPO_LEN..LONG_WORD => 1,
+        _ => MAX_TYPOS,
+    };
+    let mut similar = known.into_iter().filter(|name| *name != word && strsim::osa_distance(word, name) <= most);
+    let first = similar.next()?;
+    similar.all(|name| name == first).then_some(first)
 }
 
 /// The end of an error about an unknown word: `: did you mean …?`, or nothing if no word is similar.
@@ -59,6 +74,24 @@ mod tests {
             ("s", None),
         ] {
             assert_eq!(misspelt(word, known), found, "{word}");
+        }
+    }
+
+    #[test]
+    fn only_candidate_is_corrected() {
+        let known = ["npx", "npm", "node", "uvx", "command", "call_timeout", "call_timeout_max"];
+        for (word, found) in [
+            ("npxx", Some("npx")),
+            ("ndoe", Some("node")),
+            ("npc", None),
+            ("comand", Some("command")),
+            ("cmmandd", Some("command")),
+            ("call_timeot", Some("call_timeout")),
+            ("node", None),
+            ("no", None),
+            ("unrelated", None),
+        ] {
+            assert_eq!(only_misspelt(word, known), found, "{word}");
         }
     }
 

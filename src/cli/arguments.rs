@@ -90,7 +90,7 @@ pub(super) enum Command {
     Reload(super::reload::Arguments),
     /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///
-    /// Changes nothing. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
+    /// Changes nothing without `--fix`. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
     Doctor(super::doctor::Arguments),
     /// Run a command in the sandbox of a server; needs no daemon
     ///

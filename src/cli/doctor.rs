@@ -1,13 +1,15 @@
 //! `mcpd doctor`: checks every part of the path of a call, in order, and prints the fix for each problem.
 //!
-//! It changes nothing. Every check has a time limit and works without a daemon. Checks read the `probe` and return a `finding`;
+//! It changes nothing without `--fix`. Every check has a time limit and works without a daemon. Checks read the `probe` and return a `finding`;
 //! `page` prints the findings.
 
 mod agents;
 mod causes;
 mod configuration;
+mod controllers;
 mod daemon;
 mod finding;
+mod fix;
 mod grants;
 pub(super) mod page;
 pub(super) mod probe;
@@ -36,6 +38,7 @@ use super::style::OutputStyle;
 use super::{FAILED, USAGE, completions, connect_print, fail, try_print};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
+use crate::config::notes::{NoteScope, Use, What};
 use crate::config::{self, LoadedConfig, ServerConfig};
 use crate::sockets::RuntimeDir;
 use crate::suggest::hint;
@@ -51,6 +54,13 @@ pub(super) struct Arguments {
     /// If no daemon runs, do not start servers to check them
     #[arg(long)]
     no_start: bool,
+    /// Fix what has one certain remedy, after a confirmation: misspelt keys and commands, modes, missing directories, downloads that
+    /// were cut off
+    #[arg(long, conflicts_with = "json")]
+    fix: bool,
+    /// Fix without a confirmation
+    #[arg(long, short, requires = "fix")]
+    yes: bool,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -59,24 +69,45 @@ pub(super) struct Arguments {
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
 pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
     let options = connect_print::options(given.as_deref());
-    let (groups, path_owner) = match with_spinner(|| "checking".to_owned(), check(arguments, options, directory)).await
-    {
+    let checked =
+        async || with_spinner(|| "checking".to_owned(), check(arguments, options.clone(), directory.clone())).await;
+    let (mut groups, mut probe) = match checked().await {
         Ok(checked) => checked,
         Err(error) => return fail(USAGE, error),
     };
+    let (signs, style) = (Signs::of_stdout(), OutputStyle::of_stdout());
+    let fix = probe.mcpd_with_files(&format!(
+        "doctor{} --fix",
+        arguments.servers.iter().map(|name| format!(" {name}")).collect::<String>()
+    ));
     let printed = match arguments.json {
         true => page::print_json(&groups),
-        false => try_print(page::render(&groups, &path_owner, Signs::of_stdout(), OutputStyle::of_stdout())),
+        false => try_print(page::render(&groups, &probe.path_owner(), &fix, signs, style)),
     };
+    let mut code = printed.err().unwrap_or(ExitCode::SUCCESS);
+    if code == ExitCode::SUCCESS && arguments.fix {
+        match fix::run(&groups, &probe, arguments.yes).await {
+            Err(code) => return code,
+            Ok(None) => {}
+            Ok(Some(succeeded)) => {
+                match checked().await {
+                    Ok(again) => (groups, probe) = again,
+                    Err(error) => return fail(USAGE, error),
+                }
+                let left = try_print(page::render_left(&groups, &probe.path_owner(), &fix, signs, style));
+                let failed = ExitCode::from(if succeeded { 0 } else { FAILED });
+                code = left.err().unwrap_or(failed);
+            }
+        }
+    }
     let (_, problems) = count(&groups);
-    match printed {
-        Err(code) if code != ExitCode::SUCCESS => code,
-        _ if problems > 0 => ExitCode::from(FAILED),
-        _ => ExitCode::SUCCESS,
+    match code {
+        ExitCode::SUCCESS if problems > 0 => ExitCode::from(FAILED),
+        code => code,
     }
 }
 
-/// Returns the findings, and the process whose PATH was searched for commands.
+/// Returns the findings, and what was probed.
 ///
 /// # Errors
 /// If a requested server does not exist.
@@ -84,7 +115,7 @@ async fn check(
     arguments: &Arguments,
     options: Vec<String>,
     directory: Option<RuntimeDir>,
-) -> Result<(Vec<Group>, String), String> {
+) -> Result<(Vec<Group>, DaemonProbe), String> {
     let mut probe = DaemonProbe::run(directory, options, &arguments.config).await;
     let loaded = config::load(&probe.files, &probe.sources);
     if let Ok(loaded) = &loaded {
@@ -107,7 +138,7 @@ async fn check(
         programs::check(&probe, all),
         server_states(&probe, &loaded, all, may_start),
     );
-    let mut system = program::check();
+    let mut system = program::check(&probe);
     let servers = match states {
         Ok(states) => {
             let states: Vec<_> = states.into_iter().filter(|state| is_selected(&state.report.name)).collect();
@@ -121,16 +152,27 @@ async fn check(
     let configuration = configuration::check(&probe, &loaded);
     let agents = agents::check(&probe, config);
     let groups = vec![system, runtime, daemon, unit, configuration, programs, servers, agents];
-    Ok((groups, probe.path_owner()))
+    Ok((groups, probe))
 }
 
 /// The configured servers and their places, by name.
 fn configured_servers(loaded: &LoadedConfig) -> HashMap<String, ConfiguredServer> {
     let configured = |server: &ServerConfig| {
         let definition = loaded.definition(&server.name);
-        (server.name.to_string(), ConfiguredServer { config: server.clone(), definition })
+        (server.name.to_string(), ConfiguredServer { config: server.clone(), definition, command: None, cwd: None })
     };
-    loaded.config.servers.iter().map(configured).collect()
+    let mut servers: HashMap<_, _> = loaded.config.servers.iter().map(configured).collect();
+    for note in loaded.notes() {
+        let (NoteScope::Server(name), What::Text(used, template)) = (note.owner, &note.what) else { continue };
+        let Some(server) = servers.get_mut(&**name) else { continue };
+        match used {
+            Use::Command => server.command = note.edit(template.source().to_owned()),
+            // The directories of `roots` follow.
+            Use::Directory if server.cwd.is_none() => server.cwd = note.edit(template.source().to_owned()),
+            _ => {}
+        }
+    }
+    servers
 }
 
 /// The state of servers, from the daemon or from a trial start.

@@ -71,6 +71,34 @@ pub struct Diagnostic {
     pub file: Arc<SourceFile>,
     /// The span in the text.
     pub span: Range<usize>,
+    /// The only probable correction.
+    pub(crate) correction: Option<Correction>,
+}
+
+/// A change that corrects what a diagnostic reports.
+#[derive(Debug, Clone)]
+pub(crate) enum Correction {
+    Edit(Edit),
+    /// Only the owner of this file may read it.
+    MakePrivate(PathBuf),
+}
+
+/// A replacement of a part of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Edit {
+    /// The file as it was read.
+    pub(crate) file: Arc<SourceFile>,
+    /// The span in its text.
+    pub(crate) span: Range<usize>,
+    /// The new text.
+    pub(crate) text: String,
+}
+
+impl Edit {
+    /// `text`, a later text of the file that is the same up to the end of the span, with the replacement.
+    pub(crate) fn apply(&self, text: &str) -> String {
+        format!("{}{}{}", &text[..self.span.start], self.text, &text[self.span.end..])
+    }
 }
 
 impl SourceFile {
@@ -151,8 +179,16 @@ impl SourceFile {
 
 impl Diagnostic {
     pub(super) fn new(level: Level, file: &Arc<SourceFile>, problem: Problem) -> Self {
-        let Problem { span, message, label, help } = problem;
-        Self { level, message: shortened(message), label, help: help.map(shortened), file: Arc::clone(file), span }
+        let Problem { span, message, label, help, correction } = problem;
+        let edit = |text| Correction::Edit(Edit { file: Arc::clone(file), span: span.clone(), text });
+        let correction = correction.map(edit);
+        let help = help.map(shortened);
+        Self { level, message: shortened(message), label, help, file: Arc::clone(file), span, correction }
+    }
+
+    /// Adds the only probable correction.
+    pub(crate) fn corrected(self, correction: Option<Correction>) -> Self {
+        Self { correction, ..self }
     }
 
     /// Line and column, from 1. Columns count characters.

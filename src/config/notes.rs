@@ -7,7 +7,7 @@ use globset::Glob;
 
 use super::LoadedConfig;
 use super::command_line::Spelling;
-use super::diagnostic::{Diagnostic, Level};
+use super::diagnostic::{Correction, Diagnostic, Edit, Level};
 use super::interpolate::Template;
 use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
 use super::spanned::{Location, Spanned};
@@ -103,6 +103,19 @@ impl Note<'_> {
     /// The syntax of its file.
     pub(crate) fn spelling(&self) -> Spelling {
         Spelling::of(self.file(), &self.location.file.text)
+    }
+
+    /// The replacement of its text, if mcpd's own format has it.
+    pub(crate) fn edit(&self, text: String) -> Option<Edit> {
+        let Location { file, span } = self.location.clone();
+        (self.spelling() == Spelling::Toml).then_some(Edit { file, span, text })
+    }
+
+    /// This text before it, if mcpd's own format has it.
+    pub(crate) fn prefixed(&self, text: &str) -> Option<Correction> {
+        let edit = self.edit(text.to_owned())?;
+        let start = edit.span.start;
+        Some(Correction::Edit(Edit { span: start..start, ..edit }))
     }
 
     /// A warning about it, with a help text.

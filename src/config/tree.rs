@@ -47,6 +47,8 @@ pub(super) struct Problem {
     pub(super) message: String,
     pub(super) label: Option<String>,
     pub(super) help: Option<String>,
+    /// The only probable text in place of the span.
+    pub(super) correction: Option<String>,
 }
 
 /// The result of parsing a text. After a syntax error there is no root.
@@ -169,7 +171,7 @@ impl Node {
 
 impl Problem {
     pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { span, message: message.into(), label: None, help: None }
+        Self { span, message: message.into(), label: None, help: None, correction: None }
     }
 
     pub(super) fn label(self, label: impl Into<String>) -> Self {
@@ -178,6 +180,10 @@ impl Problem {
 
     pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
+    }
+
+    pub(super) fn correction(self, correction: Option<String>) -> Self {
+        Self { correction, ..self }
     }
 
     pub(super) fn too_deep(span: Range<usize>) -> Self {

@@ -24,7 +24,7 @@ const OF_SESSIONS: [&str; 2] = ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"];
 /// Complaint and help about a server and its program.
 type Lint = fn(&Context<'_>, &ServerConfig, &Program) -> Option<(String, String)>;
 
-const LINTS: [Lint; 5] = [sandbox, sharing, variables, question, stdin];
+const LINTS: [Lint; 4] = [sandbox, sharing, variables, stdin];
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
@@ -34,7 +34,8 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
 fn of_command(context: &Context<'_>, server: &ServerConfig, note: &Note<'_>) -> Vec<Diagnostic> {
     let Ok(Launch::Program(program)) = &server.launch else { return Vec::new() };
     let complaints = LINTS.iter().filter_map(|lint| lint(context, server, program));
-    complaints.map(|(complaint, help)| note.warning(complaint, help)).collect()
+    let warnings = complaints.map(|(complaint, help)| note.warning(complaint, help));
+    warnings.chain(question(context, server, program, note)).collect()
 }
 
 fn sandbox(context: &Context<'_>, server: &ServerConfig, program: &Program) -> Option<(String, String)> {
@@ -71,9 +72,13 @@ fn variables(context: &Context<'_>, server: &ServerConfig, program: &Program) ->
     Some((complaint, format!("write `{}`", known_commands::pass_env(&missing))))
 }
 
-fn question(_: &Context<'_>, _: &ServerConfig, program: &Program) -> Option<(String, String)> {
-    let is_asking = known_commands::asks_before_install(&program.command, &program.args);
-    is_asking.then(|| (ASKS.to_owned(), ANSWER.to_owned()))
+fn question(context: &Context<'_>, server: &ServerConfig, program: &Program, command: &Note<'_>) -> Option<Diagnostic> {
+    if !known_commands::asks_before_install(&program.command, &program.args) {
+        return None;
+    }
+    let mut args = context.texts().filter(|(one, _, purpose, _)| one.name == server.name && *purpose == Use::Arg);
+    let answered = args.next().and_then(|(_, first, ..)| first.prefixed("\"-y\", "));
+    Some(command.warning(ASKS, ANSWER).corrected(answered))
 }
 
 fn stdin(_: &Context<'_>, _: &ServerConfig, program: &Program) -> Option<(String, String)> {

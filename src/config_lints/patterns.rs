@@ -6,7 +6,8 @@ use globset::Glob;
 
 use super::{Context, some};
 use crate::catalog::Lists;
-use crate::config::diagnostic::Diagnostic;
+use crate::config::diagnostic::{Correction, Diagnostic};
+use crate::config::edit::toml_string;
 use crate::config::notes::{Note, NoteScope, What};
 use crate::list_kind::ListKind;
 use crate::policy::{self, Policy, is_fit_name};
@@ -54,11 +55,16 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
-    let help = server_name_pattern(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
+    let Some((prefix, own, is_offered)) = own_pattern(kind, glob.glob(), &names, &offered) else {
         let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
-        suggestion(glob.glob(), &offered)
-    });
-    Some(note.warning(message, help))
+        return Some(note.warning(message, suggestion(glob.glob(), &offered)));
+    };
+    let (shown, prefix) = (own.escape_debug(), prefix.escape_debug());
+    let help = format!("write `{shown}`: patterns match the names that the server itself uses, without `{prefix}`");
+    // The pattern of a profile also names the server.
+    let is_plain = is_offered && matches!(note.what, What::Pattern(..));
+    let correction = is_plain.then(|| note.edit(toml_string(own))).flatten().map(Correction::Edit);
+    Some(note.warning(message, help).corrected(correction))
 }
 
 fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
@@ -67,13 +73,14 @@ fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnost
     note.warning(message, suggestion(pattern.glob(), &names))
 }
 
-/// The correction of a pattern for the names that agents see. Patterns match the server's own names.
-fn server_name_pattern(
+/// Splits a pattern for the names that agents see into the prefix and the pattern for the server's own names. Also returns whether that
+/// matches something.
+fn own_pattern<'p>(
     kind: ListKind,
-    pattern: &str,
+    pattern: &'p str,
     servers: &[&str],
     offered: &[(ListKind, &str)],
-) -> Option<String> {
+) -> Option<(&'p str, &'p str, bool)> {
     if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
         return None;
     }
@@ -84,16 +91,14 @@ fn server_name_pattern(
         let patterns = Policy::default().with(kind, None, &[glob]).ok()?;
         offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
     };
-    let (prefix, own) = ends.clone().find(|(_, own)| fits(own).is_some()).or_else(|| {
-        let is_of_server = |prefix: &str| {
-            servers
-                .iter()
-                .any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
-        };
-        ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))
-    })?;
-    let (prefix, own) = (prefix.escape_debug(), own.escape_debug());
-    Some(format!("write `{own}`: patterns match the names that the server itself uses, without `{prefix}`"))
+    if let Some((prefix, own)) = ends.clone().find(|(_, own)| fits(own).is_some()) {
+        return Some((prefix, own, true));
+    }
+    let is_of_server = |prefix: &str| {
+        servers.iter().any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
+    };
+    let (prefix, own) = ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))?;
+    Some((prefix, own, false))
 }
 
 /// The suggestion for a pattern that matches none of `known`.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Context;
-use crate::config::diagnostic::Diagnostic;
+use crate::config::diagnostic::{Correction, Diagnostic};
 use crate::config::interpolate::Sources;
 use crate::config::notes::{Note, Use};
 use crate::config::secret::is_secret;
@@ -17,9 +17,10 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
         let files = template.files(context.sources).into_iter();
         files.filter_map(|path| {
             let who = readers(&path, context.sources)?;
-            let path = path.display();
-            let help = format!("write `chmod 600 '{path}'`");
-            Some(note.warning(format!("the secret in {path} can be read by {who}"), help))
+            let shown = path.display();
+            let help = format!("write `chmod 600 '{shown}'`");
+            let warning = note.warning(format!("the secret in {shown} can be read by {who}"), help);
+            Some(warning.corrected(Some(Correction::MakePrivate(path))))
         })
     });
     of_literals.chain(of_files).collect()
@@ -30,7 +31,7 @@ fn written_down(name: &str, note: &Note<'_>, sources: &dyn Sources) -> Option<Di
     let name = name.escape_debug();
     let message = format!("`{name}` looks like a secret, and this file can be read by {who}");
     let help = "move it to a file of its own with mode 600 and write `\"${file:PATH}\"` here, or `chmod 600` this file";
-    Some(note.warning(message, help))
+    Some(note.warning(message, help).corrected(Some(Correction::MakePrivate(note.file().to_owned()))))
 }
 
 /// Other users who can read a file, by its mode and the modes of the directories above it.

@@ -35,7 +35,7 @@ fn help(undefined: &UnusableValue, context: &Context<'_>) -> &'static str {
         |path: &Path| context.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
     match undefined {
         UnusableValue::Variable(_) | UnusableValue::Empty(_) => {
-            "set it where mcpd runs; under systemd, `mcpd reload --environment` takes it from the login shell"
+            "set it where mcpd runs, and restart the daemon; under systemd, `mcpd reload --environment` takes it from the login shell"
         }
         UnusableValue::File { path, .. } if is_credential(path) => "add `LoadCredential=NAME:PATH` to the unit of mcpd",
         UnusableValue::File { .. } => "write that file, or name another",

@@ -101,5 +101,5 @@ pub(crate) use self::stop_level::raise;
 pub use self::stop_level::{StopChannel, StopLevel, StopReceiver};
 pub(crate) use self::subtree::{AncestryEnd, ancestry, pid_and_descendants};
 pub(crate) use self::subtree_owner::close_inherited;
-pub(crate) use self::task::{START_WAIT, failure_in};
+pub(crate) use self::task::{START_WAIT, failure_in, remove_below};
 pub use crate::oauth::Logins;

@@ -20,6 +20,7 @@ mod shutdown;
 mod start_limit;
 
 pub(crate) use self::parked_calls::{START_WAIT, failure_in};
+pub(crate) use self::private_cache::remove_below;
 pub(super) use self::secrets::renewed;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 mod causes;
 mod clients;
 mod daemons;
+mod fixes;
 mod http_servers;
 mod runtime_directory;
 mod servers;

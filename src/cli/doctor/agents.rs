@@ -71,7 +71,8 @@ fn check_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -
         let servers = servers.filter(|(server, known)| known.is_some() || !server.is_private);
         others.extend(servers.map(|(_, known)| (path.clone(), known)));
     }
-    findings.extend(own_copies(client, &others, entries > 0));
+    let point = probe.mcpd(&format!("connect --print {}", client.word));
+    findings.extend(own_copies(client, &others, entries > 0, &point));
     findings
 }
 
@@ -94,10 +95,14 @@ fn known(server: &ForeignServer, config: Option<&Config>) -> Option<String> {
 }
 
 /// Servers that the client starts itself, one copy for each of its agents. `servers`: the client's file, and the name of mcpd's
-/// server that is the same.
-fn own_copies(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed_here: bool) -> Option<Finding> {
+/// server that is the same. `point`: the command that prints the entry for mcpd.
+fn own_copies(
+    client: &Client,
+    servers: &[(PathBuf, Option<String>)],
+    is_pointed_here: bool,
+    point: &str,
+) -> Option<Finding> {
     let twice: Vec<_> = servers.iter().filter_map(|(path, known)| Some((path, known.as_deref()?))).collect();
-    let point = format!("`mcpd connect --print {}`", client.word);
     let Some((path, _)) = twice.first() else {
         let count = servers.len();
         return (!is_pointed_here && count > 0).then(|| {
@@ -138,7 +143,8 @@ impl<'a> Entry<'a> {
     fn finding(&self, client: &Client, path: &Path, probe: &DaemonProbe) -> Finding {
         let Self { command, directory, profile } = self;
         let (title, file) = (client.title, path.display());
-        let again = format!("replace the entry by the one that `mcpd connect --print {}` prints", client.word);
+        let print = probe.mcpd(&format!("connect --print {}", client.word));
+        let again = format!("replace the entry by the one that {print} prints");
         let search = Process.var("PATH").unwrap_or_default();
         let is_there = match command.contains('/') {
             true => Process.is_program(Path::new(command)),

@@ -1,15 +1,21 @@
 //! Causes that the stderr of a server reveals: denials of its sandbox, a download that was cut off, a question, missing variables. Also what
 //! an end may leave behind: a container.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use rustix::process::geteuid;
+
 use super::finding::Finding;
+use super::fix::Fix;
 use super::grants::Grants;
-use super::probe::DaemonProbe;
+use super::probe::{Change, DaemonProbe};
 use super::remedy::again;
 use crate::admin::report::ServerReport;
 use crate::cli::text::{self, join_limited, one_line};
 use crate::config::edit::toml_string;
+use crate::config::interpolate::Sources;
 use crate::config::known_commands::{half_written_cache, pass_env, runner, variables};
 use crate::config::{ProtectedDirectories, SandboxLevel};
 use crate::config_lints::{ANSWER, ASKS};
@@ -45,7 +51,7 @@ fn privileges(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
     let definition = probe.definition(&report.name);
     let advice = format!(
         "if you trust it with all that you may do, write `sandbox = \"none\"` in {definition}; then {}",
-        probe.mcpd("reload")
+        probe.after(Change::Configuration, &report.name)
     );
     has_line(report, &PRIVILEGES).then(|| Finding::warning(&*report.name, found, advice))
 }
@@ -54,11 +60,21 @@ fn incomplete_download(probe: &DaemonProbe, report: &ServerReport) -> Option<Fin
     let directory = half_written_cache(report.stderr.iter().map(String::as_str))?;
     let found = format!("its download in {} seems to be incomplete", directory.display());
     let advice = format!("`rm -r {}`, then {}", shell_word(&directory.to_string_lossy()), again(probe, &report.name));
-    Some(Finding::warning(&*report.name, found, advice))
+    // A server can write any path.
+    let is_own =
+        fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw());
+    let fix = is_own.then_some(Fix::RemoveDirectory(directory));
+    Some(Finding::warning(&*report.name, found, advice).with_fix(fix))
 }
 
 fn question(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
-    let advice = || format!("{ANSWER} in {}; then {}", probe.definition(&report.name), probe.mcpd("reload"));
+    let advice = || {
+        format!(
+            "{ANSWER} in {}; then {}",
+            probe.definition(&report.name),
+            probe.after(Change::Configuration, &report.name)
+        )
+    };
     has_line(report, &[QUESTION]).then(|| Finding::warning(&*report.name, ASKS, advice()))
 }
 
@@ -66,11 +82,15 @@ fn no_containers(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> 
     let command = probe.program(&report.name).map(|program| &*program.command).unwrap_or_default();
     let needed =
         Some(variables(command, &[])).filter(|needed| !needed.is_empty()).unwrap_or_else(|| variables("docker", &[]));
+    let is_set = |name: &&&str| probe.sources.var(name).is_some_and(|value| !value.is_empty());
+    let then = match (needed.iter().find(is_set), needed.first()) {
+        (None, Some(first)) => probe.set_variable(first, &report.name),
+        _ => format!("then {}", probe.after(Change::Configuration, &report.name)),
+    };
     let advice = format!(
-        "if your containers run elsewhere, write `{}` in {}; then {}",
+        "if your containers run elsewhere, write `{}` in {}; {then}",
         pass_env(&needed),
-        probe.definition(&report.name),
-        probe.mcpd("reload")
+        probe.definition(&report.name)
     );
     has_line(report, &NO_CONTAINERS).then(|| Finding::warning(&*report.name, "reaches no containers", advice))
 }
@@ -108,7 +128,7 @@ pub(super) fn denial(probe: &DaemonProbe, report: &ServerReport) -> Option<Findi
         join_limited(&all, MAX_PATHS),
         calls.unwrap_or_default()
     );
-    let (definition, reload) = (probe.definition(&report.name), probe.mcpd("reload"));
+    let (definition, reload) = (probe.definition(&report.name), probe.after(Change::Configuration, &report.name));
     let home = home.map(|home| format!(", and `HOME = {}` in its `env`,", toml_string(&home.to_string_lossy())));
     let advice = match lacking.is_empty() {
         true => format!("move these files elsewhere, or choose another `sandbox` in {definition}; then {reload}"),

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::finding::{Finding, Group};
+use super::fix::Fix;
 use super::probe::DaemonProbe;
 use crate::cli::text;
 use crate::config::diagnostic::{Diagnostic, Medium};
@@ -18,7 +19,7 @@ const MAX_SHOWN: usize = 20;
 pub(super) fn check(probe: &DaemonProbe, loaded: &Result<LoadedConfig, ConfigError>) -> Group {
     let findings = match loaded {
         Ok(loaded) => warnings(probe, loaded),
-        Err(error) => errors(error),
+        Err(error) => errors(probe, error),
     };
     Group { title: "configuration", findings }
 }
@@ -36,16 +37,17 @@ fn warnings(probe: &DaemonProbe, loaded: &LoadedConfig) -> Vec<Finding> {
         }
     };
     let more = warnings.len().saturating_sub(MAX_SHOWN);
-    let more = (more > 0).then(|| Finding::warning("more", format!("{more} more warnings"), "`mcpd check`"));
+    let more = (more > 0).then(|| Finding::warning("more", format!("{more} more warnings"), probe.check()));
     [first]
         .into_iter()
-        .chain(warnings.iter().take(MAX_SHOWN).map(|warning| finding(warning, Finding::warning)))
+        .chain(warnings.iter().take(MAX_SHOWN).map(|warning| finding(probe, warning, Finding::warning)))
         .chain(more)
         .collect()
 }
 
-fn errors(error: &ConfigError) -> Vec<Finding> {
+fn errors(probe: &DaemonProbe, error: &ConfigError) -> Vec<Finding> {
     let unreadable = error.unreadable().map(|(path, error)| {
+        let fix = Fix::of_untrusted(path);
         let path = path.display().to_string();
         match error.kind() {
             io::ErrorKind::NotFound => {
@@ -54,15 +56,15 @@ fn errors(error: &ConfigError) -> Vec<Finding> {
             }
             _ => {
                 let advice = "make it a file that only the user of mcpd owns and can write";
-                Finding::problem(path, format!("cannot be read: {error}"), advice)
+                Finding::problem(path, format!("cannot be read: {error}"), advice).with_fix(fix)
             }
         }
     });
-    let places = error.diagnostics().iter().map(|diagnostic| finding(diagnostic, Finding::problem));
+    let places = error.diagnostics().iter().map(|diagnostic| finding(probe, diagnostic, Finding::problem));
     unreadable.chain(places).take(MAX_SHOWN).collect()
 }
 
-fn finding(diagnostic: &Diagnostic, of: fn(String, String, String) -> Finding) -> Finding {
+fn finding(probe: &DaemonProbe, diagnostic: &Diagnostic, of: fn(String, String, String) -> Finding) -> Finding {
     let path = diagnostic.file.path.display();
     let place = match diagnostic.file.medium {
         Medium::File => {
@@ -72,6 +74,7 @@ fn finding(diagnostic: &Diagnostic, of: fn(String, String, String) -> Finding) -
         Medium::Variable => path.to_string(),
     };
     let label = diagnostic.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    let advice = diagnostic.help.clone().unwrap_or_else(|| "`mcpd check` shows the line".to_owned());
-    of(place, format!("{}{label}", diagnostic.message), advice)
+    let advice = diagnostic.help.clone().unwrap_or_else(|| format!("{} shows the line", probe.check()));
+    let fix = diagnostic.correction.clone().map(Fix::from);
+    of(place, format!("{}{label}", diagnostic.message), advice).with_fix(fix)
 }

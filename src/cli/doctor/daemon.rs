@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use tokio::time::timeout;
 
+use super::controllers;
 use super::finding::{Finding, Group};
 use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
 use super::process::{OpenFiles, ProcessInfo};
@@ -37,6 +38,7 @@ pub(super) async fn check(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -
             findings.extend(
                 process.as_ref().and_then(|process| open_files(process.files?, &open_files_advice(process, probe))),
             );
+            findings.extend(controllers::check(probe));
             findings.extend(verbose_log(probe).await);
             findings.extend(elsewhere.map(second_daemon));
             findings
@@ -150,7 +152,7 @@ fn refused_reload(
         let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");
         return Finding::warning("configuration", found, probe.mcpd("reload"));
     }
-    let advice = format!("fix it until `mcpd check` reports no error; then {}", probe.mcpd("reload"));
+    let advice = format!("fix it until {} reports no error; then {}", probe.check(), probe.mcpd("reload"));
     let found = format!("was refused at {time}, and mcpd uses the previous one");
     Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
 }

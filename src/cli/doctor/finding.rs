@@ -1,9 +1,10 @@
 //! The results of checks. Pure data: `page` prints them.
 
+use super::fix::Fix;
 use crate::config::Definition;
 
 /// The result of one check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Finding {
     /// The subject: a server, a file, a setting.
     pub(super) about: String,
@@ -16,9 +17,11 @@ pub(super) struct Finding {
     pub(super) lines: Vec<String>,
     /// Where the server in question is configured.
     pub(super) definition: Option<Definition>,
+    /// What `--fix` does about it.
+    pub(super) fix: Option<Fix>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Verdict {
     Fine,
     /// It works, but probably not as intended.
@@ -41,7 +44,7 @@ pub(super) struct Group {
 impl Finding {
     pub(super) fn fine(about: impl Into<String>, found: impl Into<String>) -> Self {
         let (about, found) = (about.into(), found.into());
-        Self { about, found, verdict: Verdict::Fine, code: None, lines: Vec::new(), definition: None }
+        Self { about, found, verdict: Verdict::Fine, code: None, lines: Vec::new(), definition: None, fix: None }
     }
 
     pub(super) fn warning(about: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -59,6 +62,10 @@ impl Finding {
 
     pub(super) fn with_code(self, code: Option<String>) -> Self {
         Self { code, ..self }
+    }
+
+    pub(super) fn with_fix(self, fix: Option<Fix>) -> Self {
+        Self { fix, ..self }
     }
 
     pub(super) fn with_lines(self, lines: impl IntoIterator<Item = String>) -> Self {

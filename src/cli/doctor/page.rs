@@ -17,6 +17,9 @@ use crate::config::Definition;
 /// Maximum width of the subject column, in characters. A longer subject moves only its own line.
 const MAX_SUBJECT_WIDTH: usize = 24;
 
+/// Findings below the first problem from which on the problems are repeated at the end: more than a screen.
+const MANY_BELOW: usize = 20;
+
 /// How lines begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signs {
@@ -46,20 +49,51 @@ impl Signs {
     }
 }
 
-/// `path_owner`: the process with the PATH on which commands were searched.
-pub(super) fn render(groups: &[Group], path_owner: &str, signs: Signs, style: OutputStyle) -> String {
-    let groups_with_any = groups.iter().filter(|group| !group.findings.is_empty());
+/// `path_owner`: the process with the PATH on which commands were searched. `fix`: the command that changes what can be fixed.
+pub(super) fn render(groups: &[Group], path_owner: &str, fix: &str, signs: Signs, style: OutputStyle) -> String {
+    let findings = groups.iter().flat_map(|group| &group.findings);
+    let is_long = findings.skip_while(|finding| !is_problem(finding)).count() > MANY_BELOW;
+    let again = is_long.then(|| short("problems", groups, is_problem));
     let mut shown_paths = HashSet::new();
-    let mut text: String =
+    let groups_with_any = groups.iter().chain(&again).filter(|group| !group.findings.is_empty());
+    let text: String =
         groups_with_any.map(|group| group_text(group, path_owner, &mut shown_paths, signs, style) + "\n").collect();
+    text + &last_line(groups, fix, style)
+}
+
+/// Prints what is left after `--fix`.
+pub(super) fn render_left(groups: &[Group], path_owner: &str, fix: &str, signs: Signs, style: OutputStyle) -> String {
+    let left = short("left", groups, |finding| finding.verdict.advice().is_some());
+    let text = match left.findings.is_empty() {
+        true => String::new(),
+        false => group_text(&left, path_owner, &mut HashSet::new(), signs, style),
+    };
+    format!("\n{text}{}", last_line(groups, fix, style))
+}
+
+fn is_problem(finding: &Finding) -> bool {
+    matches!(finding.verdict, Verdict::Problem { .. })
+}
+
+/// These findings of all groups, problems first, without quoted lines and places.
+fn short(title: &'static str, groups: &[Group], is_shown: impl Fn(&Finding) -> bool) -> Group {
+    let findings = groups.iter().flat_map(|group| &group.findings).filter(|finding| is_shown(finding));
+    let short = |finding: &Finding| Finding { lines: Vec::new(), definition: None, ..finding.clone() };
+    let mut findings: Vec<_> = findings.map(short).collect();
+    findings.sort_by_key(|finding| !is_problem(finding));
+    Group { title, findings }
+}
+
+fn last_line(groups: &[Group], fix: &str, style: OutputStyle) -> String {
     let (warnings, problems) = count(groups);
     let tone = match (problems, warnings) {
         (1.., _) => Tone::Bad,
         (0, 1..) => Tone::Doubtful,
         (0, 0) => Tone::Good,
     };
-    text += &style.paint(tone, &summary(warnings, problems));
-    text + "\n"
+    let fixable = groups.iter().flat_map(|group| &group.findings).filter(|finding| finding.fix.is_some()).count();
+    let fixes = if fixable > 0 { format!("; {fix} fixes {fixable}") } else { String::new() };
+    format!("{}\n", style.paint(tone, &(summary(warnings, problems) + &fixes)))
 }
 
 /// `shown_paths`: the lines about a searched PATH in the groups above.
@@ -175,7 +209,7 @@ struct JsonFinding<'a> {
 }
 
 fn json_finding<'a>(group: &'static str, finding: &'a Finding) -> JsonFinding<'a> {
-    let Finding { about, found, verdict, code, lines, definition } = finding;
+    let Finding { about, found, verdict, code, lines, definition, .. } = finding;
     let (place, title) = definition.as_ref().map(|one| (&*one.location, &*one.title)).unzip();
     JsonFinding {
         group,
@@ -214,19 +248,34 @@ mod tests {
 
     #[test]
     fn each_line_has_a_subject_and_its_advice_on_the_next_line() {
-        let text = render(&groups(), "this shell", Signs::Words, OutputStyle::PLAIN);
+        let text = render(&groups(), "this shell", "`mcpd doctor --fix`", Signs::Words, OutputStyle::PLAIN);
         assert_eq!(
             text,
             "servers\n  ok      git    ready\n  problem notes  backoff: exited\\u{1b}[2J\n            | no\\nwords\n          → \
              `mcpd logs notes`\n  warning a name that is much too long for its column  slow\n          → wait\n\n1 problem, 1 warning\n"
         );
-        let marked = render(&groups(), "this shell", Signs::Marks, OutputStyle::PLAIN);
+        let marked = render(&groups(), "this shell", "`mcpd doctor --fix`", Signs::Marks, OutputStyle::PLAIN);
         assert!(marked.contains("  ✗ notes  ") && marked.contains("\n    → wait"), "{marked}");
     }
 
     #[test]
+    fn problems_of_a_long_report_are_repeated_at_its_end() {
+        for (servers, expected) in [(MANY_BELOW - 3, 1), (MANY_BELOW, 2)] {
+            let mut groups = groups();
+            groups[0].findings.extend((0..servers).map(|server| Finding::fine(server.to_string(), "ready")));
+            let text = render(&groups, "this shell", "", Signs::Words, OutputStyle::PLAIN);
+            assert_eq!(text.matches("problem notes  backoff").count(), expected, "{text}");
+        }
+        let end = "problems\n  problem notes  backoff: exited\\u{1b}[2J\n          → `mcpd logs notes`\n\n1 problem, 1 warning\n";
+        let mut groups = groups();
+        groups[0].findings.extend((0..MANY_BELOW).map(|server| Finding::fine(server.to_string(), "ready")));
+        let text = render(&groups, "this shell", "", Signs::Words, OutputStyle::PLAIN);
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
     fn sentences_wrap_at_the_width_of_the_terminal() {
-        let text = render(&groups(), "this shell", Signs::Marks, OutputStyle::of_width(24));
+        let text = render(&groups(), "this shell", "`mcpd doctor --fix`", Signs::Marks, OutputStyle::of_width(24));
         assert!(text.contains("  ✗ notes  backoff:\n        exited\\u{1b}[2J\n"), "{text}");
         assert!(text.contains("    → `mcpd logs notes`\n"), "{text}");
         assert!(text.contains("its column\n        slow\n"), "{text}");

@@ -10,10 +10,12 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use super::process::ProcessInfo;
+use super::unit::RELOAD_ENVIRONMENT;
 use crate::admin::report::Report;
 use crate::admin::{self, AdminError};
 use crate::cli::arguments::{Arguments, Command};
 use crate::cli::{changed_files, service_env};
+use crate::config::diagnostic::Edit;
 use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, Definition, Program, ServerConfig};
 use crate::known_clients::shell_word;
@@ -50,6 +52,35 @@ pub(in crate::cli) struct DaemonProbe {
 pub(super) struct ConfiguredServer {
     pub(super) config: ServerConfig,
     pub(super) definition: Option<Definition>,
+    /// The replacement of its `command` and of its `cwd`, by what is written now, if mcpd can edit the file.
+    pub(super) command: Option<Edit>,
+    pub(super) cwd: Option<Edit>,
+}
+
+/// What has changed, or has to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The configuration.
+    Configuration,
+    /// Something that mcpd does not read: a program, a directory, a service.
+    Elsewhere,
+    /// The variables of the daemon, or what else it got when it was started.
+    Environment,
+    /// What only a new daemon uses.
+    Program,
+}
+
+/// How the daemon runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Host {
+    /// `mcpd.service` runs it.
+    Unit,
+    /// `mcpd start` or an agent has started it, with the login environment.
+    Detached,
+    /// A person or a script has started it by `mcpd serve`.
+    ByHand,
+    /// None answers, and doctor starts servers itself.
+    Absent,
 }
 
 pub(super) enum Daemon {
@@ -129,14 +160,49 @@ impl DaemonProbe {
         format!("{}, then {start}", self.mcpd("stop"))
     }
 
-    /// Whether [`DaemonProbe::restart`] gives the daemon this shell's environment, not the login environment.
-    pub(super) fn restarts_from_this_shell(&self) -> bool {
-        !self.config_options.is_empty() || self.started_by_hand().is_some()
+    /// The daemon's process, if it was started by `mcpd serve` on a terminal, or with files that `mcpd start` would not use.
+    fn started_by_hand(&self) -> Option<&ProcessInfo> {
+        let is_by_hand = |process: &&ProcessInfo| process.has_terminal || !served_files(process).is_empty();
+        self.daemon.process().filter(|process| !process.is_of(SERVICE)).filter(is_by_hand)
     }
 
-    /// The daemon's process, if it was started by `mcpd serve` with files that `mcpd start` would not use.
-    fn started_by_hand(&self) -> Option<&ProcessInfo> {
-        self.daemon.process().filter(|process| !process.is_of(SERVICE) && !served_files(process).is_empty())
+    pub(super) fn host(&self) -> Host {
+        match () {
+            () if self.report().is_none() => Host::Absent,
+            () if self.is_unit() => Host::Unit,
+            () if self.started_by_hand().is_some() || !self.config_options.is_empty() => Host::ByHand,
+            () => Host::Detached,
+        }
+    }
+
+    /// The commands after which the server `name` uses a change: the only table of such commands.
+    pub(super) fn after(&self, change: Change, name: &str) -> String {
+        match (change, self.host()) {
+            (_, Host::Absent) => self.mcpd_with_files(&format!("doctor {name}")),
+            (Change::Configuration, _) => self.mcpd("reload"),
+            (Change::Elsewhere, _) if self.has_changed_files() => self.mcpd("reload"),
+            (Change::Elsewhere, _) => self.mcpd(&format!("restart {name}")),
+            (Change::Environment, Host::Unit) => RELOAD_ENVIRONMENT.to_owned(),
+            (Change::Environment | Change::Program, _) => self.restart(),
+        }
+    }
+
+    /// How to set the variable `variable` so that the server `name` gets it.
+    pub(super) fn set_variable(&self, variable: &str, name: &str) -> String {
+        let place = match self.host() {
+            Host::Unit | Host::Detached => format!("set `{variable}` in the profile of your login shell"),
+            Host::ByHand => format!("`export {variable}=…` in the shell that starts mcpd"),
+            Host::Absent => format!(
+                "`export {variable}=…` in this shell, and set it in the profile of your login shell, which `mcpd start` uses"
+            ),
+        };
+        format!("{place}; then {}", self.after(Change::Environment, name))
+    }
+
+    /// The command that checks the configuration of this daemon.
+    pub(super) fn check(&self) -> String {
+        let files: Vec<_> = self.files.iter().map(|file| shell_word(&file.to_string_lossy()).to_string()).collect();
+        if files.is_empty() { "`mcpd check`".to_owned() } else { format!("`mcpd check {}`", files.join(" ")) }
     }
 
     /// Whether no daemon runs, and [`DaemonProbe::start`] starts one with the login environment.

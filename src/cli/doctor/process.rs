@@ -17,12 +17,16 @@ pub(super) struct ProcessInfo {
     pub(super) pid: u32,
     /// The state letter of `ps`: `T` is suspended.
     pub(super) state: Option<char>,
+    /// Whether it has a controlling terminal.
+    pub(super) has_terminal: bool,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) directory: Option<PathBuf>,
     pub(super) executable: Option<Executable>,
     pub(super) arguments: Vec<OsString>,
     /// The name of its systemd unit.
     pub(super) unit: Option<String>,
+    /// Its cgroup of version 2, below the mount point.
+    pub(super) cgroup: Option<PathBuf>,
     pub(super) files: Option<OpenFiles>,
 }
 
@@ -45,6 +49,8 @@ impl ProcessInfo {
     pub(super) fn of(pid: u32, reported: Option<ProcessReport>) -> Option<Self> {
         let of = |name: &str| Path::new("/proc").join(pid.to_string()).join(name);
         let stat = fs::read(of("stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        let cgroups = fs::read_to_string(of("cgroup")).unwrap_or_default();
         let arguments = fs::read(of("cmdline")).unwrap_or_default();
         let limits = fs::read_to_string(of("limits")).unwrap_or_default();
         let open_files = reported.as_ref().map(|reported| reported.open_files.len());
@@ -54,12 +60,14 @@ impl ProcessInfo {
             .unwrap_or_default();
         Some(Self {
             pid,
-            state: state(&String::from_utf8_lossy(&stat)),
+            state: state(&stat),
+            has_terminal: has_terminal(&stat),
             environment: reported.map(|reported| reported.environment),
             directory,
             executable: executable.map(Executable::of),
             arguments: arguments.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect(),
-            unit: fs::read_to_string(of("cgroup")).ok().and_then(|text| unit(&text)),
+            unit: unit(&cgroups),
+            cgroup: cgroups.lines().find_map(|line| line.strip_prefix("0::/")).map(PathBuf::from),
             files: open_files.zip(file_limit(&limits)).map(|(count, limit)| OpenFiles { count, limit }),
         })
     }
@@ -90,6 +98,12 @@ fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Whether `/proc/PID/stat` names a controlling terminal, which is the fifth field after the name.
+fn has_terminal(stat: &str) -> bool {
+    let after = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    after.split(' ').nth(4).is_some_and(|terminal| terminal != "0")
+}
+
 /// The innermost service in `/proc/PID/cgroup`, other than the user's service manager.
 fn unit(cgroup: &str) -> Option<String> {
     let parts = cgroup.lines().flat_map(|line| line.rsplit('/'));
@@ -118,6 +132,7 @@ mod tests {
     #[test]
     fn files_in_proc_are_parsed() {
         assert_eq!(state("41 (a) b (c)) T 1 41 41 0"), Some('T'));
+        assert!(!has_terminal("41 (a) b (c)) T 1 41 41 0 -1") && has_terminal("41 (a) S 1 41 41 34816 41"));
         let limits = "Limit    Soft Limit   Hard Limit   Units\nMax open files            1024                 524288               files\n";
         assert_eq!(file_limit(limits), Some(1024));
         for (path, expected) in [("/usr/bin/mcpd", ("/usr/bin/mcpd", false)), ("/a b (deleted)", ("/a b", true))] {

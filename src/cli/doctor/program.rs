@@ -7,13 +7,14 @@ use std::path::Path;
 use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 
 use super::finding::{Finding, Group};
+use super::probe::{DaemonProbe, Host};
 use crate::config::interpolate::{Process, Sources};
 use crate::server::SandboxHost;
 
-pub(super) fn check() -> Group {
+pub(super) fn check(probe: &DaemonProbe) -> Group {
     Group {
         title: "program and system",
-        findings: [Some(version()), others(), Some(system()), Some(sandbox()), Some(namespaces()), home()]
+        findings: [Some(version()), others(), Some(system()), Some(sandbox()), Some(namespaces(probe)), home()]
             .into_iter()
             .flatten()
             .collect(),
@@ -72,32 +73,35 @@ fn sandbox() -> Finding {
 }
 
 /// Whether servers at sandbox level `files` have namespaces of their own.
-fn namespaces() -> Finding {
+fn namespaces(probe: &DaemonProbe) -> Finding {
     match host().try_namespaces() {
         Ok(()) => Finding::fine("namespaces", "a server at sandbox level `files` reaches only what exists in its own"),
         Err(failure) => {
             let found = format!("servers at sandbox level `files` have none of their own: {failure}");
-            Finding::warning("namespaces", found, namespaces_advice())
+            Finding::warning("namespaces", found, namespaces_advice(probe))
         }
     }
 }
 
 /// How to permit namespaces.
-fn namespaces_advice() -> String {
+fn namespaces_advice(probe: &DaemonProbe) -> String {
+    let restart = match probe.host() {
+        Host::Absent => String::new(),
+        _ => format!("; then {}", probe.restart()),
+    };
     let restricts = fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
     let program = std::env::current_exe().ok().filter(|path| fs::metadata(path).is_ok_and(|found| found.uid() == 0));
     match program.filter(|_| restricts.is_ok_and(|value| value.trim() == "1")) {
         // A profile for a program that others can replace would permit namespaces to them.
         Some(program) => format!(
             "have AppArmor permit them: `printf 'abi <abi/4.0>,\\nprofile mcpd {} flags=(unconfined) {{ userns, }}\\n' | sudo tee \
-             /etc/apparmor.d/mcpd && sudo apparmor_parser -r /etc/apparmor.d/mcpd`; then restart mcpd",
+             /etc/apparmor.d/mcpd && sudo apparmor_parser -r /etc/apparmor.d/mcpd`{restart}",
             program.display()
         ),
-        None => {
+        None => format!(
             "permit user namespaces (`user.max_user_namespaces`, or AppArmor, by the Debian package of mcpd); in a \
-                 container, also /proc without masks; then restart mcpd"
-                .to_owned()
-        }
+             container, also /proc without masks{restart}"
+        ),
     }
 }
 

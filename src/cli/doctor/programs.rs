@@ -1,5 +1,6 @@
 //! The commands of servers, searched on the PATH that the daemon gives them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -13,15 +14,18 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
-use super::probe::DaemonProbe;
+use super::fix::Fix;
+use super::probe::{Change, DaemonProbe, Host};
 use super::remedy::{again, missing_command};
-use super::unit::RELOAD_ENVIRONMENT;
 use crate::cli::service::lasting;
 use crate::cli::text::{SEARCHED, join_limited, split_searched_path};
 use crate::config::command_line::Spelling;
+use crate::config::diagnostic::Edit;
+use crate::config::edit::toml_string;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
 use crate::config_lints;
+use crate::suggest::only_misspelt;
 
 /// Until a program prints its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -95,12 +99,36 @@ async fn unfound(
     let command = config_lints::shown(program);
     let found = format!("command `{command}` {complaint}");
     let again = again(probe, &server.name);
+    let mut fix = None;
     let advice = match on_another_path(program, probe).await {
         Some(advice) => advice,
+        None if let Some(meant) = misspelt(program, probe) => {
+            let (written, definition) = (toml_string(&meant), probe.definition(&server.name));
+            let edit = probe.servers.get(&*server.name).and_then(|server| server.command.clone());
+            fix = edit.map(|edit| Fix::Edit(Edit { text: written.clone(), ..edit }));
+            let reload = probe.after(Change::Configuration, &server.name);
+            format!("did you mean `{meant}`? Write `command = {written}` in {definition}; then {reload}")
+        }
         None if is_missing(program) => missing_command(probe, &server.name, &again),
         None => format!("{help}; then {again}"),
     };
-    Finding::problem(&*server.name, found, advice).defined(probe.place(&server.name))
+    Finding::problem(&*server.name, found, advice).defined(probe.place(&server.name)).with_fix(fix)
+}
+
+/// The only program on the PATH whose name the command may be a misspelling of.
+fn misspelt(program: &Program, probe: &DaemonProbe) -> Option<String> {
+    let command = &program.command;
+    if command.contains('/') || RUNNERS.iter().any(|(runner, ..)| runner == command) {
+        return None;
+    }
+    let path = program.search_path(&probe.sources);
+    let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let names = directories.flat_map(|directory| {
+        let names = Process.list(&directory).unwrap_or_default();
+        names.into_iter().filter(move |name| Process.is_program(&directory.join(name)))
+    });
+    let names: BTreeSet<_> = names.collect();
+    only_misspelt(command, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// Whether the command is a name, or the absolute path of a file that does not exist.
@@ -120,7 +148,7 @@ pub(super) fn merge_missing(programs: &mut Group, servers: &mut Group) {
         if let Some(path) = split_searched_path(&program.found).1 {
             server.found += &format!("{SEARCHED}{path}");
         }
-        server.verdict = program.verdict;
+        (server.verdict, server.fix) = (program.verdict, program.fix);
     }
 }
 
@@ -161,15 +189,14 @@ async fn on_another_path(program: &Program, probe: &DaemonProbe) -> Option<Strin
     }
     let find = |path: &str| std::path::absolute(Process.on_path(&program.command, path)?).ok();
     let of_this_shell = Process.var("PATH").unwrap_or_default();
-    let (command, path) = if probe.is_unit() {
+    let command = probe.after(Change::Environment, "");
+    let login = login_path(probe).await;
+    let path = match probe.host() {
         // The unit's file stays as it is if the login shell does not answer.
-        let answers = probe.login().await.trouble.is_none();
-        (RELOAD_ENVIRONMENT.to_owned(), login_path(probe).await.filter(|_| answers).map(|path| lasting(&path)))
-    } else if probe.restarts_from_this_shell() {
-        (probe.restart(), Some(of_this_shell.clone()))
-    } else {
-        let login = login_path(probe).await.unwrap_or_default();
-        (probe.restart(), Some(format!("{of_this_shell}:{login}")))
+        Host::Unit if probe.login().await.trouble.is_some() => None,
+        Host::Unit => login.map(|path| lasting(&path)),
+        Host::ByHand => Some(of_this_shell.clone()),
+        _ => Some(format!("{of_this_shell}:{}", login.unwrap_or_default())),
     };
     if let Some(file) = path.and_then(|path| find(&path)) {
         let file = file.display();

@@ -1,11 +1,11 @@
 //! The remedy for a server that is down, by the probable cause or the code of its error.
 
-use super::probe::DaemonProbe;
+use super::probe::{Change, DaemonProbe};
 use super::remotes;
 use crate::admin::report::{ServerReport, StateName};
 use crate::config::Program;
 use crate::config::command_line::without_secrets;
-use crate::config::interpolate::Sources;
+use crate::config::interpolate::{Sources, UnusableValue};
 use crate::config::known_commands::{asks_before_install, lacks_stdin};
 use crate::config_lints::{ANSWER, PASS_STDIN};
 use crate::known_clients::shell_word;
@@ -13,11 +13,7 @@ use crate::server::Cause;
 
 /// The command that makes mcpd try a server again, with its files as they are now.
 pub(super) fn again(probe: &DaemonProbe, name: &str) -> String {
-    match probe.report() {
-        Some(_) if probe.has_changed_files() => probe.mcpd("reload"),
-        Some(_) => probe.mcpd(&format!("restart {name}")),
-        None => probe.mcpd_with_files(&format!("doctor {name}")),
-    }
+    probe.after(Change::Elsewhere, name)
 }
 
 /// What to do about a server that is down; `has_ended` if doctor has started it and it has ended.
@@ -29,9 +25,10 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
             format!(
                 "set `era = \"auto\"` in {}; then {}",
                 probe.definition(&report.name),
-                reloaded(probe, &again(probe, &report.name))
+                probe.after(Change::Configuration, &report.name)
             )
         }
+        ("unusable_value", _) if let Some(remedy) = of_value(probe, report) => remedy,
         ("unusable_value", _) if report.state == StateName::Backoff => {
             format!("run that program in a terminal, and fix what it reports; then {}", again(probe, &report.name))
         }
@@ -46,11 +43,26 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
             )
         }
         _ if let Some(remedy) = of_answer(code) => {
-            format!("{remedy}; then {}", reloaded(probe, &again(probe, &report.name)))
+            format!("{remedy}; then {}", probe.after(Change::Configuration, &report.name))
         }
         (_, Some(remote)) => of_remote(probe, report, code, &remote.origin),
         (_, None) => of_program(probe, report, code, has_ended),
     }
+}
+
+/// What to do about a value that the environment of the daemon lacks.
+fn of_value(probe: &DaemonProbe, report: &ServerReport) -> Option<String> {
+    let name = &report.name;
+    let set = match probe.servers.get(name)?.config.launch.as_ref().err()? {
+        UnusableValue::Variable(variable) | UnusableValue::Empty(variable) => probe.set_variable(variable, name),
+        UnusableValue::Home => probe.set_variable("HOME", name),
+        UnusableValue::Credential(_) => {
+            return Some(format!("add it to the unit; then {}", probe.after(Change::Program, name)));
+        }
+        _ => return None,
+    };
+    let (definition, reload) = (probe.definition(name), probe.after(Change::Configuration, name));
+    Some(format!("{set}; or change {definition}, then {reload}"))
 }
 
 /// What to do about a server whose answer to the first request shows the error.
@@ -114,12 +126,12 @@ pub(super) fn of_cause(probe: &DaemonProbe, report: &ServerReport, cause: Cause)
             "report it to its operator, or to that of its proxy: mcpd requests `Accept-Encoding: identity`".to_owned()
         }
     };
-    format!("{remedy}; then {}", reloaded(probe, &again(probe, &report.name)))
+    format!("{remedy}; then {}", probe.after(Change::Configuration, &report.name))
 }
 
 fn of_program(probe: &DaemonProbe, report: &ServerReport, code: &str, has_ended: bool) -> String {
     let (name, again) = (&report.name, again(probe, &report.name));
-    let (definition, reload) = (probe.definition(name), reloaded(probe, &again));
+    let (definition, reload) = (probe.definition(name), probe.after(Change::Configuration, name));
     match (code, report.state) {
         (_, StateName::Unresponsive) => format!("{again}; if it is only busy, raise its `health_timeout`"),
         ("command_not_found", _) => missing_command(probe, name, &again),
@@ -158,7 +170,7 @@ fn command_line_of(probe: &DaemonProbe, report: &ServerReport) -> String {
 /// What to do about a command that is not found. `again`: the command that makes mcpd try the server again.
 pub(super) fn missing_command(probe: &DaemonProbe, name: &str, again: &str) -> String {
     let correct = format!("correct `command` in {}", probe.definition(name));
-    either("install it", again, &correct, &reloaded(probe, again))
+    either("install it", again, &correct, &probe.after(Change::Configuration, name))
 }
 
 /// The command line of a program for a shell, without likely secrets.
@@ -186,11 +198,7 @@ fn of_remote(probe: &DaemonProbe, report: &ServerReport, code: &str, origin: &st
     let proxy =
         proxy.map(|name| format!(" ({name} is set: requests use that proxy, unless NO_PROXY excludes the host)"));
     // mcpd tries it again by itself, and a reload applies a changed table.
-    let then = reloaded(probe, &again);
+    let change = if code == "proxy" { Change::Environment } else { Change::Configuration };
+    let then = probe.after(change, &report.name);
     format!("{}{}; then {then}", remotes::remedy(code, origin), proxy.unwrap_or_default())
-}
-
-/// The command that applies a change of the configuration.
-fn reloaded(probe: &DaemonProbe, otherwise: &str) -> String {
-    if probe.report().is_some() { probe.mcpd("reload") } else { otherwise.to_owned() }
 }

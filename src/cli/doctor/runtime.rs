@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
+use super::fix::Fix;
 use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
 use super::process::is_listened_on;
 use crate::config::{Config, Profile};
@@ -85,7 +86,8 @@ fn directory_state(directory: &RuntimeDir) -> Finding {
     }
     if mode & 0o077 != 0 {
         let found = format!("{shown} is open to others (mode {mode:04o}), so mcpd does not start there");
-        return Finding::problem(about, found, format!("`chmod 700 {word}`"));
+        let fix = Fix::Mode { path: path.to_owned(), mode: 0o700 };
+        return Finding::problem(about, found, format!("`chmod 700 {word}`")).with_fix(Some(fix));
     }
     Finding::fine(about, format!("{shown}, for this user only"))
 }
@@ -149,11 +151,9 @@ fn socket_file(name: &str, path: &Path, is_shared: bool, probe: &DaemonProbe) ->
         return Some(Finding::problem(name, found, format!("`rm {word}`, then {}", probe.restart())));
     }
     if mode & 0o077 != 0 && !is_shared {
-        return Some(Finding::warning(
-            name,
-            format!("is open to others (mode {mode:04o})"),
-            format!("`chmod 600 {word}`"),
-        ));
+        let fix = Fix::Mode { path: path.to_owned(), mode: 0o600 };
+        let found = format!("is open to others (mode {mode:04o})");
+        return Some(Finding::warning(name, found, format!("`chmod 600 {word}`")).with_fix(Some(fix)));
     }
     None
 }

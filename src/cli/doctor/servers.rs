@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use super::causes;
+use super::controllers;
 use super::finding::{Finding, Group};
-use super::probe::DaemonProbe;
+use super::fix::Fix;
+use super::probe::{Change, DaemonProbe};
 use super::remedy::{of_cause, remedy};
 use super::remotes;
 use crate::admin::report::{LimitsState, ServerReport, StateName};
 use crate::cli::{malformed, text};
+use crate::config::diagnostic::Edit;
+use crate::config::edit::toml_string;
+use crate::config::interpolate::{Process, Sources};
 use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 use crate::server::{Cause, MAX_MISSES};
+use crate::suggest::only_misspelt;
 
 /// Repeated starts within an hour from which on a finding reports them.
 const MANY_RESTARTS: u64 = 3;
@@ -129,8 +135,9 @@ fn slow_start_advice(probe: &DaemonProbe, name: &str) -> String {
     let install = launcher.map(|name| format!("if `{name}` downloads it at each start, install it permanently; or "));
     let install = install.unwrap_or_default();
     format!(
-        "{install}set `start = \"lazy\"` in {}: agents then see the tools of its last start at once",
-        probe.definition(name)
+        "{install}set `start = \"lazy\"` in {}: agents then see the tools of its last start at once; then {}",
+        probe.definition(name),
+        probe.after(Change::Configuration, name)
     )
 }
 
@@ -191,9 +198,30 @@ fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Fin
         state => state.word(),
     };
     let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
+    let fix = report.code.as_deref().filter(|code| *code == "no_working_directory").and_then(|_| cwd(probe, name));
     Finding::problem(&**name, found, remedy(probe, report, has_ended))
+        .with_fix(fix)
         .with_code(report.code.clone())
         .with_lines(last_stderr_lines(report))
+}
+
+/// The fix of a missing `cwd`. It is not removed: relative paths of the server would then lead elsewhere. Only the last directory is
+/// created, as the disk of a longer path may not be mounted.
+fn cwd(probe: &DaemonProbe, name: &str) -> Option<Fix> {
+    let cwd = probe.program(name)?.cwd.as_deref().filter(|cwd| cwd.is_absolute() && !cwd.exists())?;
+    let existing = cwd.ancestors().find(|path| path.is_dir())?;
+    let mut rest = cwd.strip_prefix(existing).ok()?.components();
+    let missing = rest.next()?.as_os_str().to_str()?;
+    let others = Process.list(existing).unwrap_or_default();
+    let leads_on = |other: &&String| existing.join(other).join(rest.as_path()).is_dir();
+    let others: Vec<_> = others.iter().filter(leads_on).map(String::as_str).collect();
+    if let Some(meant) = only_misspelt(missing, others) {
+        let edit = probe.servers.get(name)?.cwd.clone()?;
+        let (start, end) = edit.text.rsplit_once(&format!("/{missing}"))?;
+        let text = toml_string(&format!("{start}/{meant}{end}"));
+        return Some(Fix::Edit(Edit { text, ..edit }));
+    }
+    (cwd.parent() == Some(existing)).then(|| Fix::CreateDirectory(cwd.to_owned()))
 }
 
 /// Instances that are down for a reason of their own, or in a directory.
@@ -219,6 +247,7 @@ fn last_stderr_lines(report: &ServerReport) -> impl Iterator<Item = String> + '_
 fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
+    let reload = probe.after(Change::Configuration, name);
     // A server at a URL has no stderr here.
     let (check, shows) = match &report.remote {
         Some(remote) => (remotes::remedy(report.code.as_deref().unwrap_or_default(), &remote.origin), ""),
@@ -237,14 +266,22 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     }
     if report.silent_starts > 0 {
         let found = "does not answer `server/discover`; mcpd waits 2s for it at the first start";
-        findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", probe.definition(name))));
+        findings.push(Finding::warning(
+            name,
+            found,
+            format!("set `era = \"legacy\"` in {}; then {reload}", probe.definition(name)),
+        ));
     }
     if let Some(reason) = &report.update_error {
         let found = format!("still runs with its former configuration, because the changed one failed: {reason}");
-        findings.push(Finding::warning(name, found, format!("correct it, then {}", probe.mcpd("reload"))));
+        findings.push(Finding::warning(name, found, format!("correct it, then {reload}")));
     }
     if let Some(limits) = report.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced)) {
-        let advice = "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`, on a system with cgroup v2";
+        let lacking = controllers::check(probe).and_then(|lack| lack.verdict.advice().map(str::to_owned));
+        let advice = lacking.unwrap_or_else(|| {
+            "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`, on a system with cgroup v2"
+                .to_owned()
+        });
         findings.extend(limits.unenforced_text().map(|found| Finding::warning(name, found, advice)));
     }
     findings
@@ -254,6 +291,7 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
 fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
+    let reload = probe.after(Change::Configuration, name);
     let offers = report.tools_exposed + report.prompts_exposed + report.resources_exposed;
     let denied = report.tools_denied + report.prompts_denied + report.resources_denied;
     if offers == 0 && denied > 0 {
@@ -261,14 +299,18 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(
             name,
             found,
-            format!("loosen `allow`, `deny` or `expose` of {}", probe.definition(name)),
+            format!("loosen `allow`, `deny` or `expose` of {}; then {reload}", probe.definition(name)),
         ));
     } else if offers == 0 && report.state == StateName::Ready {
         let advice = "read its documentation: it may need an argument, a login or a licence";
         findings.push(Finding::warning(name, "offers neither tools nor prompts nor resources", advice));
     } else if report.tools_exposed == 0 && report.tools_denied > 0 {
         let found = format!("policy hides all its {} tools", report.tools_denied);
-        findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of {}", probe.definition(name))));
+        findings.push(Finding::warning(
+            name,
+            found,
+            format!("loosen `allow` or `deny` of {}; then {reload}", probe.definition(name)),
+        ));
     }
     if report.names_rejected > 0 {
         let found = format!("{} of its names are not valid, and are not listed", report.names_rejected);

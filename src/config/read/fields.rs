@@ -2,7 +2,7 @@
 
 use super::super::tree::{Entry, MAX_PROBLEMS, Problem};
 use super::Reader;
-use crate::suggest::nearest;
+use crate::suggest::{nearest, only_misspelt};
 
 /// The remaining entries of one table, and every known key.
 pub(super) struct Fields<'t> {
@@ -10,18 +10,23 @@ pub(super) struct Fields<'t> {
     table: String,
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
+    /// The known keys that the table does not have.
+    absent: Vec<&'static str>,
 }
 
 impl<'t> Fields<'t> {
     pub(super) fn new(table: impl Into<String>, entries: &'t [Entry]) -> Self {
-        Self { table: table.into(), entries: entries.iter().collect(), known: Vec::new() }
+        Self { table: table.into(), entries: entries.iter().collect(), known: Vec::new(), absent: Vec::new() }
     }
 
     /// Takes the entry of `key` and records `key` as known.
     pub(super) fn take(&mut self, key: &'static str) -> Option<&'t Entry> {
         self.known.push(key);
-        let index = self.entries.iter().position(|entry| entry.key == key)?;
-        Some(self.entries.remove(index))
+        let index = self.entries.iter().position(|entry| entry.key == key);
+        if index.is_none() {
+            self.absent.push(key);
+        }
+        Some(self.entries.remove(index?))
     }
 
     /// Takes the entry of `key`, which belongs in another table.
@@ -61,8 +66,11 @@ impl Reader<'_> {
     pub(super) fn finish(&mut self, fields: Fields<'_>) {
         for entry in fields.entries.iter().take(MAX_PROBLEMS) {
             let message = format!("unknown key `{}` in {}", entry.key, fields.table);
-            let help = removal(&entry.key).unwrap_or_else(|| suggestion(&entry.key, &fields.known));
-            self.error(Problem::new(entry.key_span.clone(), message).help(help));
+            let removal = removal(&entry.key);
+            let correction = only_misspelt(&entry.key, fields.absent.iter().copied()).filter(|_| removal.is_none());
+            let help = removal.unwrap_or_else(|| suggestion(&entry.key, &fields.known));
+            let problem = Problem::new(entry.key_span.clone(), message).help(help);
+            self.error(problem.correction(correction.map(str::to_owned)));
         }
     }
 

@@ -36,8 +36,8 @@ impl ServerTask {
     }
 }
 
-/// Removes `directory`, which must lie in the directory `private`.
-fn remove_below(private: &Path, directory: &Path) -> io::Result<()> {
+/// Removes `directory`, which must lie in the directory `private`, with no symbolic link in between.
+pub(crate) fn remove_below(private: &Path, directory: &Path) -> io::Result<()> {
     let private = private.canonicalize()?;
     let outside = || io::Error::from(io::ErrorKind::PermissionDenied);
     let below = directory.strip_prefix(&private).map_err(|_| outside())?;

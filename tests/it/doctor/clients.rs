@@ -77,7 +77,7 @@ fn server_that_a_client_starts_beside_mcpd_is_reported() {
     );
     cursor(&daemon, &json!({"mine": copied(&daemon)}));
     let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
-    assert!(finding.get("advice").contains("`mcpd connect --print cursor`"), "{finding:?}");
+    assert!(finding.get("advice").contains("`mcpd connect --print cursor --runtime-dir "), "{finding:?}");
     cursor(&daemon, &json!({"other": {"command": "cat"}}));
     expect_healthy(doctor(&daemon));
 }
@@ -87,7 +87,7 @@ fn client_entry_with_a_missing_program_is_a_problem() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mcpd": {"command": "/nowhere/bin/mcpd", "args": ["connect"]}}));
     let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which does not exist");
-    assert!(finding.get("advice").contains("`mcpd connect --print cursor`"), "{finding:?}");
+    assert!(finding.get("advice").contains("`mcpd connect --print cursor --runtime-dir "), "{finding:?}");
     cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--runtime-dir=/elsewhere"]}}));
     expect(doctor(&daemon), "warning", "Cursor", "connects to a daemon in /elsewhere");
     cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--profile", "none"]}}));

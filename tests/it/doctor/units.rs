@@ -1,7 +1,7 @@
 //! Findings about the systemd unit.
 
-use super::{expect, findings};
-use crate::support::{Server, Setup, UserManager};
+use super::{expect, expect_any, findings};
+use crate::support::{Server, Setup, TAG, UserManager};
 
 fn manager() -> Option<UserManager> {
     UserManager::start(&Setup::with(Server::named("plain")))
@@ -43,4 +43,19 @@ fn unit_that_has_failed_is_a_problem_with_its_reason() {
     assert!(finding.get("found").contains("unknown key `wrong`"), "{finding:?}");
     assert!(finding.get("advice").contains("`mcpd start`"), "{finding:?}");
     place.write("config.toml", text);
+}
+
+#[test]
+fn unset_variable_of_a_unit_is_set_by_the_printed_command() {
+    let needy = Server::named("a").flags("--bare --tool x").env("A", "${MCPD_IT_UNSET}");
+    let Some(manager) = UserManager::installed(&Setup::with(needy)) else { return };
+    manager.mcpd(&["start"]);
+    let finding = expect_any(&manager.mcpd(&["doctor", "--json"]), "a", "`MCPD_IT_UNSET` is not set");
+    let expected =
+        "set `MCPD_IT_UNSET` in the profile of your login shell; then `mcpd reload --environment`; or change ";
+    assert!(finding.get("advice").starts_with(expected), "{finding:?}");
+    let profile = format!("export {TAG}={}\nexport MCPD_IT_UNSET=1\n", manager.place().tag());
+    manager.place().write("home/.bash_profile", profile);
+    manager.mcpd(&["reload", "--environment"]).expect_code(0);
+    manager.wait_row("a", "is ready", |row| row["state"] == "ready");
 }

@@ -31,7 +31,7 @@ impl LimitKey {
     }
 
     /// The controller that enforces it (kernel, `admin-guide/cgroup-v2`).
-    pub(super) fn controller(self) -> &'static str {
+    pub(crate) fn controller(self) -> &'static str {
         match self {
             Self::MemoryMax => "memory",
             Self::TasksMax => "pids",

@@ -44,14 +44,18 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
         return Some(no_server(context, note, of));
     }
     // A server without a known list may have a match.
-    let known: Vec<_> = servers.iter().map(|index| context.known.get(*index)?.as_ref()).collect::<Option<_>>()?;
+    let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
+    let lists = servers.iter().map(|index| context.known.get(*index)?.as_ref());
+    let Some(known) = lists.collect::<Option<Vec<_>>>() else {
+        let message = format!("`{}` is a name that agents see", glob.glob().escape_debug());
+        return Some(note.warning(message, server_name_pattern(kind, glob.glob(), &names, &[])?));
+    };
     let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;
     let offered: Vec<_> = known.iter().flat_map(|lists| keys(lists, kind)).collect();
     let is_cut = known.iter().any(|lists| kinds(kind).iter().any(|kind| lists[*kind].truncated));
     if is_cut || offered.is_empty() || offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)) {
         return None;
     }
-    let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
     let help = server_name_pattern(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
@@ -86,9 +90,8 @@ fn server_name_pattern(
     };
     let (prefix, own) = ends.clone().find(|(_, own)| fits(own).is_some()).or_else(|| {
         let is_of_server = |prefix: &str| {
-            servers
-                .iter()
-                .any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
+            let server = prefix.strip_suffix(SEPARATOR).or(prefix.strip_suffix('/')).unwrap_or(prefix);
+            servers.iter().any(|name| server == *name || server.strip_prefix("mcp__") == Some(name))
         };
         ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))
     })?;

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod commands;
+mod directories;
 mod guests;
 mod known_commands;
 mod names;
@@ -15,6 +16,7 @@ mod stdio_bridges;
 #[cfg(test)]
 mod tests;
 mod undefined;
+mod unexpanded;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,11 +34,13 @@ const MAX_WARNINGS: usize = 100;
 type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All lints but `commands`.
-const LINTS: [Lint; 9] = [
+const LINTS: [Lint; 11] = [
     undefined::warnings,
     remotes::warnings,
     stdio_bridges::warnings,
     arguments::warnings,
+    unexpanded::warnings,
+    directories::warnings,
     permissions::warnings,
     guests::warnings,
     known_commands::warnings,

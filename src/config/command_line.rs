@@ -57,6 +57,28 @@ pub(crate) fn mistaken_for_program(command: &str) -> Option<String> {
     is_program.then(|| format!("`{shown}` is a command line: `command` takes the program alone, `args` its arguments"))
 }
 
+/// The interpreter of a script whose first line ends with CRLF, so that no interpreter of that name exists.
+///
+/// `start`: the beginning of the script. An interpreter may ignore a CR after an argument.
+pub(crate) fn interpreter_with_cr(start: &[u8]) -> Option<&str> {
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.strip_suffix(b"\r")?;
+    let words: Vec<_> = str::from_utf8(line).ok()?.split_whitespace().collect();
+    match words[..] {
+        [interpreter] => Some(interpreter),
+        [env, interpreter] if env.ends_with("/env") => Some(interpreter),
+        _ => None,
+    }
+}
+
+/// What [`interpreter_with_cr`] prevents, and the command that corrects it.
+pub(crate) fn cr_complaint(interpreter: &str, script: &Path) -> (String, String) {
+    let complaint = format!("has a first line that ends with CRLF, so its interpreter `{interpreter}\\r` is not found");
+    (
+        complaint,
+        format!("`sed -i 's/\\r$//' {}` converts it", shlex::try_quote(&script.to_string_lossy()).unwrap_or_default()),
+    )
+}
+
 /// Splits `text` into arguments.
 pub(super) fn arguments(text: &str) -> Vec<String> {
     shlex::split(text).unwrap_or_else(|| vec![text.to_owned()])

@@ -16,7 +16,9 @@ use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, ParseTree, Problem, Valu
 pub(super) fn is_json(path: &Path, text: &str) -> bool {
     let is_named =
         path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
-    is_named || text.trim_start().starts_with(['{', '/'])
+    let is_toml = path.extension().is_some_and(|name| name.eq_ignore_ascii_case("toml"));
+    let text = text.trim_start();
+    is_named || text.starts_with('{') || text.starts_with('/') && !is_toml
 }
 
 /// Parses `text`. The parser stops at the first syntax error, and at a depth of 512.
@@ -99,10 +101,7 @@ fn describe(error: &ParseError) -> Problem {
     let message = error.kind().to_string();
     let (first, rest) = message.split_at(message.chars().next().map_or(0, char::len_utf8));
     let problem = Problem::new(range(&error.range()), first.to_lowercase() + rest);
-    match help(&message) {
-        Some(help) => problem.help(help),
-        None => problem,
-    }
+    problem.help(help(&message).unwrap_or("put one value here, text in double quotes, and one `,` between two values"))
 }
 
 fn help(message: &str) -> Option<&'static str> {

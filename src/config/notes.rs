@@ -62,6 +62,8 @@ pub(crate) enum Use<'a> {
     Value(&'a str),
     /// The value of this header.
     Header(&'a str),
+    /// The working directory.
+    Cwd,
     /// A directory, or the URI of one.
     Directory,
     /// The server's URL.
@@ -135,7 +137,8 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
             add(Use::Command, &program.command);
             program.args.iter().for_each(|arg| add(Use::Arg, arg));
             program.env.iter().for_each(|(name, value)| add(Use::Value(name), value));
-            program.cwd.iter().chain(&program.roots).for_each(|location| add(Use::Directory, location));
+            program.cwd.iter().for_each(|directory| add(Use::Cwd, directory));
+            program.roots.iter().for_each(|location| add(Use::Directory, location));
         }
         LaunchTemplate::Remote(remote) => {
             add(Use::Url, &remote.url);

@@ -4,6 +4,7 @@
 //! - `native` and `clients` read the two formats.
 //! - `server` reads names, `launch` commands, `remote` URLs, `policy` the rules, `profiles` the profiles.
 
+mod client_keys;
 mod clients;
 mod fields;
 mod keys;

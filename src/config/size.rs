@@ -14,6 +14,15 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
+/// The size that a text such as `1GB`, `64 mb` or `2g` means most probably.
+pub(super) fn in_binary_units(text: &str) -> Option<String> {
+    let (number, unit) = text.trim().split_at(text.trim().find(|c: char| !c.is_ascii_digit())?);
+    let initial = unit.trim().get(..1)?.to_uppercase();
+    let is_unit = ["", "B", "IB"].contains(&&*unit.trim()[1..].to_uppercase());
+    let (name, _) = UNITS.iter().find(|(name, _)| is_unit && name.starts_with(&initial))?;
+    (!number.is_empty()).then(|| format!("{number}{name}"))
+}
+
 /// Prints a size in the largest unit that divides it.
 #[must_use]
 pub(crate) fn text(bytes: u64) -> String {

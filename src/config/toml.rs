@@ -21,6 +21,13 @@ pub(super) fn parse(text: &str) -> ParseTree {
     let (table, errors) = DeTable::parse_recoverable(text);
     let (duplicates, syntax): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|e| e.message() == DUPLICATE);
     let mut problems: Vec<_> = duplicates.iter().take(MAX_PROBLEMS).map(|error| duplicate(text, error)).collect();
+    // Keys below a duplicate header follow from it.
+    let headers: Vec<_> = problems.iter().filter_map(|problem| header(text, problem.span.start)).collect();
+    problems.retain(|problem| {
+        let start = problem.span.start;
+        let last = text[..start].rfind("\n[").map_or(0, |at| at + 1);
+        !headers.iter().any(|header| header.start == last && header.end < start)
+    });
     if let Some(error) = syntax.first() {
         let problem = describe(text, error);
         // Keys after an unclosed bracket seem to be in its table, so their errors are not reported.
@@ -81,6 +88,12 @@ fn dismantle(value: DeValue<'_>) {
     }
 }
 
+/// The part of its header line before `place`, if that is in one.
+fn header(text: &str, place: usize) -> Option<Range<usize>> {
+    let start = text[..place].rfind('\n').map_or(0, |at| at + 1);
+    text[start..].starts_with('[').then_some(start..place)
+}
+
 fn duplicate(text: &str, error: &Error) -> Problem {
     let span = place(text, error);
     let key = named(&text[span.clone()]);
@@ -102,12 +115,33 @@ fn describe(text: &str, error: &Error) -> Problem {
     }
     if !word.is_empty() && is_about_bare_word(message) {
         // The word may be a secret.
-        return Problem::new(span, "this is no value: text must be in quotes").help("write `key = \"text\"`");
+        let found = ["true", "false"].iter().find(|truth| truth.eq_ignore_ascii_case(word));
+        return match (found, character_help(text, span.start)) {
+            (Some(truth), _) => {
+                Problem::new(span, "this is no value: it is not in lower case").help(format!("write `{truth}`"))
+            }
+            (None, help) => Problem::new(span, "this is no value: text must be in quotes")
+                .help(help.unwrap_or("write `key = \"text\"`")),
+        };
     }
-    let problem = Problem::new(span, message);
-    match help(message) {
-        Some(help) => problem.help(help),
-        None => problem,
+    let help = character_help(text, span.start).or_else(|| help(message));
+    Problem::new(span, message).help(help.unwrap_or("correct this value, or write it as text in double quotes"))
+}
+
+/// The help for a character that TOML has only in texts and comments, or not even there.
+fn character_help(text: &str, place: usize) -> Option<&'static str> {
+    let line = text[..place].rsplit('\n').next().unwrap_or_default().trim_start();
+    match text[place..].chars().next()? {
+        '“' | '”' | '‘' | '’' | '„' => Some("write straight quotes: `\"text\"`"),
+        _ if line.starts_with("//") => Some("begin a comment with `#`"),
+        '\r' | '\n' | '\t' => None,
+        character if character.is_control() => {
+            Some("remove the control character, or write it as `\\u` with four digits")
+        }
+        _ if line.starts_with('[') && !line.contains([']', '=']) => {
+            Some("a name is letters, digits, `-` and `_`, as in `[servers.my-files]`")
+        }
+        _ => None,
     }
 }
 
@@ -119,12 +153,15 @@ fn is_about_bare_word(message: &str) -> bool {
 fn help(message: &str) -> Option<&'static str> {
     let helps = [
         ("key with no value", "write `key = value`"),
+        ("too few unicode value digits", r"write `\\` for a backslash, or put the text in single quotes: 'C:\Users'"),
         ("missing escaped value", r"write `\\` for a backslash, or put the text in single quotes: 'C:\dir'"),
         ("cannot recurse", "nothing in a configuration needs more than four levels: close some brackets"),
         ("recursion limit", "nothing in a configuration needs more than four levels: shorten the dotted key"),
         ("invalid basic string", "close the text with `\"` on the same line"),
         ("invalid literal string", "close the text with `'` on the same line"),
         ("unexpected key or value", "write one value only, text in double quotes: `key = \"text\"`"),
+        ("carriage return", r"end each line with a line feed: `sed -i 's/\r/\n/g' FILE` converts the file"),
+        ("missing assignment", "write `key = value` in a table, as in `{ KEY = \"value\" }`"),
         ("unclosed table", "write the whole header on one line, such as `[servers.files]`"),
         ("missing comma", "put a `,` between the values"),
         ("unquoted keys cannot be empty", "write a name before the `=`, or inside the brackets"),

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use super::Context;
-use crate::config::command_line::{self, Spelling, command_line};
+use crate::config::command_line::{self, Spelling, command_line, cr_complaint, interpreter_with_cr};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::toml_string;
 use crate::config::interpolate::Sources;
 use crate::config::notes::Use;
 use crate::config::{AGENT_CWD, Launch, Program};
+
+/// Maximum size of a file that is read as a script.
+const MAX_SCRIPT: u64 = 1 << 20;
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
@@ -78,7 +81,9 @@ fn something_else(
 fn not_a_program(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
     let command = &program.command;
     if !command.contains('/') {
-        return not_on_path(program, sources);
+        let path = program.search_path(sources);
+        let found = sources.on_path(command, &path);
+        return not_on_path(program, sources).or_else(|| unfit_script(&found?, sources));
     }
     if !command.starts_with('/') {
         let complaint = "is looked for in the working directory of the server".to_owned();
@@ -89,7 +94,16 @@ fn not_a_program(program: &Program, sources: &dyn Sources) -> Option<(String, St
         return Some(("does not exist".to_owned(), "install it, or write the path where it is".to_owned()));
     }
     let help = "write the path of a program, or make it one with `chmod +x`".to_owned();
-    (!sources.is_program(path)).then(|| ("cannot be executed".to_owned(), help))
+    if !sources.is_program(path) {
+        return Some(("cannot be executed".to_owned(), help));
+    }
+    unfit_script(path, sources)
+}
+
+/// The complaint about a script whose interpreter cannot be found.
+fn unfit_script(path: &Path, sources: &dyn Sources) -> Option<(String, String)> {
+    let text = sources.read(path, MAX_SCRIPT).ok()?;
+    Some(cr_complaint(interpreter_with_cr(text.as_bytes())?, path))
 }
 
 /// A server gets mcpd's own `PATH`, unless its `env` has another.

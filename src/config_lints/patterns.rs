@@ -45,26 +45,28 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
         return Some(no_server(context, note, of));
     }
     // A server without a known list may have a match.
-    let known: Vec<_> = servers.iter().map(|index| context.known.get(*index)?.as_ref()).collect::<Option<_>>()?;
+    let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
+    let lists = servers.iter().map(|index| context.known.get(*index)?.as_ref());
+    let Some(known) = lists.collect::<Option<Vec<_>>>() else {
+        let message = format!("`{}` is a name that agents see", glob.glob().escape_debug());
+        return Some(note.warning(message, own_pattern(kind, glob.glob(), &names, &[])?.help()));
+    };
     let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;
     let offered: Vec<_> = known.iter().flat_map(|lists| keys(lists, kind)).collect();
     let is_cut = known.iter().any(|lists| kinds(kind).iter().any(|kind| lists[*kind].truncated));
     if is_cut || offered.is_empty() || offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)) {
         return None;
     }
-    let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
-    let Some((prefix, own, is_offered)) = own_pattern(kind, glob.glob(), &names, &offered) else {
+    let Some(pattern) = own_pattern(kind, glob.glob(), &names, &offered) else {
         let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
         return Some(note.warning(message, suggestion(glob.glob(), &offered)));
     };
-    let (shown, prefix) = (own.escape_debug(), prefix.escape_debug());
-    let help = format!("write `{shown}`: patterns match the names that the server itself uses, without `{prefix}`");
     // The pattern of a profile also names the server.
-    let is_plain = is_offered && matches!(note.what, What::Pattern(..));
-    let correction = is_plain.then(|| note.edit(toml_string(own))).flatten().map(Correction::Edit);
-    Some(note.warning(message, help).corrected(correction))
+    let is_certain = pattern.is_offered && matches!(note.what, What::Pattern(..));
+    let correction = is_certain.then(|| note.edit(toml_string(pattern.own))).flatten().map(Correction::Edit);
+    Some(note.warning(message, pattern.help()).corrected(correction))
 }
 
 fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
@@ -73,14 +75,29 @@ fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnost
     note.warning(message, suggestion(pattern.glob(), &names))
 }
 
-/// Splits a pattern for the names that agents see into the prefix and the pattern for the server's own names. Also returns whether that
-/// matches something.
+/// A pattern for the names that agents see, split.
+struct OwnPattern<'p> {
+    prefix: &'p str,
+    /// The pattern for the server's own names.
+    own: &'p str,
+    /// Whether that matches something.
+    is_offered: bool,
+}
+
+impl OwnPattern<'_> {
+    fn help(&self) -> String {
+        let (own, prefix) = (self.own.escape_debug(), self.prefix.escape_debug());
+        format!("write `{own}`: patterns match the names that the server itself uses, without `{prefix}`")
+    }
+}
+
+/// Splits a pattern for the names that agents see.
 fn own_pattern<'p>(
     kind: ListKind,
     pattern: &'p str,
     servers: &[&str],
     offered: &[(ListKind, &str)],
-) -> Option<(&'p str, &'p str, bool)> {
+) -> Option<OwnPattern<'p>> {
     if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
         return None;
     }
@@ -92,13 +109,14 @@ fn own_pattern<'p>(
         offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)).then_some(())
     };
     if let Some((prefix, own)) = ends.clone().find(|(_, own)| fits(own).is_some()) {
-        return Some((prefix, own, true));
+        return Some(OwnPattern { prefix, own, is_offered: true });
     }
     let is_of_server = |prefix: &str| {
-        servers.iter().any(|server| [SEPARATOR, "/"].map(|end| format!("{server}{end}")).contains(&prefix.to_owned()))
+        let server = prefix.strip_suffix(SEPARATOR).or(prefix.strip_suffix('/')).unwrap_or(prefix);
+        servers.iter().any(|name| server == *name || server.strip_prefix("mcp__") == Some(name))
     };
     let (prefix, own) = ends.clone().find(|(prefix, own)| !own.is_empty() && is_of_server(prefix))?;
-    Some((prefix, own, false))
+    Some(OwnPattern { prefix, own, is_offered: false })
 }
 
 /// The suggestion for a pattern that matches none of `known`.

@@ -1,4 +1,4 @@
-//! Servers at a URL: unencrypted secrets, missing `ca_file`, and resource limits that have no effect.
+//! Servers at a URL: unencrypted secrets, a port of the other scheme, missing `ca_file`, and resource limits that have no effect.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
         match purpose {
             Use::Url => {
                 url = template.as_literal().map(str::to_owned);
-                None
+                other_port(&remote.url, note)
             }
             Use::Header(name) => in_the_clear(name, template, remote, url.as_deref(), note),
             Use::CaFile => not_there(remote.ca_file.as_deref()?, template, context, note),
@@ -62,6 +62,18 @@ fn host_in_the_clear(url: &str) -> Option<String> {
         Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
     };
     (!is_here).then(|| url.host_str().map(str::to_owned)).flatten()
+}
+
+/// The port of plain HTTP with TLS, or the other way round.
+fn other_port(url: &str, note: &Note<'_>) -> Option<Diagnostic> {
+    let url = Url::parse(url).ok()?;
+    let (scheme, port, other) = match (url.scheme(), url.port()) {
+        ("https", Some(80)) => ("https", 80, "http"),
+        ("http", Some(443)) => ("http", 443, "https"),
+        _ => return None,
+    };
+    let message = format!("`{scheme}://` does not go with port {port}, which is that of `{other}://`");
+    Some(note.warning(message, format!("write `{other}://`, or another port")))
 }
 
 fn not_there(path: &Path, written: &Template, context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {

@@ -198,6 +198,70 @@ fn secret_in_an_argument_is_reported() {
 }
 
 #[test]
+fn argument_that_only_a_shell_expands_is_reported() {
+    let server = |command: &str, args: &str| format!("[servers.a]\ncommand = '{command}'\nargs = [{args}]\n");
+    let (home, value) = ("write `${HOME}`, which mcpd expands", "write its value");
+    for (args, found, help) in [
+        ("'$HOME/x'", "$HOME", home),
+        ("'$HOME'", "$HOME", home),
+        ("'--dir=$HOME/x'", "$HOME", home),
+        ("'type=bind,src=$HOME/x,dst=/x'", "$HOME", home),
+        ("'$HOME/x:/x'", "$HOME", home),
+        ("'~/x'", "~", home),
+        ("'~'", "~", home),
+        ("'--dir=~/x'", "~", home),
+        ("'$(pwd)'", "$(…)", value),
+        ("'$(pwd)/x'", "$(…)", value),
+        ("'`pwd`'", "`…`", value),
+        ("'%USERPROFILE%\\x'", "%USERPROFILE%", home),
+        ("'$MY_DIR/x'", "$MY_DIR", "write `${MY_DIR}`, which mcpd expands"),
+    ] {
+        let expected = format!("3:9 an argument of `a` has `{found}`, and no shell expands it | {help}");
+        check(&server("x", args), &[], &[&expected]);
+        check(&server("x", &format!("'-c', {args}")), &[], &[]);
+        check(&server("x", &format!("'bash', {args}")), &[], &[]);
+    }
+    for args in ["'${SET}/x'", "'$${HOME}'", "'host:~/x'", "'pa$$WORD'", "'$'", "'^a$'", "'$x'", "'%20'", "'a~/b'"] {
+        check(&server("x", args), &[], &[]);
+    }
+}
+
+#[test]
+fn working_directory_that_does_not_exist_is_reported() {
+    let server = |cwd: &str| format!("[servers.a]\ncommand = 'x'\ncwd = '{cwd}'\n");
+    check(&server("/home/u/data"), &[], &[]);
+    check(
+        &server("~/no ne"),
+        &[],
+        &[
+            "3:7 working directory `/home/u/no ne` does not exist, so `a` cannot be started | `mkdir -p '/home/u/no ne'`, or…",
+        ],
+    );
+}
+
+#[test]
+fn script_whose_interpreter_cannot_be_found_is_reported() {
+    let text = "[servers.a]\ncommand = '/s'\n[servers.b]\ncommand = 's'\nenv = { PATH = '/' }\n";
+    for (script, interpreter) in [
+        ("#!/usr/bin/env python3\r\nx\n", Some("python3")),
+        ("#!/bin/sh\r\nx\n", Some("/bin/sh")),
+        ("#!/bin/sh\nx\r\n", None),
+        ("#!/usr/bin/perl -w\r\n", None),
+        ("\u{7f}ELF\r\n", None),
+    ] {
+        let warning = interpreter.map(|interpreter| {
+            format!("has a first line that ends with CRLF, so its interpreter `{interpreter}\\r` is not found | `sed -i 's/\\r$//' /s` converts it")
+        });
+        let expected: Vec<_> = warning
+            .iter()
+            .flat_map(|warning| [format!("2:11 command `/s` {warning}"), format!("4:11 command `s` {warning}")])
+            .collect();
+        let expected: Vec<_> = expected.iter().map(String::as_str).collect();
+        check_in(&[("/s", script), ("/s mode", "755")], text, &[], &expected);
+    }
+}
+
+#[test]
 fn pattern_without_a_match_is_reported_with_the_available_names() {
     let offered: ServerLists<'_> =
         [&["read_file", "write_file"], &["review"], &["file:///a/b"], &["wiki://{page}"], &["skill://git/SKILL.md"]];
@@ -220,8 +284,19 @@ fn pattern_without_a_match_is_reported_with_the_available_names() {
         ("resources.deny = ['file:///a/../b']", Some("3:19 `file:///a/../b` matches none of the resources…")),
     ] {
         check(&server(rest), known, &expected.into_iter().collect::<Vec<_>>());
-        check(&server(rest), &[], &[]);
         check(&server(rest), &[("a", NOTHING)], &[]);
+    }
+    for (rest, expected) in [
+        ("deny = ['wirte_*', 'b__write', 'x__a__write', 'a__']\nresources.deny = ['a__x']", None),
+        (
+            "deny = ['a__write_*']",
+            Some("3:9 `a__write_*` is a name that agents see | write `write_*`: …, without `a__`"),
+        ),
+        ("deny = ['mcp__a__write']", Some("3:9 `mcp__a__write` is a name… | write `write`: …, without `mcp__a__`")),
+        ("prompts.deny = ['a__review']", Some("3:17 `a__review` is a name… | write `review`: …")),
+        ("tool_timeouts = { 'a__slow' = '9m' }", Some("3:31 `a__slow` is a name… | write `slow`: …")),
+    ] {
+        check(&server(rest), &[], &expected.into_iter().collect::<Vec<_>>());
     }
     let defaults = "[defaults]\ntool_timeouts = { 'slow' = '9m', 'read_*' = '9m' }\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n";
     check(defaults, known, &[]);

@@ -39,6 +39,7 @@ fn help(undefined: &UnusableValue, context: &Context<'_>) -> &'static str {
         }
         UnusableValue::File { path, .. } if is_credential(path) => "add `LoadCredential=NAME:PATH` to the unit of mcpd",
         UnusableValue::File { .. } => "write that file, or name another",
+        UnusableValue::Command { .. } => "run that program in a terminal, and correct it or its reference",
         UnusableValue::Home => "set `HOME` where mcpd runs, or write an absolute path",
         _ => "the other servers are not affected",
     }

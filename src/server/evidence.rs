@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use url::{Host, Url};
 
 use crate::printable::excerpt;
 
@@ -19,6 +20,8 @@ const HEADER: &[u8] = b"content-length:";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     skipped: Quotation,
+    /// The URL at which it serves HTTP, by its stdout.
+    address: Option<String>,
     unused_ids: Quotation,
     /// The error in the first response with such an id.
     unused_error: Option<String>,
@@ -58,6 +61,8 @@ pub(super) enum StdinUse {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
+    /// It serves HTTP, by a line on its stdout.
+    HttpServer,
     /// It sends `Content-Length` headers, which belong to another protocol.
     HeaderFraming,
     /// It answers with ids that no request had.
@@ -94,6 +99,9 @@ pub(super) enum Unexplained {
 impl Evidence {
     pub(super) fn note_skipped(&mut self, line: &[u8]) {
         self.has_headers |= line.get(..HEADER.len()).is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
+        if self.address.is_none() {
+            self.address = http_address(&kept(line));
+        }
         self.skipped.add(line);
     }
 
@@ -135,7 +143,13 @@ impl Evidence {
     /// The same evidence with masked texts, which are shortened and printable.
     pub(super) fn masked(mut self, mask: impl Fn(&str) -> String) -> Self {
         let of_several = [&mut self.skipped.first, &mut self.unused_ids.first].into_iter();
-        let single = [&mut self.unused_error, &mut self.unended_message, &mut self.question, &mut self.last_message];
+        let single = [
+            &mut self.address,
+            &mut self.unused_error,
+            &mut self.unended_message,
+            &mut self.question,
+            &mut self.last_message,
+        ];
         for text in of_several.chain(single.into_iter().flatten()) {
             *text = excerpt(&mask(text), MAX_QUOTE_LEN);
         }
@@ -184,7 +198,11 @@ impl Evidence {
         let skipped = self.skipped.clause("a line that is no message", "lines that are no messages");
         let unused =
             self.unused_ids.clause("an answer with an id that no request had", "answers with ids that no request had");
+        let http = self.address.as_ref().map(|url| {
+            format!("it seems to serve HTTP: run it apart from mcpd and write `url = \"{url}\"` for it, or make it use stdio")
+        });
         let all = [
+            http.map(|clause| (Cause::HttpServer, clause)),
             headers.map(|clause| (Cause::HeaderFraming, clause)),
             unused.map(|clause| (Cause::UnusedIds, clause + &error)),
             quoted("it has not ended the line of its message", &self.unended_message)
@@ -221,6 +239,23 @@ impl Quotation {
             _ => Some(format!("it sent {count} {many}, the first `{first}`")),
         }
     }
+}
+
+/// The URL on this machine in a line such as `Listening on http://localhost:8080/mcp`.
+fn http_address(line: &str) -> Option<String> {
+    let start = line.find("http://").or_else(|| line.find("https://"))?;
+    let end = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '`' | '<' | '>' | '(' | ')');
+    let url = line[start..].split(end).next()?.trim_end_matches(['.', ',', ';', '!']);
+    let mut url = Url::parse(url).ok()?;
+    let is_local = match url.host()? {
+        Host::Ipv4(address) => address.is_loopback() || address.is_unspecified(),
+        Host::Ipv6(address) => address.is_loopback() || address.is_unspecified(),
+        Host::Domain(name) => name == "localhost",
+    };
+    if matches!(url.host()?, Host::Ipv4(address) if address.is_unspecified()) {
+        url.set_host(Some("127.0.0.1")).ok()?;
+    }
+    is_local.then(|| url.into())
 }
 
 fn kept(raw: &[u8]) -> String {

@@ -1,7 +1,8 @@
 //! The program of a server with everything that starting it needs, and the search for it on the server's `PATH`.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -12,7 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::sandbox::Restrictions;
 use super::start_error::StartError;
-use crate::config::command_line::mistaken_for_program;
+use crate::config::command_line::{cr_complaint, interpreter_with_cr, mistaken_for_program};
+
+/// Bytes of a program that are searched for its interpreter.
+const MAX_FIRST_LINE: u64 = 256;
 
 /// How to start a server. Its secrets are sent over the socket, so they never appear in an argument list.
 #[derive(Default, Serialize, Deserialize)]
@@ -55,6 +59,17 @@ pub(super) fn command(spec: &LaunchSpec, [stdin, stdout, stderr]: [OwnedFd; 3]) 
     Ok(command)
 }
 
+/// Refuses a script that starts no interpreter: with `env`, the system reports only an exit code.
+fn refuse_unfit_script(program: &Path) -> Result<(), StartError> {
+    let mut start = Vec::new();
+    // The start itself reports files that cannot be read.
+    let file = Some(program).filter(|program| program.is_file()).map(File::open);
+    let _ = file.and_then(Result::ok).map(|file| file.take(MAX_FIRST_LINE).read_to_end(&mut start));
+    let Some(interpreter) = interpreter_with_cr(&start) else { return Ok(()) };
+    let (complaint, help) = cr_complaint(interpreter, program);
+    Err(StartError::ExecRefused { program: program.to_owned(), error: format!("it {complaint}; {help}") })
+}
+
 pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
     StartError::of_execution(Path::new(command.get_program()), error)
 }
@@ -69,12 +84,15 @@ pub(super) fn find_program(spec: &LaunchSpec) -> Result<PathBuf, StartError> {
         Some(text) => StartError::CommandLine(text),
         None => StartError::CommandNotFound { command: command.clone(), path: path.map(str::to_owned) },
     };
-    if command.contains('/') {
+    let program = if command.contains('/') {
         let path = spec.cwd.join(command);
-        return if path.exists() { Ok(path) } else { Err(not_found(None)) };
-    }
-    let path = spec.env.get("PATH").map_or("", String::as_str);
-    find_in_path(command, path, &spec.cwd).ok_or_else(|| not_found(Some(path)))
+        if path.exists() { path } else { return Err(not_found(None)) }
+    } else {
+        let path = spec.env.get("PATH").map_or("", String::as_str);
+        find_in_path(command, path, &spec.cwd).ok_or_else(|| not_found(Some(path)))?
+    };
+    refuse_unfit_script(&program)?;
+    Ok(program)
 }
 
 /// The first executable of this name in the directories of `path`. Relative ones are below `cwd`.

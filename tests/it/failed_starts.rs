@@ -60,6 +60,23 @@ fn command_that_cannot_be_executed_is_reported_and_others_serve() {
     arguments(&Agent::ready(&daemon).call("good__echo", &json!({})));
 }
 
+#[test]
+fn script_whose_interpreter_has_a_carriage_return_is_reported_with_the_conversion() {
+    let place = Place::new();
+    for (name, first) in [("env", "#!/usr/bin/env sh"), ("sh", "#!/bin/sh")] {
+        let script = place.write(name, format!("{first}\r\nexit\r\n"));
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the test's own file");
+    }
+    let setup = Setup::with(Server::run_by("env", place.path("env"))).server(Server::run_by("sh", place.path("sh")));
+    let daemon = setup.start_in(&place);
+    for name in ["env", "sh"] {
+        let row = daemon.wait_row(name, "tells why it does not run", |row| row["reason"].is_string());
+        let reason = row["reason"].as_str().expect("text");
+        assert!(reason.contains("a first line that ends with CRLF") && reason.contains("`sed -i "), "{row}");
+        assert_eq!(row["code"], "cannot_execute", "{row}");
+    }
+}
+
 /// Case A5.
 #[test]
 fn server_that_never_completes_the_handshake_blocks_nothing_and_leaks_nothing() {

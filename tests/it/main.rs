@@ -10,6 +10,7 @@ mod applied_edits;
 mod apps;
 mod autostart;
 mod batches;
+mod broken_configs;
 mod call_command;
 mod call_command_timeout;
 mod call_log;

@@ -1,5 +1,9 @@
 //! TLS verification of servers at `https://` URLs.
 
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpListener};
+use std::thread;
+
 use serde_json::json;
 
 use crate::support::http::{Behavior, Front, Tls, authority};
@@ -120,4 +124,21 @@ fn self_signed_certificate_must_be_in_the_ca_file_and_valid_for_the_name_and_the
         let setup = near().server(reached(&tls, "localhost", &ca_file(in_file)));
         expect_distrusted(&setup.start_in(&Place::new()), &front, reason);
     }
+}
+
+#[test]
+fn answer_without_tls_is_reported_with_the_scheme() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("https://{}/mcp", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            // As servers of plain HTTP do.
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+            let _ = client.shutdown(Shutdown::Write).and_then(|()| io::copy(&mut client, &mut io::sink()));
+        }
+    });
+    let daemon = near().server(Server::at("far", &url)).start();
+    let row = daemon.wait_row("far", "tells why it is down", |row| row["last_error"].is_string());
+    assert!(row["last_error"].to_string().contains("it answers without TLS: write `http://` in its `url`"), "{row}");
+    assert_eq!(row["code"], "not_tls", "{row}");
 }

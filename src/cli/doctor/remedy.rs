@@ -98,6 +98,9 @@ pub(super) fn of_cause(probe: &DaemonProbe, report: &ServerReport, cause: Cause)
     let is = |condition| is(probe, report, condition);
     let definition = probe.definition(&report.name);
     let remedy = match (cause, &report.remote) {
+        (Cause::HttpServer, _) => format!(
+            "start it with its option for stdio in `args` in {definition}, or run it apart from mcpd and write its `url` there"
+        ),
         (Cause::HeaderFraming, _) => format!(
             "if it is a language server, correct `command` and `args` in {definition}; else report it to the server's author"
         ),

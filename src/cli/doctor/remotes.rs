@@ -29,9 +29,13 @@ pub(super) fn remedy(code: &str, origin: &str) -> String {
         "network_unreachable" => "check whether this machine has a network that leads there",
         "http_unauthorized" | "http_forbidden" => "check the credentials in its `headers`",
         "http_not_found" | "http_method_not_allowed" => "correct the path of its `url`; many servers have `/mcp`",
+        "not_tls" => "write `http://` in its `url`, if it serves plain HTTP, or its port for HTTPS",
         "redirect" => "write the origin that it redirects to in its `url`, if you trust it",
         "initialize_timeout" | "discover_timeout" | "start_timeout" => {
             return format!("{}, and give the server more time with `handshake_timeout` if it needs it", check(origin));
+        }
+        "unreachable" if origin.starts_with("http:") => {
+            return format!("{}; if it serves HTTPS, write `https://` in its `url`", check(origin));
         }
         "unreachable" => return check(origin),
         "session_ended" | "event_stream_closed" | "unanswered" => {
@@ -82,10 +86,12 @@ mod tests {
             ("unreachable", "reaches https://example.org"),
             ("unanswered", "https://example.org is reached"),
             ("initialize_timeout", "`handshake_timeout`"),
+            ("not_tls", "write `http://`"),
         ] {
             let remedy = remedy(code, "https://example.org");
             assert!(remedy.contains(part), "{code}: {remedy}");
         }
+        assert!(remedy("unreachable", "http://example.org").contains("write `https://`"));
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
         return Some("has a space or a control character");
     }
     match Url::parse(text) {
+        Err(url::ParseError::InvalidPort) => Some("has an invalid port: the highest is 65535"),
         Err(_) => Some("is no URL"),
         Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("has a user name or a password"),
         Ok(url) if url.fragment().is_some() => Some("has a `#`"),

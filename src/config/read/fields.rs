@@ -35,6 +35,12 @@ impl<'t> Fields<'t> {
         Some(self.entries.remove(index))
     }
 
+    /// Takes the tables that have a `command` or a `url`, as servers have.
+    pub(super) fn take_servers(&mut self) -> Vec<&'t Entry> {
+        let is_server = |entry: &mut &Entry| ["command", "url"].iter().any(|key| entry.node.get(key).is_some());
+        self.entries.extract_if(.., is_server).take(MAX_PROBLEMS).collect()
+    }
+
     /// Whether an unknown key remains.
     pub(super) fn has_unknown(&self) -> bool {
         !self.entries.is_empty()

@@ -7,8 +7,6 @@ use super::Reader;
 use super::fields::{Fields, joined, suggestion};
 use super::launch::{LaunchKeys, LaunchReading};
 
-/// The key by which other clients set the transport.
-const OF_OTHER_CLIENTS: [&str; 2] = ["type", "transport"];
 /// Keys that only a server table has.
 const OF_A_SERVER: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
 
@@ -44,6 +42,7 @@ impl Reader<'_> {
         }
         self.outside_a_server(&mut fields);
         layer.is_partial |= fields.has_unknown();
+        self.misplaced_servers("the file", None, &mut fields);
         self.finish(fields);
         layer
     }
@@ -85,17 +84,13 @@ impl Reader<'_> {
             return None;
         };
         let before = self.problems.errors.len();
-        let mut fields = Fields::new(format!("`[servers.{name}]`"), entries);
-        for key in OF_OTHER_CLIENTS {
-            if let Some(entry) = fields.take_misplaced(key) {
-                let problem =
-                    Problem::new(entry.key_span.clone(), format!("unknown key `{key}` in `[servers.{name}]`"));
-                self.error(problem.help("remove it: `command` or `url` is enough"));
-            }
-        }
+        let table = format!("`[servers.{name}]`");
+        let mut fields = Fields::new(table.clone(), entries);
+        self.keys_of_other_clients(&table, &mut fields);
         let settings = self.settings(&mut fields, true);
         let exposure = self.exposure(entry, &mut fields);
         let keys = LaunchKeys::native(&mut fields);
+        self.misplaced_servers(&table, Some(name), &mut fields);
         let launch = self.launch(entry, &keys);
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);

@@ -33,10 +33,17 @@ impl Reader<'_> {
     fn url(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
         let Some(complaint) = template.value.as_literal().and_then(url_complaint) else { return Some(template) };
-        let help = match complaint.contains("user name") {
-            true => "write it as a header: `headers = { Authorization = \"Basic ${file:PATH}\" }`, base64 in that file"
-                .to_owned(),
-            false => self.assignment(&entry.key, "\"https://example.org/mcp\""),
+        let text = entry.node.text().unwrap_or_default();
+        let help = if complaint.contains("user name") {
+            "write it as a header: `headers = { Authorization = \"Basic ${file:PATH}\" }`, base64 in that file"
+                .to_owned()
+        } else if complaint.contains("`#`") {
+            "remove the `#` and what follows it".to_owned()
+        } else if text.contains(['.', ':']) && !text.contains("://") && !text.contains(['@', '?', ' ', '"', '\\']) {
+            let is_local = ["localhost", "127."].iter().any(|host| text.starts_with(host));
+            self.assignment(&entry.key, &format!("\"{}://{text}\"", if is_local { "http" } else { "https" }))
+        } else {
+            self.assignment(&entry.key, "\"https://example.org/mcp\"")
         };
         self.error(Problem::new(entry.node.span.clone(), format!("`{}` {complaint}", entry.key)).help(help));
         None

@@ -26,7 +26,10 @@ impl Reader<'_> {
     pub(super) fn duration_of(&mut self, node: &Node, key: &str) -> Option<Duration> {
         let what = format!("`{key}`");
         let Value::String(text) = &node.value else {
-            let help = self.assignment(key, &self.seconds(node));
+            let mut help = self.assignment(key, &self.seconds(node));
+            if let Value::Integer(number @ 1000..) = node.value {
+                help += &format!("; if it is milliseconds, \"{number}ms\"");
+            }
             let expected = match self.format {
                 Format::Variable => "a duration with its unit",
                 Format::Native | Format::Clients | Format::Codex => "a duration in quotes",
@@ -61,6 +64,9 @@ impl Reader<'_> {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
             Value::String(text) => {
                 let Some(bytes) = size::parse(text) else {
+                    let fitted =
+                        size::in_binary_units(text).map(|size| self.assignment(&entry.key, &format!("\"{size}\"")));
+                    let help = fitted.unwrap_or(help);
                     let complaint = format!("{what} is no size: a number with `KiB`, `MiB` or `GiB` is one");
                     self.error(Problem::new(entry.node.span.clone(), complaint).help(help));
                     return None;
@@ -83,7 +89,8 @@ impl Reader<'_> {
 
     pub(super) fn integer(&mut self, entry: &Entry, range: &RangeInclusive<usize>, example: &str) -> Option<usize> {
         let what = format!("`{}` must be an absolute number from {} to {}", entry.key, range.start(), range.end());
-        let help = self.assignment(&entry.key, example);
+        let quoted = entry.node.text().filter(|text| text.parse().is_ok_and(|number| range.contains(&number)));
+        let help = self.assignment(&entry.key, quoted.unwrap_or(example));
         let Value::Integer(number) = entry.node.value else {
             let problem = Problem::new(entry.node.span.clone(), what);
             self.error(problem.label(format!("this is {}", entry.node.value.type_name())).help(help));

@@ -41,6 +41,20 @@ fn what_is_secret_is_not_to_travel_in_the_clear() {
 }
 
 #[test]
+fn port_of_the_other_scheme_is_reported() {
+    let server = |url: &str| format!("[servers.a]\nurl = '{url}'\n");
+    for (url, expected) in [
+        ("https://x.org:80/mcp", Some("2:7 `https://` does not go with port 80, … | write `http://`, or another port")),
+        ("http://x.org:443/mcp", Some("2:7 `http://` does not go with port 443, … | write `https://`…")),
+        ("https://x.org:443/", None),
+        ("http://127.0.0.1:80/", None),
+        ("https://127.0.0.1:8080/", None),
+    ] {
+        check(&server(url), &[], &expected.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_program_that_only_reaches_a_url_is_not_needed() {
     let server = |command: &str, args: &str| format!("[servers.a]\ncommand = '{command}'\nargs = [{args}]\n");
     let rows = &[("/usr/bin/mcp-remote", ""), ("/usr/bin/mcp-remote mode", "755")];

@@ -4,10 +4,12 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-use rustls::CertificateError;
+use rustls::{CertificateError, InvalidMessage};
 
 use super::response::cause;
 use super::trust::is_ca_used_as_end_entity;
+
+const NOT_TLS: &str = "it answers without TLS: write `http://` in its `url` if it serves plain HTTP";
 
 /// Why nothing could be sent. The text has one line and never holds the URL, whose path may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +36,18 @@ pub(crate) enum NetErrorKind {
     NetworkUnreachable,
     /// The server redirects to another origin.
     Redirect,
+    /// The server answers without TLS.
+    NotTls,
     Other,
 }
 
 impl NetErrorKind {
-    fn of_certificate(error: &rustls::Error) -> Option<Self> {
-        let rustls::Error::InvalidCertificate(refusal) = error else { return None };
+    fn of_tls(error: &rustls::Error) -> Option<Self> {
+        let refusal = match error {
+            rustls::Error::InvalidCertificate(refusal) => refusal,
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => return Some(Self::NotTls),
+            _ => return None,
+        };
         Some(match refusal {
             _ if is_ca_used_as_end_entity(error) => Self::SelfSigned,
             CertificateError::UnknownIssuer => Self::UnknownIssuer,
@@ -65,7 +73,7 @@ impl NetErrorKind {
             return Some(error.kind);
         }
         if let Some(error) = error.downcast_ref::<rustls::Error>() {
-            return Self::of_certificate(error);
+            return Self::of_tls(error);
         }
         error.downcast_ref::<io::Error>().and_then(Self::of_io)
     }
@@ -82,7 +90,10 @@ impl NetError {
         while let (None, Some(error)) = (kind, link) {
             (kind, link) = (NetErrorKind::of_link(error), error.source());
         }
-        Self::new(kind.unwrap_or(NetErrorKind::Other), cause(error))
+        match kind {
+            Some(NetErrorKind::NotTls) => Self::new(NetErrorKind::NotTls, NOT_TLS),
+            _ => Self::new(kind.unwrap_or(NetErrorKind::Other), cause(error)),
+        }
     }
 
     /// The same error with `start` before its text.
@@ -114,6 +125,7 @@ impl NetError {
             NetErrorKind::ConnectionRefused => "connection_refused",
             NetErrorKind::NetworkUnreachable => "network_unreachable",
             NetErrorKind::Redirect => "redirect",
+            NetErrorKind::NotTls => "not_tls",
             NetErrorKind::Other => "unreachable",
         }
     }

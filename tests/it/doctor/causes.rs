@@ -32,7 +32,14 @@ fn problem(ran: &Ran, name: &str) -> Finding {
 }
 
 /// A script, and what the reason, the cause and the advice of its server are.
-const SCRIPTS: [(&str, &str, &str, &str, &str); 12] = [
+const SCRIPTS: [(&str, &str, &str, &str, &str); 13] = [
+    (
+        "http",
+        "echo 'Listening on http://0.0.0.0:8080/mcp.'; hang",
+        "it seems to serve HTTP: run it apart from mcpd and write `url = \"http://127.0.0.1:8080/mcp\"` for it",
+        "http_server",
+        "option for stdio",
+    ),
     (
         "header",
         r"printf 'content-length: 36\r\n\r\n{}'; hang",

@@ -87,7 +87,7 @@ fn wrong_types_are_errors() {
     check("[daemon]\nmax_message = 99999999999999999999", &["2:15 `max_message` must be a size | …"]);
     check(
         "[defaults]\nmax_instances = '5'",
-        &["2:17 `max_instances` must be an absolute number from 1 to 1000 | write `max_instances = 10`"],
+        &["2:17 `max_instances` must be an absolute number from 1 to 1000 | write `max_instances = 5`"],
     );
 }
 

@@ -39,11 +39,11 @@ fn a_url_is_one_and_headers_are_fit_for_http() {
         ("HTTP://x", "does not begin with"),
         ("https://x y", "has a space or a control character"),
         ("https://x\\ny", "has a space or a control character"),
-        ("https://x:y", "is no URL"),
-        ("https://x/#y", "has a `#`"),
+        ("https://x:y", "has an invalid port: the highest is 65535"),
     ] {
         check(&format!("url = \"{url}\""), &[&format!("2:7 `url` {complaint}… | write `url = \"http…")]);
     }
+    check("url = 'https://x/#y'", &["2:7 `url` has a `#` | remove the `#` and what follows it"]);
     for url in ["https://u:p@x", "https://u@x/", "https://:p@x"] {
         check(
             &format!("url = '{url}'"),

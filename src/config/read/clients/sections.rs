@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::{Client, Dialect, Format, Reader, base, project_of};
+use crate::suggest::misspelt;
 
 const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } } }`"#;
 
@@ -103,7 +104,11 @@ impl Reader<'_> {
         } else {
             let start = root.span.start;
             let problem = Problem::new(start..start + 1, "there is no `mcpServers` in this file");
-            self.error(problem.help(format!("{EXAMPLE}; `servers` and `context_servers` are taken, too")));
+            let misspelt = root.entries().iter().find_map(|entry| misspelt(&entry.key, ["mcpServers"]));
+            self.error(problem.help(match misspelt {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("{EXAMPLE}; `servers` and `context_servers` are taken, too"),
+            }));
         }
     }
 }

@@ -166,7 +166,7 @@ fn server_context(
 ///
 /// # Errors
 /// Before anything was started: the directory is unsafe or served by another daemon, or a system call failed. Later:
-/// [`DaemonError::Panicked`], after everything was ended, or [`DaemonError::ProcessesLeft`].
+/// [`DaemonError::Panicked`] and [`DaemonError::Superseded`], after everything was ended, or [`DaemonError::ProcessesLeft`].
 pub async fn run(
     loaded: LoadedConfig,
     files: Vec<PathBuf>,
@@ -310,7 +310,7 @@ impl Daemon {
     ) -> Result<(), DaemonError> {
         let (mut stop, mut kill) = (self.stopping.receiver.clone(), self.stopping.receiver.clone());
         let mut killed = pin!(kill.at_least(StopLevel::Kill));
-        let mut hurried = false;
+        let (mut hurried, mut is_superseded) = (false, false);
         self.serve_profiles(upkeep);
         let ended = loop {
             tokio::select! {
@@ -336,7 +336,7 @@ impl Daemon {
                 () = upkeep.due() => {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if upkeep.check(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
-                        tracing::error!("another daemon holds the lock of this runtime directory: stopping");
+                        is_superseded = true;
                         self.stopping.raise(StopLevel::FinishRunning);
                     }
                 }
@@ -363,7 +363,11 @@ impl Daemon {
         self.warnings.finish();
         tracing::info!("stopped");
         let left = ended.map_err(|_| DaemonError::Panicked)?;
-        if left.is_empty() { Ok(()) } else { Err(DaemonError::ProcessesLeft(left)) }
+        match left.is_empty() {
+            true if is_superseded => Err(DaemonError::Superseded),
+            true => Ok(()),
+            false => Err(DaemonError::ProcessesLeft(left)),
+        }
     }
 
     fn prepare_sockets(&mut self, PrepareSockets { profiles, answer }: PrepareSockets, upkeep: &mut SocketUpkeep) {

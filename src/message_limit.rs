@@ -1,7 +1,10 @@
 //! The maximum size of a message on one connection.
 
 use std::fmt::Display;
+use std::hint::black_box;
 use std::sync::Arc;
+
+use bytes::BytesMut;
 
 /// The default: the largest message that every SDK reads. The SDKs for TypeScript close a connection when a line and the rest of what they
 /// have read with its end exceed 10 MiB, and they read at most 64 KiB at a time.
@@ -10,6 +13,11 @@ const READ: usize = 64 << 10;
 
 /// What a response needs beside a list: an id, and the members that mcpd adds.
 const ENVELOPE: usize = 16 << 10;
+
+/// Buffers up to this size grow unchecked, in bytes.
+const UNCHECKED: usize = 256 << 10;
+/// Address space that a growing buffer leaves for everything else, in bytes.
+const HEADROOM: usize = 16 << 20;
 
 /// A limit, with the table of the configuration that sets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +53,7 @@ impl MessageLimit {
     pub fn excess(&self, size: Option<usize>) -> String {
         let Self { bytes, table } = self;
         match size {
+            Some(size) if size <= *bytes => format!("has {size} bytes, more than mcpd could reserve memory for"),
             Some(size) => format!("has {size} bytes, more than the {bytes} of `max_message` in `[{table}]`"),
             None => format!("has more than the {bytes} bytes of `max_message` in `[{table}]`"),
         }
@@ -55,6 +64,21 @@ impl MessageLimit {
     pub fn buffer_unit(&self) -> usize {
         buffer_unit(self.bytes)
     }
+}
+
+/// Whether `buffer` can grow by `additional` bytes. An allocation that fails would abort mcpd, so whatever grows by what a peer sends
+/// calls this first, and refuses the message as too large.
+///
+/// The process must have twice the space that the buffer is about to take, since the message is copied once, and [`HEADROOM`] for
+/// everything else.
+#[must_use]
+pub fn has_memory(buffer: &BytesMut, additional: usize) -> bool {
+    let needed = buffer.len() + additional;
+    if needed <= buffer.capacity().max(UNCHECKED) {
+        return true;
+    }
+    // Never touched, so it costs address space only. Without `black_box` the compiler would leave the allocation out.
+    black_box(Vec::<u8>::new()).try_reserve_exact(2 * needed.next_power_of_two() + HEADROOM).is_ok()
 }
 
 /// The unit of all limits of buffers, in bytes: 16 MiB by default. It has room for the largest message.

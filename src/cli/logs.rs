@@ -1,5 +1,6 @@
 //! `mcpd logs`.
 
+use std::io::stdout;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::local_time::{self, TimeFormat};
-use super::outcome::not_running_with;
+use super::outcome::{not_running_with, server_text};
 use super::text::one_line;
 use super::{NOT_RUNNING, admin_failure, completions, fail, json, try_print};
 use crate::admin::report::LineReport;
@@ -118,7 +119,7 @@ async fn is_remote(socket: &Path, server: &str) -> bool {
 /// A line in the format of syslog. If a server may have several instances, their purpose is included.
 fn format(LineReport { time, server, pid, purpose, text }: &LineReport) -> String {
     let purpose = purpose.as_deref().map(|purpose| format!(" ({})", one_line(purpose))).unwrap_or_default();
-    let text = one_line(&text.replace('\t', "    "));
+    let text = server_text(text, &stdout());
     let time = local_time::format(time, TimeFormat::Zoned);
     format!("{time} {server}{purpose}[{pid}]: {text}\n")
 }

@@ -1,7 +1,8 @@
 //! Output and exit codes.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -44,6 +45,11 @@ pub(super) fn print_note(text: fmt::Arguments<'_>) {
 /// Prints coloured text to stderr and ignores errors. Text of peers must be escaped already.
 pub(super) fn print_styled_note(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// A server's own text, which a command prints as its product. Only a terminal gets escapes: into a pipe or file the text is exact.
+pub(super) fn server_text<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
+    if stream.is_terminal() { printable::lines(text).into() } else { text.into() }
 }
 
 /// Prints JSON of a peer: the same value, with escapes for invisible characters.

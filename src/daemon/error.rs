@@ -28,6 +28,9 @@ pub enum DaemonError {
         "mcpd ended because of a bug in mcpd. Its log contains the panic message: please report the bug with that message"
     )]
     Panicked,
+    /// The runtime directory was deleted, and another daemon has started there.
+    #[error("another daemon holds the lock of the runtime directory, which was deleted: this one has stopped")]
+    Superseded,
     /// Processes of servers still run.
     #[error("mcpd has ended its servers, but could not end all their processes: {}", ids(.0))]
     ProcessesLeft(Vec<u32>),

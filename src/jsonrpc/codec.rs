@@ -62,7 +62,8 @@ impl NdJson {
         Line::Oversized(oversized)
     }
 
-    fn discard(&mut self, buffer: &mut BytesMut) {
+    /// Refuses the buffered beginning of a line: the line is over the cap, whatever its size.
+    pub fn discard(&mut self, buffer: &mut BytesMut) {
         self.discarding.get_or_insert_with(|| LineEnds::begin(buffer)).keep_end(buffer);
         buffer.clear();
         self.searched = 0;

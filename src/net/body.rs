@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::client::Response;
+use crate::message_limit::has_memory;
 
 /// Larger bodies need a slot of [`LargeBodySlots`] to be read on, in bytes. A server may owe as many responses as it
 /// has calls, and all of them at the maximum size would exhaust memory.
@@ -41,6 +42,9 @@ pub(crate) async fn read_whole(
     let mut next = Some(second);
     while let Some(chunk) = next {
         fits(body.len() + chunk.len())?;
+        if !has_memory(&body, chunk.len()) {
+            return Err(BodyError::TooLarge);
+        }
         body.extend_from_slice(&chunk);
         if body.len() > LARGE && permit.is_none() {
             permit = Some(slots.acquire().await);

@@ -56,7 +56,7 @@ impl SocketUpkeep {
     }
 
     /// Checks the files, and binds each socket again that was deleted or replaced. Leaves files that are no sockets alone, and
-    /// everything if another daemon holds the lock. Each problem is logged once.
+    /// everything if another daemon holds the lock. Each other problem is logged once.
     pub(crate) fn check<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) -> Standing {
         let mut trouble = self.lock.keep().err();
         let has_rival = matches!(trouble, Some(SocketError::AlreadyRunning(_)));
@@ -67,7 +67,8 @@ impl SocketUpkeep {
                 trouble = socket.keep().err().or(trouble);
             }
         }
-        let trouble = trouble.map(|error| error.to_string());
+        // The daemon reports a rival that stays.
+        let trouble = trouble.filter(|_| !has_rival).map(|error| error.to_string());
         if let Some(what) = trouble.as_ref().filter(|_| trouble != self.trouble) {
             tracing::warn!("clients may not find mcpd: {what}");
         }

@@ -20,6 +20,7 @@ use super::throttle::Throttle;
 use crate::jsonrpc::codec::{Line, LineEnds, NdJson};
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::oversize;
+use crate::message_limit::has_memory;
 
 /// Minimum and maximum buffer space for one read.
 const READ: (usize, usize) = (8 << 10, 64 << 10);
@@ -166,7 +167,11 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         if self.buffer.is_empty() && self.buffer.capacity() > MAX_RETAINED_BUFFER {
             self.buffer = BytesMut::new();
         }
-        self.buffer.reserve(self.buffer.len().clamp(READ.0, READ.1));
+        let more = self.buffer.len().clamp(READ.0, READ.1);
+        if !has_memory(&self.buffer, more) {
+            self.codec.discard(&mut self.buffer);
+        }
+        self.buffer.reserve(more);
         let is_amid_line = !self.buffer.is_empty() || self.codec.is_discarding();
         let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer);
         if is_amid_line {

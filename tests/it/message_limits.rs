@@ -1,7 +1,9 @@
 //! The size limits of messages: of the daemon, of a server and of a profile, in both directions; and lists that would exceed them.
 
+use std::fs;
 use std::rc::Rc;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, result};
@@ -27,6 +29,31 @@ fn expect_too_large(answer: &Value, outcome: &str, size: usize, table: &str) {
     let message = answer["error"]["message"].as_str().expect("text");
     assert!(message.ends_with(&format!("more than the {size} of `max_message` in `[{table}]`")), "{message}");
     assert!(message.contains("has 200"), "the size of the message: {message}");
+}
+
+/// Leaves the daemon this many bytes of address space.
+fn limit_address_space(daemon: &Daemon, left: u64) {
+    let pid = daemon.pid();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let used = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB"));
+    let current = Some(used.and_then(|used| used.parse::<u64>().ok()).expect("a size") * 1024 + left);
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id"));
+    prlimit(pid, Resource::As, Rlimit { current, maximum: current }).expect("one's own process");
+}
+
+/// Case B4.
+#[test]
+fn message_that_exceeds_the_address_space_is_refused_and_the_daemon_serves_on() {
+    let daemon = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"128MiB\"\n").start();
+    let mut agent = Agent::ready(&daemon);
+    arguments(&agent.call("a__echo", &json!({})));
+    limit_address_space(&daemon, 48 << 20);
+    let answer = agent.call("a__echo", &json!({"text": "x".repeat(40 << 20)}));
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("not_sent")), "{answer}");
+    assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("could reserve memory")), "{answer}");
+    let answer = agent.call("a__big", &json!({"bytes": 40 << 20}));
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")), "{answer}");
+    arguments(&agent.call("a__echo", &json!({})));
 }
 
 /// Case B4.

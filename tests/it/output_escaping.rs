@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, quoted, until};
+use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, Terminal, quoted, until};
 
 /// At least one character of each kind that hides or steers, and a line that pretends to be one of mcpd's own.
 const HOSTILE: &str = "x\u{7}\u{8}\u{1b}[2J\u{7f}\u{85}\u{9b}31m\u{ad}\u{600}\u{61c}\u{115f}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\
@@ -102,9 +102,14 @@ fn hostile_agent(daemon: &Daemon) -> Agent {
     agent
 }
 
-fn answered(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
+/// Arguments of `s__raw` for this result.
+fn raw(result: &Value) -> String {
     let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n");
-    let arguments = json!({ "text": text, "answer": false }).to_string();
+    json!({ "text": text, "answer": false }).to_string()
+}
+
+fn answered(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
+    let arguments = raw(result);
     daemon.client(&[&["call", "s__raw", &arguments], more].concat())
 }
 
@@ -141,9 +146,6 @@ fn every_command_escapes_control_and_invisible_characters_of_peers() {
         &["tools", "nothing-like-it"],
         &["calls"],
         &["calls", "--json"],
-        &["logs"],
-        &["logs", "s"],
-        &["logs", "failing"],
         &["logs", "--json"],
         &["top", "--once"],
         &["top", "--json"],
@@ -157,7 +159,6 @@ fn every_command_escapes_control_and_invisible_characters_of_peers() {
         &["call", "s__typed"],
         &["call", "s__typed", "kind=none"],
         &["call", "s__echo", "--json", &json!({ "text": HOSTILE }).to_string()],
-        &["call", "s__fail", &json!({ "message": HOSTILE }).to_string()],
         &["call", HOSTILE.trim_end()],
         &["tools", HOSTILE],
     ] {
@@ -178,7 +179,7 @@ fn escaped_name_still_shows_its_characters() {
 }
 
 #[test]
-fn results_of_calls_are_shown_with_escapes() {
+fn text_of_a_server_is_exact_in_a_pipe() {
     let daemon = start(&[]);
     let content = json!([
         { "type": "text", "text": HOSTILE },
@@ -187,21 +188,44 @@ fn results_of_calls_are_shown_with_escapes() {
         { "type": "image", "data": "aW1hZ2U=", "mimeType": HOSTILE },
         { "type": HOSTILE },
     ]);
-    for (result, more, code) in [
-        (json!({ "content": content }), &[][..], 0),
-        (json!({ "content": content }), &["--json"], 0),
-        (json!({ "content": content, "isError": true }), &[], 1),
-        (json!({ "content": [], "structuredContent": { HOSTILE: HOSTILE } }), &[], 0),
+    let result = json!({ "content": content });
+    let ran = answered(&daemon, &result, &["--json"]).expect_code(0);
+    expect_clean_run("--json", &ran);
+    assert_eq!(ran.json(), result, "the same values");
+    let text = json!([{ "type": "text", "text": HOSTILE }]);
+    let embedded = json!([{ "type": "resource", "resource": { "uri": "x:y", "text": HOSTILE } }]);
+    let structured = json!({ HOSTILE: HOSTILE });
+    for (result, is_error, expected) in [
+        (json!({ "content": text }), false, HOSTILE.to_owned()),
+        (json!({ "content": embedded }), false, HOSTILE.to_owned()),
+        (json!({ "content": text, "isError": true }), true, format!("mcpd: {HOSTILE}")),
+        (json!({ "content": [], "structuredContent": structured }), false, structured.to_string()),
     ] {
-        let ran = answered(&daemon, &result, more).expect_code(code);
-        expect_clean_run(&format!("{result} {more:?}"), &ran);
-        if more == ["--json"] {
-            assert_eq!(ran.json(), result, "the same values");
-        }
+        let ran = answered(&daemon, &result, &[]).expect_code(i32::from(is_error));
+        assert_eq!(if is_error { ran.stderr } else { ran.stdout }, expected + "\n", "{result}");
     }
-    let text =
-        answered(&daemon, &json!({ "content": [{ "type": "text", "text": "a\tb\nc\u{202e}d ⚠\u{fe0f}" }] }), &[]);
-    assert_eq!(text.stdout, "a\tb\nc\\u{202e}d ⚠\u{fe0f}\n");
+    let first = HOSTILE.lines().next().expect("its first line");
+    let logs = until("the line is known", || {
+        Some(daemon.client(&["logs", "failing"]).stdout).filter(|lines| lines.contains("forged"))
+    });
+    assert!(logs.contains(&format!("]: {first}\n")), "{logs:?}");
+}
+
+#[test]
+fn terminal_gets_escapes_for_the_text_of_a_server() {
+    let daemon = start(&[]);
+    let text = json!([{ "type": "text", "text": HOSTILE }]);
+    until("the line is known", || daemon.client(&["logs", "failing"]).stdout.contains("forged").then_some(()));
+    let Some(terminal) = Terminal::open(daemon.place(), 600, 40) else { return };
+    for (is_error, arguments) in [(false, "result.json"), (true, "error.json")] {
+        let file = daemon.place().write(arguments, raw(&json!({ "content": text, "isError": is_error })));
+        terminal.line(&format!("clear; m call s__raw - < {}; echo end", quoted(file)));
+        let screen = terminal.wait("\nend");
+        assert!(screen.contains("\\u{1b}[2J") && screen.contains("\\u{202e}"), "{screen}");
+    }
+    terminal.line("clear; m logs failing -n 2; echo end");
+    let screen = terminal.wait("\nend");
+    assert!(screen.contains("]: x\\u{7}") && screen.contains("\\u{202e}"), "{screen}");
 }
 
 #[test]

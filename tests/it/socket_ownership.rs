@@ -180,7 +180,10 @@ fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there(
     signal(first.pid(), Signal::CONT);
     until("there is one copy of the server", || (servers().len() == 1).then_some(()));
     let status = first.wait_exit();
-    assert!(status.success(), "{status}");
+    assert_eq!(status.code(), Some(1));
+    let log = first.log();
+    let found: Vec<_> = log.lines().filter(|line| line.contains("another daemon") || line.contains("WARN")).collect();
+    assert!(matches!(found[..], [line] if line.starts_with("mcpd: another daemon holds the lock")), "{log}");
     agent.expect_end();
     assert_eq!(second.runtime_files(), ["admin.sock", "lock", "mcp.sock"], "the first has left them alone");
     arguments(&Agent::ready(&second).call("a__echo", &json!({})));

@@ -1,5 +1,6 @@
 //! Prints the result of a call: text to stdout, notes to stderr, media to files.
 
+use std::io::{IsTerminal, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,8 +10,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::media::{Media, save};
-use crate::cli::outcome::print_json;
-use crate::cli::text::{lines, one_line};
+use crate::cli::outcome::{print_json, print_styled_note, server_text};
+use crate::cli::text::one_line;
 use crate::cli::{FAILED, fail, print};
 
 /// The printed part of a result (MCP 2025-11-25, `server/tools`, "Tool Result").
@@ -34,11 +35,14 @@ pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>
     let media: Vec<_> = media.into_iter().flatten().collect();
     let is_saved = save_media(&media, tool, output, json);
     errors.into_iter().filter_map(Result::err).for_each(|error| print_note!("mcpd: {error}"));
-    let text = text(&parsed);
     let printed = match json {
         true => print_json(result),
-        false if parsed.is_error => return fail(FAILED, text.unwrap_or_else(|| "the tool failed".to_owned())),
-        false => text.map_or(ExitCode::SUCCESS, |text| print(text + "\n")),
+        false if parsed.is_error => {
+            let text = text(&parsed, &stderr()).unwrap_or_else(|| "the tool failed".to_owned());
+            print_styled_note(&format!("mcpd: {text}\n"));
+            ExitCode::from(FAILED)
+        }
+        false => text(&parsed, &stdout()).map_or(ExitCode::SUCCESS, |text| print(text + "\n")),
     };
     if parsed.is_error || !is_saved { ExitCode::from(FAILED) } else { printed }
 }
@@ -68,9 +72,10 @@ fn save_media(media: &[Media], tool: &str, output: Option<&Path>, json: bool) ->
     }
 }
 
-/// The text of a result; `None` if it has only media.
-fn text(parsed: &ToolResult) -> Option<String> {
-    let parts: Vec<_> = parsed.content.iter().filter_map(content_text).collect();
+/// The text of a result for `stream`; `None` if it has only media.
+fn text(parsed: &ToolResult, stream: &impl IsTerminal) -> Option<String> {
+    let lines = |text: &str| server_text(text, stream).into_owned();
+    let parts: Vec<_> = parsed.content.iter().filter_map(|content| content_text(content, lines)).collect();
     match &parsed.structured_content {
         Some(structured) if parts.is_empty() => Some(lines(structured.get())),
         _ if parts.is_empty() && !parsed.content.is_empty() => None,
@@ -78,7 +83,7 @@ fn text(parsed: &ToolResult) -> Option<String> {
     }
 }
 
-fn content_text(content: &Value) -> Option<String> {
+fn content_text(content: &Value, lines: impl Fn(&str) -> String) -> Option<String> {
     let resource = &content["resource"];
     match content["type"].as_str().unwrap_or_default() {
         "resource_link" => {

@@ -29,6 +29,8 @@ const ALL: [Column; 11] = [
 const DROP_ORDER: [&str; 5] = ["UID", "PID", "REQUEST", "REPLY", "PROFILE"];
 /// For 80 columns.
 const NARROW: [Column; 6] = [("TIME", 8), ("AGENT", 13), ("SERVER", 10), ("TOOL", 20), ("OUTCOME", 12), ("TOOK", 7)];
+/// Columns that take what is left of a terminal, in this order, and their widest.
+const WIDENED: [Column; 3] = [("AGENT", 20), ("TOOL", 40), ("SERVER", 24)];
 /// Width of a time with its zone.
 const ZONED_WIDTH: usize = 29;
 /// Spaces between two columns.
@@ -56,6 +58,12 @@ impl Columns {
         }
         if total_width(&shown) > width {
             shown = NARROW.to_vec();
+        }
+        for (name, most) in WIDENED {
+            let spare = width.saturating_sub(total_width(&shown));
+            if let Some((_, own)) = shown.iter_mut().find(|(heading, _)| *heading == name) {
+                *own += spare.min(most.saturating_sub(*own));
+            }
         }
         Self { shown, shortens: true }
     }
@@ -146,6 +154,8 @@ mod tests {
             format!("{clock}  claude… 2.1.0  files       list_dire…with_sizes  error -32602  12ms\n"),
         ];
         assert_eq!(lines(Some(80)), expected);
+        let [_, row] = lines(Some(100));
+        assert!(row.contains("claude-code 2.1.0  ") && row.contains("list_directory_with_sizes  "), "{row}");
         assert!(lines(Some(120))[0].contains("PROFILE") && !lines(Some(120))[0].contains("UID"));
     }
 }

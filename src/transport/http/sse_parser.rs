@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::message_limit::has_memory;
 use crate::net::body::detached;
 
 /// Longest id that is kept, in bytes: it is sent back in a header. A longer one is ignored.
@@ -134,7 +135,7 @@ impl SseParser {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        if self.is_skipping || self.line.len() + part.len() > self.max {
+        if self.is_skipping || self.line.len() + part.len() > self.max || !has_memory(&self.line, part.len()) {
             self.is_skipping = true;
             self.line = BytesMut::new();
             self.too_large();
@@ -184,7 +185,12 @@ impl SseParser {
         if self.open.is_too_large {
             return;
         }
-        if self.open.data.as_ref().map_or(0, Data::len) + 1 + part.len() > self.max {
+        let (before, has_memory) = match &self.open.data {
+            Some(Data::Several(lines)) => (lines.len(), has_memory(lines, 1 + part.len())),
+            Some(Data::One(line)) => (line.len(), has_memory(&BytesMut::new(), line.len() + 1 + part.len())),
+            None => (0, true),
+        };
+        if !has_memory || before + 1 + part.len() > self.max {
             return self.too_large();
         }
         self.open.data = Some(match self.open.data.take() {

@@ -6,16 +6,16 @@
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use interprocess::os::unix::uds_local_socket::Listener as ActivatedSocket;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use super::{Listener, SocketError, SocketMode};
 
 /// The sockets from the service manager that are not in use.
 #[derive(Debug, Default)]
-pub(crate) struct ActivatedSockets(Vec<(String, UnixListener)>);
+pub(crate) struct ActivatedSockets(Vec<(String, ActivatedSocket)>);
 
 impl ActivatedSockets {
     /// Takes the sockets that the service manager passed to this process. Call it only once.
@@ -25,7 +25,7 @@ impl ActivatedSockets {
     pub(crate) fn take_over() -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (number, name) in sd_notify::listen_fds_with_names()? {
-            sockets.push((name, UnixListener::from(owned(number)?)));
+            sockets.push((name, ActivatedSocket::from(owned(number)?)));
         }
         Ok(Self(sockets))
     }
@@ -38,11 +38,11 @@ impl ActivatedSockets {
         &mut self,
         socket: &str,
         mode: SocketMode,
-    ) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
+    ) -> Result<Option<(ActivatedSocket, PathBuf)>, SocketError> {
         let socket_name = socket.trim_end_matches(".sock");
         let Some(index) = self.0.iter().position(|(name, _)| name == socket_name) else { return Ok(None) };
         let (name, listener) = self.0.swap_remove(index);
-        let address = listener.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
+        let address = listener.inner().local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
         let unsafe_ = |path: &Path, what: String| SocketError::Unsafe { path: path.to_owned(), what };
         let path = address.ok_or_else(|| unsafe_(Path::new(&name), "is no Unix socket with a path".to_owned()))?;
         match std::fs::symlink_metadata(&path) {

@@ -3,16 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::fs::Permissions;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use interprocess::local_socket::traits::tokio::Listener as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
-use interprocess::os::unix::local_socket::ListenerOptionsExt;
-use interprocess::os::unix::uds_local_socket::Listener as BoundSocket;
-use tokio::net::{UnixListener, UnixStream};
+use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
+use interprocess::os::unix::uds_local_socket::{Listener as ActivatedSocket, tokio::Listener as Socket};
+use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use super::SocketError;
@@ -48,7 +49,7 @@ pub enum SocketMode {
 /// A listening socket whose file is removed with it.
 #[derive(Debug)]
 pub struct Listener {
-    socket: UnixListener,
+    socket: Socket,
     pub(super) path: PathBuf,
     pub(super) identity: (u64, u64),
     mode: SocketMode,
@@ -65,16 +66,11 @@ pub struct Listener {
     pending: RefCell<Option<UnixStream>>,
 }
 
-fn bind(path: &Path) -> io::Result<UnixListener> {
+/// Binds with mode 0600. The umask applies here, so [`Listener::set_mode`] opens a socket to other users afterwards.
+fn bind(path: &Path) -> io::Result<Socket> {
     let name = path.to_fs_name::<GenericFilePath>()?;
-    let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
-    let bound: BoundSocket = options.create_sync_as()?;
-    from_std(std::os::unix::net::UnixListener::from(OwnedFd::from(bound)))
-}
-
-fn from_std(socket: std::os::unix::net::UnixListener) -> io::Result<UnixListener> {
-    socket.set_nonblocking(true)?;
-    UnixListener::from_std(socket)
+    // `Listener` removes the file: the crate would also remove another file that has taken its place.
+    ListenerOptions::new().name(name).mode(0o600).reclaim_name(false).create_tokio_as()
 }
 
 pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
@@ -94,12 +90,8 @@ impl Listener {
     }
 
     /// Takes over a socket of the service manager, which has chosen its mode.
-    pub(super) fn taken_over(
-        socket: std::os::unix::net::UnixListener,
-        path: PathBuf,
-        mode: SocketMode,
-    ) -> Result<Self, SocketError> {
-        let taken = from_std(socket).and_then(|socket| Ok((socket, identity(&path)?)));
+    pub(super) fn taken_over(socket: ActivatedSocket, path: PathBuf, mode: SocketMode) -> Result<Self, SocketError> {
+        let taken = Socket::try_from(socket).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) =
             taken.map_err(|source| SocketError::Io { operation: "take over", path: path.clone(), source })?;
         let mut listener = Self::new(socket, path, identity);
@@ -107,14 +99,14 @@ impl Listener {
         Ok(listener)
     }
 
-    fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
+    fn new(socket: Socket, path: PathBuf, identity: (u64, u64)) -> Self {
         let (failing, fd_reserve, pending) = (Cell::new(false), FdReserve::default(), RefCell::default());
         let (mode, rate) = (SocketMode::Owner, Cell::default());
         Self { socket, path, identity, mode, is_activated: false, failing, fd_reserve, rate, burst: None, pending }
     }
 
     /// A duplicate of the socket, if it belongs to the service manager.
-    pub(super) fn duplicate(&self) -> Option<io::Result<std::os::unix::net::UnixListener>> {
+    pub(super) fn duplicate(&self) -> Option<io::Result<ActivatedSocket>> {
         self.is_activated.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
     }
 
@@ -227,7 +219,7 @@ impl Listener {
         loop {
             self.refill();
             let error = match self.socket.accept().await {
-                Ok((stream, _)) => return Ok(stream),
+                Ok(stream) => return Ok(stream.into()),
                 Err(error) => error,
             };
             if !self.fd_reserve.release(&error) {
@@ -235,7 +227,7 @@ impl Listener {
             }
             // At once, before other code uses the released descriptors. Without one, `accept` fails even if no connection waits.
             if let Some(accepted) = self.socket.accept().now_or_never() {
-                return accepted.map(|(stream, _)| stream);
+                return accepted.map(UnixStream::from);
             }
         }
     }

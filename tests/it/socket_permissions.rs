@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 
-use crate::support::{Agent, Daemon, Server, Setup, answer_to_ended_operator, arguments, run, until};
+use crate::support::{Agent, Daemon, MCPD, Server, Setup, answer_to_ended_operator, arguments, run, skipped, until};
 
 fn setup() -> Setup {
     Setup::with(Server::named("a"))
@@ -112,4 +113,27 @@ fn operator_whose_process_has_ended_receives_nothing() {
     let answer = answer_to_ended_operator(&daemon, |_| ());
     assert!(!answer.contains("result"), "{answer}");
     daemon.client(&["status"]).expect_code(0);
+}
+
+/// The kernel reports process id 0 for a peer in another PID namespace, as between containers.
+#[test]
+fn clients_and_daemons_in_different_pid_namespaces_find_each_other() {
+    let namespace = "unshare --user --map-current-user --pid --fork --kill-child --mount-proc";
+    let probe = run(Command::new("sh").args(["-c", &format!("{namespace} true")]));
+    if probe.code != Some(0) {
+        return skipped("no new namespaces can be created here");
+    }
+    for is_daemon_inside in [true, false] {
+        let setup =
+            if is_daemon_inside { setup().after_shell(&format!(r#"exec {namespace} "$0" "$@""#)) } else { setup() };
+        let mut daemon = setup.start();
+        for args in ["status", "call a__echo {}"] {
+            let enter = if is_daemon_inside { "" } else { namespace };
+            let mut client = daemon.place().command("sh");
+            client.args(["-c", &format!("exec {enter} \"$0\" {args} --runtime-dir \"$1\""), MCPD]);
+            run(client.arg(daemon.place().runtime_dir())).expect_code(0);
+        }
+        // The parent of a daemon in a namespace ignores SIGTERM.
+        daemon.kill9();
+    }
 }

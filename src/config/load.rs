@@ -56,7 +56,7 @@ pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
 
 /// Reads `files` in order. Without `files`, reads the machine's file, [`default_path`], and `config.d/*.toml` beside it, sorted by name.
 ///
-/// - `MCPD_…` variables set keys of `[daemon]`, above all files.
+/// - `MCPD_…` variables set keys of `[daemon]`, and `MCPD_DEFAULTS__…` variables keys of `[defaults]`, above all files.
 /// - A later layer replaces scalars of `[daemon]` and `[defaults]`. Lists of `[defaults]` and servers add up.
 /// - The merged defaults apply to the servers of all layers.
 /// - A server table without `command` and `url` narrows the policy of a server in a lower layer, and replaces single settings.

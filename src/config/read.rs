@@ -28,7 +28,6 @@ pub(super) use self::policy::EXPOSED;
 pub(crate) use self::server::fitted_name;
 use super::diagnostic::SourceFile;
 use super::interpolate::Sources;
-use super::keys::KeyLayer;
 use super::layer::Layer;
 use super::spanned::{Location, Spanned};
 use super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
@@ -63,18 +62,28 @@ pub(super) fn read(root: &Node, format: Format, file: &Arc<SourceFile>, sources:
     (layer, reader.problems)
 }
 
-/// Reads an `MCPD_…` variable that may set the key `key` of `[daemon]`.
+/// The lists that a variable can set, with their tables.
+pub(super) const LISTS: [&str; 2] = ["defaults.pass_env", "defaults.deny"];
+
+/// Reads an `MCPD_…` variable that may set a key of `[daemon]`, or with `defaults.` before it, of `[defaults]`.
 pub(super) fn read_variable(
-    key: &str,
-    value: Value,
+    key: String,
+    node: Node,
     file: &Arc<SourceFile>,
     sources: &dyn Sources,
-) -> (KeyLayer, Problems) {
+) -> (Layer, Problems) {
     let mut reader = Reader::new(Format::Variable, file, sources);
-    let node = Node { span: 0..file.text.len(), value };
-    let entries = [Entry { key: key.to_owned(), key_span: 0..0, node }];
-    let mut fields = Fields::new("the environment", &entries);
-    let layer = reader.daemon_keys(&mut fields);
+    let (table, key) = match key.strip_prefix("defaults.") {
+        Some(key) => ("DEFAULTS__", key.to_owned()),
+        None => ("", key),
+    };
+    let entries = [Entry { key, key_span: 0..0, node }];
+    let mut fields = Fields::new(table, &entries);
+    let mut layer = Layer::default();
+    match table {
+        "" => layer.daemon = reader.daemon_keys(&mut fields),
+        _ => layer.defaults = reader.defaults_keys(&mut fields),
+    }
     reader.finish_variable(fields);
     (layer, reader.problems)
 }
@@ -194,7 +203,7 @@ impl Reader<'_> {
         match self.format {
             Format::Native | Format::Codex => format!("write `{key} = {value}`"),
             Format::Clients => format!("write `\"{key}\": {value}`"),
-            Format::Variable => format!("write `{}={}`", self.file.path.display(), value.trim_matches('"')),
+            Format::Variable => format!("write `{}={}`", self.file.path.display(), value.trim_matches(['[', '"', ']'])),
         }
     }
 

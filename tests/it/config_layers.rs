@@ -28,6 +28,9 @@ fn config_file_and_config_directory_are_layers_below_the_environment() {
     drop(daemon);
     let daemon = setup().variable("MCPD_NAMING", "{server}__{tool}").start_in(&place);
     assert_eq!(Agent::ready(&daemon).tools(), ["a__read", "b__list"]);
+    drop(daemon);
+    let daemon = setup().variable("MCPD_DEFAULTS__DENY", "write, list").start_in(&place);
+    assert_eq!(Agent::ready(&daemon).tools(), ["read"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::suggest::{nearest, only_misspelt};
 
 /// The remaining entries of one table, and every known key.
 pub(super) struct Fields<'t> {
-    /// The table, as messages name it.
+    /// The table, as messages name it. For a variable, the part of its name between `MCPD_` and the key.
     table: String,
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
@@ -80,12 +80,14 @@ impl Reader<'_> {
         }
     }
 
-    /// An unknown variable is ignored. One that resembles a known variable causes a warning.
+    /// An unknown variable is ignored. One that resembles a known variable, or names the table `defaults`, causes a warning.
     pub(super) fn finish_variable(&mut self, fields: Fields<'_>) {
+        let table = &fields.table;
         for entry in fields.entries {
             let nearest = || nearest(&entry.key, fields.known.iter().copied());
-            let suggestion = || nearest().map(|name| format!("did you mean `MCPD_{}`?", name.to_uppercase()));
-            if let Some(help) = removal(&entry.key).or_else(suggestion) {
+            let suggestion = || nearest().map(|name| format!("did you mean `MCPD_{table}{}`?", name.to_uppercase()));
+            let in_file = || (!table.is_empty()).then(|| "write other keys in a file".to_owned());
+            if let Some(help) = removal(&entry.key).or_else(suggestion).or_else(in_file) {
                 let variable = self.file.path.display();
                 let problem = Problem::new(entry.key_span.clone(), format!("variable `{variable}` is unknown to mcpd"));
                 self.warn(problem.help(help));

@@ -66,13 +66,17 @@ impl Reader<'_> {
 
     fn defaults(&mut self, entry: &Entry) -> DefaultsLayer {
         let mut fields = Fields::new("`[defaults]`", self.table(&entry.node, "`defaults`", "write `[defaults]`"));
-        let layer = DefaultsLayer {
-            settings: self.settings(&mut fields, false),
-            pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
-            exposures: self.default_exposure(&mut fields).into_iter().collect(),
-        };
+        let layer = self.defaults_keys(&mut fields);
         self.finish(fields);
         layer
+    }
+
+    pub(super) fn defaults_keys(&mut self, fields: &mut Fields<'_>) -> DefaultsLayer {
+        DefaultsLayer {
+            settings: self.settings(fields, false),
+            pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
+            exposures: self.default_exposure(fields).into_iter().collect(),
+        }
     }
 
     pub(super) fn native_server(&mut self, entry: &Entry) -> Option<NativeServer> {

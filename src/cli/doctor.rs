@@ -167,8 +167,7 @@ fn configured_servers(loaded: &LoadedConfig) -> HashMap<String, ConfiguredServer
         let Some(server) = servers.get_mut(&**name) else { continue };
         match used {
             Use::Command => server.command = note.edit(template.source().to_owned()),
-            // The directories of `roots` follow.
-            Use::Directory if server.cwd.is_none() => server.cwd = note.edit(template.source().to_owned()),
+            Use::Cwd => server.cwd = note.edit(template.source().to_owned()),
             _ => {}
         }
     }

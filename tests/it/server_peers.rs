@@ -79,9 +79,13 @@ fn process_of_a_server_is_refused_as_agent_with_the_reason() {
         r#"echo '{{"jsonrpc":"2.0","id":7,"method":"ping"}}' | {MCPD} connect --runtime-dir {}"#,
         daemon.place().runtime_dir().display()
     );
-    let ran = tool(&daemon, "run", &json!({"argv": ["sh", "-c", script]}));
-    assert!(ran["code"] == 1 && ran["stderr"].as_str().expect("text").contains("set `agent = true`"), "{ran}");
-    let refusal: Value = serde_json::from_str(ran["stdout"].as_str().expect("text")).expect("one line of JSON");
+    // It may be refused before it has read the request.
+    let answer = until("it answers the request", || {
+        let ran = tool(&daemon, "run", &json!({"argv": ["sh", "-c", script]}));
+        assert!(ran["code"] == 1 && ran["stderr"].as_str().expect("text").contains("set `agent = true`"), "{ran}");
+        ran["stdout"].as_str().filter(|answer| !answer.is_empty()).map(str::to_owned)
+    });
+    let refusal: Value = serde_json::from_str(&answer).expect("one line of JSON");
     assert_eq!((&refusal["id"], &refusal["error"]["data"]["outcome"]), (&json!(7), &json!("not_sent")), "{refusal}");
     let answer = tool(&daemon, "connect", &json!({"path": daemon.agent_socket()}));
     let answer: Value = serde_json::from_str(answer.as_str().expect("text")).expect("a line of JSON");

@@ -30,9 +30,7 @@ fn editor(place: &Place, script: &str) -> String {
     let count = quoted(place.path("runs"));
     let shown = quoted(place.path("shown"));
     let text = format!("#!/bin/sh\nset -e\necho x >> {count}\nn=$(wc -l < {count})\ncp \"$1\" {shown}-$n\n{script}\n");
-    let path = place.write("editor", text);
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the test's own");
-    path.display().to_string()
+    place.write_program("editor", text).display().to_string()
 }
 
 /// Runs `mcpd edit` with an editor of this script.
@@ -164,11 +162,8 @@ fn errors_of_other_files_do_not_prevent_an_edit() {
 #[test]
 fn editor_is_found_in_variables_then_on_the_path() {
     let (place, path) = with(VALID);
-    let script = place.write("split", "#!/bin/sh\nprintf '# %s|%s\\n' \"$#\" \"$1\" >> \"$2\"\n");
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("the test's own");
-    fs::create_dir(place.path("bin")).expect("a fresh directory");
-    let sh = place.write("bin/nano", "#!/bin/sh\necho '# nano' >> \"$1\"\n");
-    fs::set_permissions(&sh, Permissions::from_mode(0o755)).expect("the test's own");
+    let script = place.write_program("split", "#!/bin/sh\nprintf '# %s|%s\\n' \"$#\" \"$1\" >> \"$2\"\n");
+    place.write_program("bin/nano", "#!/bin/sh\necho '# nano' >> \"$1\"\n");
     let edit = |variables: &[(&str, &str)], path: &str| {
         run(place.command(MCPD).envs(variables.iter().copied()).env("PATH", path).arg("edit"))
     };

@@ -1,7 +1,6 @@
 //! Servers that fail to start are retried, report the reason, and do not affect other servers.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
@@ -38,8 +37,7 @@ fn server_that_exits_at_once_is_restarted_with_growing_delays() {
 fn command_that_cannot_be_executed_is_reported_and_others_serve() {
     let place = Place::new();
     let plain = place.write("plain-file", "no program");
-    let nonsense = place.write("nonsense", "echo no program either\n");
-    fs::set_permissions(&nonsense, fs::Permissions::from_mode(0o755)).expect("the test's own file");
+    let nonsense = place.write_program("nonsense", "echo no program either\n");
     let setup = beside(Server::run_by("missing", "no-such-command-anywhere"))
         .server(Server::run_by("nonsense", nonsense))
         .server(Server::run_by("gone", "/no/such/file"))
@@ -64,8 +62,7 @@ fn command_that_cannot_be_executed_is_reported_and_others_serve() {
 fn script_whose_interpreter_has_a_carriage_return_is_reported_with_the_conversion() {
     let place = Place::new();
     for (name, first) in [("env", "#!/usr/bin/env sh"), ("sh", "#!/bin/sh")] {
-        let script = place.write(name, format!("{first}\r\nexit\r\n"));
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the test's own file");
+        place.write_program(name, format!("{first}\r\nexit\r\n"));
     }
     let setup = Setup::with(Server::run_by("env", place.path("env"))).server(Server::run_by("sh", place.path("sh")));
     let daemon = setup.start_in(&place);

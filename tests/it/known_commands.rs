@@ -1,7 +1,6 @@
 //! What `add`, `import` and `check` know of the commands of servers, and how servers start that a runner downloads.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -14,10 +13,7 @@ fn configuration(place: &Place) -> String {
 
 /// A program `name` that runs these lines of shell.
 fn program(place: &Place, name: &str, script: &str) -> PathBuf {
-    fs::create_dir_all(place.path("tools")).expect("the test's own");
-    let path = place.write(&format!("tools/{name}"), format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the test's own");
-    path
+    place.write_program(&format!("tools/{name}"), format!("#!/bin/sh\n{script}\n"))
 }
 
 #[test]

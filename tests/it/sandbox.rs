@@ -235,12 +235,7 @@ fn scripts_and_virtual_environments_start_at_level_files() {
         return;
     }
     let place = Place::new();
-    let executable = |name: &str, text: &str| {
-        fs::create_dir_all(place.path(name).parent().expect("a directory")).expect("the test's own directory");
-        let path = place.write(name, text);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own file");
-        path
-    };
+    let executable = |name: &str, text: &str| place.write_program(name, text);
     let start = |name: &str| format!("exec {SCRIPTED} --journal {}", place.path(&format!("{name}.journal")).display());
     // A script that loads a file elsewhere in its project.
     place.write("package.json", "{}");

@@ -1,7 +1,7 @@
 //! What a server at level `files` reaches of its installation, without an entry in `read` or `write`.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::json;
@@ -14,8 +14,7 @@ fn interpreter(place: &Place, path: &str) {
 }
 
 fn program(place: &Place, path: &str, text: &str) {
-    file(place, path, text);
-    fs::set_permissions(place.path(path), Permissions::from_mode(0o755)).expect("it is there");
+    place.write_program(path, text);
 }
 
 fn file(place: &Place, path: &str, text: &str) {

@@ -195,9 +195,7 @@ fn crash_is_shown_by_its_message() {
 #[test]
 fn advice_for_a_container_without_stdin_is_its_option() {
     let place = Place::new();
-    fs::create_dir(place.path("tools")).expect("a fresh directory");
-    let docker = place.write("tools/docker", "#!/bin/sh\necho serving on stdio >&2\n");
-    fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("the test's own file");
+    let docker = place.write_program("tools/docker", "#!/bin/sh\necho serving on stdio >&2\n");
     let daemon = Setup::with(Server::run_by("box", docker).flags("run --rm image")).start_in(&place);
     row_with(&daemon, "box", "it has read nothing from its stdin");
     let ran = doctor(&daemon);

@@ -26,10 +26,7 @@ fn mode(path: PathBuf) -> u32 {
 }
 
 fn program(place: &Place, name: &str, script: &str) -> PathBuf {
-    fs::create_dir_all(place.path("tools")).expect("the test's own");
-    let path = place.write(&format!("tools/{name}"), format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the test's own");
-    path
+    place.write_program(&format!("tools/{name}"), format!("#!/bin/sh\n{script}\n"))
 }
 
 #[test]

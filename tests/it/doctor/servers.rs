@@ -1,7 +1,7 @@
 //! Findings about servers and their programs.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
@@ -24,10 +24,7 @@ fn tried(servers: Vec<Server>, args: &[&str]) -> (Ran, std::rc::Rc<Place>) {
 
 /// A program of this place that runs a line of shell.
 fn script(place: &Place, name: &str, text: &str) -> PathBuf {
-    fs::create_dir_all(place.path("tools")).expect("the test's own");
-    let path = place.write(&format!("tools/{name}"), text);
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the test's own");
-    path
+    place.write_program(&format!("tools/{name}"), text)
 }
 
 #[test]

@@ -64,6 +64,14 @@ impl Place {
         path
     }
 
+    /// Writes a file that can be executed, and the directories above it.
+    pub(crate) fn write_program(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        fs::create_dir_all(self.path(name).parent().expect("a directory")).expect("it is the test's own");
+        let path = self.write(name, text);
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("it is the test's own");
+        path
+    }
+
     /// `program` in the test's environment, with only `PATH` of the outer environment.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());

@@ -11,7 +11,7 @@ use super::messages::handle::ServerHandle;
 use super::publish::ChangeSignal;
 use super::running::Running;
 use super::shared_state::SharedState;
-use super::task::{self, Parts};
+use super::task::{self, Parts, Purpose};
 use super::wiring::Wiring;
 use crate::config::{ServerConfig, Sharing};
 
@@ -33,7 +33,7 @@ pub fn start(
     let task = if is_shared {
         tokio::spawn(async move {
             // `run` returns a handover if the server turned out to need one instance for each era.
-            if let Some(task) = task::run(parts, None, scope).await {
+            if let Some(task) = task::run(parts, Purpose { label: None, scope }).await {
                 Box::pin(group::Group::in_place_of(task, instances).run()).await;
             }
         })

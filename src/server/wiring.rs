@@ -14,7 +14,7 @@ use super::messages::handle::{Inner, ServerHandle};
 use super::publish::{self, ChangeSignal, Publisher};
 use super::running::Running;
 use super::shared_state::SharedState;
-use super::task::{self, Parts};
+use super::task::{self, Parts, Purpose};
 use crate::config::ServerConfig;
 use crate::era::Era;
 
@@ -76,7 +76,7 @@ pub(super) fn start_instance(
     inner.label = Some(Arc::clone(&label));
     let parts = Parts { context, stderr: shared.stderr.clone(), control: control_receiver, commands, publisher };
     let task = tokio::spawn(async move {
-        task::run(parts, Some(label), scope).await;
+        task::run(parts, Purpose { label: Some(label), scope }).await;
     });
     Running { handle: ServerHandle(Arc::new(inner)), control, task, shared }
 }

@@ -59,7 +59,7 @@ impl ServerTask {
         match started {
             Some(Ok(Ok(pid))) => {
                 self.publisher.update(|published| published.pid = Some(pid));
-                self.last_process.pid = Some(pid);
+                self.last_process.note_start(pid);
                 let stderr_bytes = StderrBytes::default();
                 let activity = Activity::new(
                     spawned.guard_pid().unwrap_or(pid),
@@ -67,7 +67,7 @@ impl ServerTask {
                     self.runner().is_some(),
                 );
                 let (process, pipes) = spawned.into_process();
-                let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes, secrets.clone());
+                let drain = self.last_process.stderr().clone().drain(pipes.stderr, pid, stderr_bytes, secrets.clone());
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
                 let link = Link::pipes(pipes.stdin, pipes.stdout, self.message_limit().bytes());
                 let event = self.with_link(link, Some((process, activity)), permit).await;

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use super::ServerTask;
-use super::parked_calls::{Readiness, WaitingCall};
-use crate::server::fair_queue::Entry;
+use super::parked_calls::Readiness;
 use crate::server::instance::Instance;
 use crate::server::messages::call::{Call, Failure, RequestKind};
 
@@ -48,11 +47,11 @@ impl ServerTask {
     /// Writes a call to the instance, or queues it at the limit.
     pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
         let session = call.response_handle.key.session;
-        if !counts_against_limit(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
+        if !counts_against_limit(&call, instance) || !self.waiting.has_queued() && instance.vacancies().has(session) {
             self.send_to_instance(call, instance);
         } else if self.may_wait(&call) {
             let until = Instant::now() + call.limit.progress_timeout;
-            self.queued.push(WaitingCall::entry(call, until));
+            self.waiting.queue(call, until);
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for it" });
         }
@@ -60,7 +59,7 @@ impl ServerTask {
 
     /// Re-checks every waiting call. Without `releases` none is written.
     pub(super) fn release_waiting(&mut self, instance: &mut Instance, releases: bool) {
-        if !self.parked.is_empty() || !self.queued.is_empty() {
+        if !self.waiting.is_empty() {
             self.expire_waiting();
         }
         if releases {
@@ -72,25 +71,14 @@ impl ServerTask {
 
     /// Writes queued calls while the limit permits. Each is checked again, as policy and lists may have changed.
     fn release_queued(&mut self, instance: &mut Instance) {
-        while !self.queued.is_empty() {
+        while self.waiting.has_queued() {
             let vacancies = instance.vacancies();
-            let Some(Entry { item: WaitingCall { call, .. }, .. }) = self.queued.pop(|session| vacancies.has(*session))
-            else {
-                return;
-            };
+            let Some(call) = self.waiting.next_queued(|session| vacancies.has(*session)) else { return };
             match self.readiness(&call, instance) {
                 Readiness::Send => self.send_to_instance(call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*call),
                 Readiness::Wait | Readiness::WaitForRegistration => self.park(call),
             }
-        }
-    }
-
-    /// Refuses expired queued calls.
-    pub(super) fn expire_queued(&mut self, now: Instant) {
-        for Entry { item: WaitingCall { call, .. }, .. } in self.queued.expire(now) {
-            let after = call.limit.progress_timeout;
-            self.refuse(*call, Failure::TimedOut { after });
         }
     }
 }

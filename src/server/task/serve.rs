@@ -153,16 +153,15 @@ impl ServerTask {
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.stop_deadline);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let waits = !self.parked.is_empty() || !self.queued.is_empty();
-        let has_taken_all = self.commands.is_empty() && !(waits && self.finishes_all());
+        let has_taken_all = self.commands.is_empty() && (self.waiting.is_empty() || !self.finishes_all());
         let is_drained = drained_by.is_some() && instance.awaited() == 0 && has_taken_all;
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
         let (relist_at, relisten_at) = (instance.lists.refresh(&mut instance.wire), instance.refresh_subscriptions());
         let next_check = relay.health.as_ref().map(Health::due);
-        let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
-        let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();
+        let vacated_at = if self.waiting.has_queued() { instance.next_vacancy() } else { None };
+        let waiting_at = [self.waiting.next_expiry(), vacated_at].into_iter().flatten().min();
         let times =
             [instance.wire.next_deadline(), relist_at, relisten_at, idle_at, next_check, drained_by, waiting_at];
         relay.timer.set(times.into_iter().flatten().min());
@@ -204,12 +203,12 @@ impl ServerTask {
     }
 
     fn rare_events<'a>(&self, process: &'a mut Option<Process>) -> FuturesUnordered<BoxFuture<'a, Rare>> {
-        let (revision, mut control) = (self.revision, self.control.clone());
+        let mut control = self.control.clone();
         let mut stop = control.stop.clone();
         let ended = process.as_mut().map(|process| process.wait_ended().map(Rare::Ended).boxed());
         let control = [
             async move {
-                control.wait_obsolete(revision).await;
+                control.wait_obsolete().await;
                 Rare::Obsolete
             }
             .boxed(),
@@ -243,7 +242,7 @@ impl ServerTask {
 
     fn handle_command(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
-            Command::Cancel { key, .. } if self.drop_waiting(key) => {}
+            Command::Cancel { key, .. } if self.waiting.cancel(key) => {}
             Command::Cancel { key, notification } => instance.cancel(key, notification.as_deref()),
             Command::Check(caller) => instance.health.check(&mut instance.wire, caller, instance.lists.offered()),
             Command::Relist => instance.lists.mark_all_changed(),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Group;
+use super::agents::GroupAgents;
+use super::summary::GroupLists;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::Call;
 use crate::server::messages::handle::ServerHandle;
@@ -25,6 +27,7 @@ impl Group {
         let Handover { parts, calls, agents } = handover;
         let (agents, subscriptions) = agents.into_parts();
         let lists = parts.publisher.known().lists;
+        let (agents, lists) = (GroupAgents::new(agents), GroupLists::new(lists));
         Self { agents, lists, pending: PendingHandover { calls, subscriptions }, ..Self::new(parts, instances) }
     }
 

@@ -5,7 +5,6 @@
 //! Source: MCP 2026-07-28, `basic/transports/stdio` and `basic/transports/streamable-http`, "Backward Compatibility", and
 //! `server/discover`; MCP 2025-11-25, `basic/lifecycle`.
 
-mod finding;
 mod info;
 mod negotiation;
 mod plan;

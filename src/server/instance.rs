@@ -79,7 +79,6 @@ use super::agent_scope::{AgentScope, roots_result};
 use super::fair_share::{MAX_IN_FLIGHT, Vacancies};
 use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
-use super::messages::cancellation::Cancellation;
 use super::messages::server_notification::{
     ExtensionNotification, ModernTaskStatus, ResourceUpdate, ServerNotification,
 };
@@ -104,6 +103,7 @@ use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::message_limit::MessageLimit;
 use crate::server::error::{ListProblem, ServerError};
+use crate::server::messages::call::Cancellation;
 use crate::task_state::{TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};

@@ -12,7 +12,6 @@ use super::health::UnansweredCounts;
 use super::identity::{Identities, ServerIdentity};
 use super::lifecycle::{State, StateName};
 use super::link::RemoteTransport;
-use super::list_interner::ListInterner;
 use super::process::cgroup::Enforcement;
 use super::shared_state::SharedState;
 use super::stats::Stats;
@@ -22,6 +21,7 @@ use crate::era::{Era, Eras};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 use crate::server::sandbox::SandboxReport;
+use crate::server::shared_state::ListInterner;
 
 /// Wakes the reader of several servers, such as the manager, after a change.
 pub type ChangeSignal = Arc<Notify>;

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::messages::cancellation::Cancellation;
 use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::progress_token;
+use crate::server::messages::call::Cancellation;
 
 /// Pending progress notifications of one request; more are dropped.
 const PROGRESS_CAPACITY: usize = 8;

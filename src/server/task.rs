@@ -4,6 +4,7 @@
 //! in-flight limit they wait in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it
 //! behind.
 
+mod attempt;
 mod failure_log;
 mod fanout;
 mod health_checks;
@@ -11,9 +12,7 @@ mod idle;
 mod opening;
 mod parked_calls;
 mod private_cache;
-mod program;
 mod queued_calls;
-mod remote;
 mod secrets;
 mod serve;
 mod shutdown;

@@ -61,11 +61,11 @@ use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, Unlisted, View};
 use crate::message_limit::{MessageLimit, list_bytes};
+use crate::server::messages::call::Cancellation;
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
 };
-use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{
     ExtensionNotification, LegacyTaskStatus, ResourceUpdate, ServerNotification,
 };

@@ -7,7 +7,6 @@
 mod agents;
 mod choice;
 mod eras;
-mod handover;
 mod slots;
 mod summary;
 
@@ -17,25 +16,25 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
 use self::agents::GroupAgents;
-use self::handover::PendingHandover;
 use self::slots::{InstanceRole, Slot, Slots};
 use self::summary::{GroupLists, MovedTotals};
 use super::context::ServerContext;
 use super::control::{ControlReceiver, DesiredState};
+use super::error::ServerError;
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
 use super::messages::command::Command;
 use super::messages::handle::ServerHandle;
+use super::messages::resource_subscribers::ResourceSubscriptionChange;
+use super::messages::task_subscribers::SubscriptionChange;
 use super::publish::{ChangeSignal, Publisher};
-use super::running::stop_all;
 use super::stderr;
 use super::stop_level::StopLevel;
-use super::task::Parts;
-use super::wiring::{InstanceSpec, start_instance};
+use super::task::{Handover, Parts};
+use super::wiring::{InstanceSpec, start_instance, stop_all};
 use crate::config::{AgentDirectory, ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era::Era;
-use crate::server::error::ServerError;
 
 /// Interval of the checks whether an instance that had calls is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -295,5 +294,35 @@ async fn elapsed(timer: Option<&DeadlineTimer>) {
     match timer {
         Some(timer) => timer.elapsed().await,
         None => std::future::pending().await,
+    }
+}
+
+/// What a group takes over from the task of a single instance, after the server turned out to have both eras: calls that wait for an
+/// instance, and subscriptions.
+#[derive(Default)]
+pub(super) struct PendingHandover {
+    calls: Vec<Call>,
+    subscriptions: Vec<(Agent, ResourceSubscriptionChange)>,
+}
+
+impl Group {
+    /// A group that replaces the task of a single instance.
+    pub(in crate::server) fn in_place_of(handover: Handover, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
+        let Handover { parts, calls, agents } = handover;
+        let (agents, subscriptions) = agents.into_parts();
+        let lists = parts.publisher.known().lists;
+        let (agents, lists) = (GroupAgents::new(agents), GroupLists::new(lists));
+        Self { agents, lists, pending: PendingHandover { calls, subscriptions }, ..Self::new(parts, instances) }
+    }
+
+    /// Hands the calls and subscriptions to instances.
+    pub(super) async fn take_up_handover(&mut self) {
+        let PendingHandover { calls, subscriptions } = std::mem::take(&mut self.pending);
+        for (agent, subscription) in subscriptions {
+            self.subscribe(agent, Box::new(SubscriptionChange::Resource(subscription))).await;
+        }
+        for call in calls {
+            self.call(Box::new(call)).await;
+        }
     }
 }

@@ -14,8 +14,8 @@ use crate::server::instance;
 use crate::server::messages::agents::{Agent, User};
 use crate::server::messages::call::LoadToken;
 use crate::server::messages::handle::ServerHandle;
-use crate::server::running::Running;
 use crate::server::stop_level::StopLevel;
+use crate::server::wiring::Running;
 
 /// The role of an instance.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use crate::server::identity::Identities;
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
 use crate::server::publish::{AgentIdentities, AgentLists, ServerSnapshot};
-use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
+use crate::server::wiring::Running;
 
 /// The lists of a group.
 #[derive(Default)]

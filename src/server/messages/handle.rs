@@ -14,7 +14,6 @@ use tokio::time::timeout;
 
 use super::agents::Agent;
 use super::call::{Call, CallKey, Failure};
-use super::cancellation::Cancellation;
 use super::command::Command;
 use super::command_queue::CommandQueue;
 use super::resource_subscribers::ResourceSubscriptionChange;
@@ -22,6 +21,7 @@ use super::task_subscribers::SubscriptionChange;
 use crate::config::{AgentDirectory, Sandbox};
 use crate::era::Era;
 use crate::server::lifecycle::State;
+use crate::server::messages::call::Cancellation;
 use crate::server::publish::ServerSnapshot;
 use crate::server::stats::{AnswerTimes, RefusedCalls, Stats, Totals};
 use crate::server::stderr::Log;

@@ -3,7 +3,6 @@
 
 pub(crate) mod agents;
 pub mod call;
-pub mod cancellation;
 pub(crate) mod command;
 pub(crate) mod command_queue;
 pub(crate) mod handle;

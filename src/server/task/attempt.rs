@@ -1,4 +1,4 @@
-//! An instance of a stdio server: its process and its stderr.
+//! One attempt to run an instance: a process with its stderr, or a connection to a URL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{AbortOnDrop, ServerTask};
-use crate::config::{Program, Secrets};
+use super::{AbortOnDrop, ServerTask, secrets};
+use crate::config::{Program, Remote, Secrets};
+use crate::oauth::Login;
 use crate::server::error::ServerError;
 use crate::server::launch_spec::LaunchSpec;
 use crate::server::lifecycle::Event;
@@ -18,6 +19,7 @@ use crate::server::sandbox::probe::user_namespaces_limit_tasks;
 use crate::server::sandbox::{Plan, Restrictions, Unenforceable};
 use crate::server::start_error::StartError;
 use crate::server::start_permit::StartPermit;
+use crate::transport::http::HttpConnection;
 
 /// Time to read the remaining stderr of an ended server.
 const LAST_STDERR: Duration = Duration::from_millis(200);
@@ -124,4 +126,24 @@ fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
 /// mcpd's own environment, without variables that are not UTF-8.
 fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+impl ServerTask {
+    /// Connects to the server, serves the instance, and ends it. Returns the event for the lifecycle.
+    pub(super) async fn one_connection(&mut self, remote: &Remote, permit: StartPermit) -> Event {
+        let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());
+        let (name, logins) = (Arc::clone(&self.config.name), self.context.logins.clone());
+        let read_again = secrets::reread(&self.context, &remote.rotating);
+        let connecting = async {
+            let client = clients.get(remote).await?;
+            let login = logins.and_then(|logins| Login::of(&name, remote, client.clone(), &logins));
+            HttpConnection::new(remote, client, login, read_again, max).await
+        };
+        // Boxed, as the future of the login is large and short-lived.
+        match self.unless_stopped(Box::pin(connecting)).await {
+            Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, permit).await,
+            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
+            None => self.apply_stop(),
+        }
+    }
 }

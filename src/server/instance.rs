@@ -103,7 +103,7 @@ use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::message_limit::MessageLimit;
 use crate::server::error::{ListProblem, ServerError};
-use crate::server::messages::call::Cancellation;
+use crate::server::server_request::Cancellation;
 use crate::task_state::{TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};

@@ -77,9 +77,8 @@ pub(crate) use self::lifecycle::login_needed;
 pub use self::link::RemoteTransport;
 pub use self::messages::agents::{Agent, User};
 pub use self::messages::handle::{Attachment, ServerHandle};
-pub use self::messages::resource_subscribers::ResourceSubscriptionChange;
-pub(crate) use self::messages::resource_subscribers::is_part;
-pub use self::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
+pub use self::messages::subscribers::ResourceSubscriptionChange;
+pub(crate) use self::messages::subscribers::is_part;
 pub use self::process::ReaperHandle;
 pub use self::process::cgroup::{Cgroups, Enforcement, LimitKey, Limits};
 use self::process::{foreground, launch_spec};
@@ -106,6 +105,7 @@ pub(crate) use self::wiring::stop_all;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Launch, ServerConfig, Sharing};
 pub use crate::oauth::Logins;
+pub use crate::server::messages::subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 /// Starts the task of one server, which starts the server once it is enabled. `changed` is notified of each published change.
 #[must_use]

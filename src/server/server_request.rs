@@ -14,10 +14,20 @@ use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::progress_token;
-use crate::server::messages::call::Cancellation;
 
 /// Pending progress notifications of one request; more are dropped.
 const PROGRESS_CAPACITY: usize = 8;
+
+/// A `notifications/cancelled` that is passed on.
+///
+/// Source: MCP 2025-11-25, `basic/utilities/cancellation`.
+#[derive(Debug, Clone)]
+pub struct Cancellation {
+    /// The whole notification, without its newline.
+    pub line: Bytes,
+    /// The sender's id of the request, raw: a slice of `line`.
+    pub request: Bytes,
+}
 
 /// A parsed request of a server. The parts are slices of its params.
 #[derive(Debug)]

@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use self::failure_log::LastProcess;
@@ -40,7 +39,7 @@ use super::control::{ControlReceiver, DesiredState};
 use super::lifecycle::{BACKOFF_RESET, Event, Lifecycle, State};
 use super::messages::agents::Agents;
 use super::messages::call::Call;
-use super::messages::command::Command;
+use super::messages::command_queue::CommandReceiver;
 use super::publish::Publisher;
 use super::stderr;
 use crate::config::known_commands::{self, Runner};
@@ -57,7 +56,7 @@ pub(super) struct Parts {
     /// One for all instances.
     pub(super) stderr: stderr::Writer,
     pub(super) control: ControlReceiver,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: CommandReceiver,
     pub(super) publisher: Publisher,
 }
 
@@ -74,7 +73,7 @@ pub(super) struct ServerTask {
     control: ControlReceiver,
     /// The configuration of the present or last instance.
     config: Arc<ServerConfig>,
-    commands: mpsc::Receiver<Command>,
+    commands: CommandReceiver,
     publisher: Publisher,
     lifecycle: Lifecycle,
     purpose: Purpose,

@@ -3,15 +3,13 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
 use super::control::{self, Control, ControlReceiver};
 use super::era_cache::EraPreference;
-use super::messages::command::Command;
-use super::messages::command_queue::CommandQueue;
+use super::messages::command_queue::{CommandQueue, CommandReceiver};
 use super::messages::handle::{Inner, ServerHandle};
 use super::publish::{self, ChangeSignal, Publisher};
 use super::shared_state::SharedState;
@@ -25,7 +23,7 @@ pub(super) struct Wiring {
     pub(super) inner: Inner,
     pub(super) control: Control,
     pub(super) control_receiver: ControlReceiver,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: CommandReceiver,
     pub(super) publisher: Publisher,
 }
 

@@ -61,7 +61,6 @@ use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, Unlisted, View};
 use crate::message_limit::{MessageLimit, list_bytes};
-use crate::server::messages::call::Cancellation;
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
@@ -70,6 +69,7 @@ use crate::server::messages::server_notification::{
     ExtensionNotification, LegacyTaskStatus, ResourceUpdate, ServerNotification,
 };
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
+use crate::server::server_request::Cancellation;
 use crate::server::server_request::ForwardedRequest;
 use crate::server::{ResourceSubscriptionChange, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
 

@@ -11,7 +11,7 @@ use super::slots::InstanceRole;
 use crate::config::{AgentDirectory, Sharing};
 use crate::era::{Era, Eras};
 use crate::server::messages::agents::Agent;
-use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
+use crate::server::messages::subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 /// The agents of a group.
 #[derive(Default)]

@@ -13,7 +13,7 @@ mod summary;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use self::agents::GroupAgents;
 use self::slots::{InstanceRole, Slot, Slots};
@@ -24,9 +24,9 @@ use super::error::ServerError;
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
 use super::messages::command::Command;
+use super::messages::command_queue::CommandReceiver;
 use super::messages::handle::ServerHandle;
-use super::messages::resource_subscribers::ResourceSubscriptionChange;
-use super::messages::task_subscribers::SubscriptionChange;
+use super::messages::subscribers::ResourceSubscriptionChange;
 use super::publish::{ChangeSignal, Publisher};
 use super::stderr;
 use super::stop_level::StopLevel;
@@ -35,6 +35,7 @@ use super::wiring::{InstanceSpec, start_instance, stop_all};
 use crate::config::{AgentDirectory, ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era::Era;
+use crate::server::messages::subscribers::SubscriptionChange;
 
 /// Interval of the checks whether an instance that had calls is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,7 +47,7 @@ pub(super) struct Group {
     stderr: stderr::Writer,
     control: ControlReceiver,
     desired: DesiredState,
-    commands: mpsc::Receiver<Command>,
+    commands: CommandReceiver,
     publisher: Publisher,
     /// Notified by the instances.
     changed: ChangeSignal,

@@ -26,9 +26,9 @@ use crate::jsonrpc::splice::{applied, splice};
 use crate::printable::one_line;
 use crate::progress_token;
 use crate::server::agent_scope::AgentScope;
-use crate::server::messages::call::Cancellation;
 use crate::server::messages::call::{SessionSender, ToAgent};
 use crate::server::messages::server_notification::ServerNotification;
+use crate::server::server_request::Cancellation;
 use crate::server::server_request::{
     ForwardedRequest, FromAgentMessage, ParsedRequest, ServerResponseHandle, Withdrawal, may_have_arrived_error,
     not_delivered,

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 pub use self::access::{Access, AccessTarget, Exposure, ExposureView, TargetKind};
 pub use self::failure::{CallError, Failure};
 use super::handle::ServerHandle;
-use super::resource_subscribers::ResourceSubscriptionChange;
 use super::server_notification::ServerNotification;
+use super::subscribers::ResourceSubscriptionChange;
 use super::tasks::{LegacyTaskRequest, ModernTaskRequest, TaskEvent, unknown_task};
 use crate::calls::CallOutcome;
 use crate::config::CallLimit;
@@ -349,17 +349,6 @@ impl Call {
         let line = reply::result(self.response_handle.id(), b"{}");
         self.response_handle.answer(line, CallOutcome::Ok);
     }
-}
-
-/// A `notifications/cancelled` that is passed on.
-///
-/// Source: MCP 2025-11-25, `basic/utilities/cancellation`.
-#[derive(Debug, Clone)]
-pub struct Cancellation {
-    /// The whole notification, without its newline.
-    pub line: Bytes,
-    /// The sender's id of the request, raw: a slice of `line`.
-    pub request: Bytes,
 }
 
 /// What a call does besides getting an answer. Payloads are boxed, because most calls have none.

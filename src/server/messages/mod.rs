@@ -6,7 +6,6 @@ pub mod call;
 pub(crate) mod command;
 pub(crate) mod command_queue;
 pub(crate) mod handle;
-pub(crate) mod resource_subscribers;
 pub mod server_notification;
-pub(crate) mod task_subscribers;
+pub(crate) mod subscribers;
 pub mod tasks;

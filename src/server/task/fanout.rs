@@ -7,9 +7,9 @@ use crate::printable::one_line;
 use crate::server::instance::{Instance, LogOwner, NewSubscription, Recipients, Topic};
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::{SessionSender, ToAgent};
-use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
 use crate::server::messages::server_notification::ServerNotification;
-use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
+use crate::server::messages::subscribers::ResourceSubscriptionChange;
+use crate::server::messages::subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl ServerTask {
     /// Renews the subscriptions of the former instance.

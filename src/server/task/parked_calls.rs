@@ -19,7 +19,7 @@ use crate::server::instance::Instance;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::{Call, Exposure, Failure, RequestKind};
 use crate::server::messages::command::Command;
-use crate::server::messages::task_subscribers::SubscriptionChange;
+use crate::server::messages::subscribers::SubscriptionChange;
 use crate::server::stop_level::StopLevel;
 
 /// Delay before a call to a server that is still starting is worth repeating.

@@ -74,7 +74,6 @@ pub use self::guard_registry::GuardRegistry;
 pub use self::health::{MAX_MISSES, UnansweredCounts};
 pub use self::identity::{Extension, ServerIdentity};
 pub use self::lifecycle::StateName;
-pub(crate) use self::lifecycle::login_needed;
 pub use self::link::RemoteTransport;
 pub(crate) use self::memory_protection::{core_size, protect_memory};
 pub use self::messages::agents::{Agent, User};

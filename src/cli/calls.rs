@@ -108,7 +108,8 @@ async fn show(socket: &Path, request: CallsRequest, as_json: bool) -> Result<(),
             Some(FeedItem::Summary(CallsSummary { unwritten })) => {
                 let recorded = recorded.take().unwrap_or_default();
                 // Columns are chosen by the calls, so without any the header waits for the first one.
-                if !as_json && !(follow && recorded.is_empty()) {
+                let waits = follow && recorded.is_empty();
+                if !as_json && !waits {
                     try_print(table.add(&recorded))?;
                 }
                 if unwritten > 0 {

@@ -82,8 +82,8 @@ fn question(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
 
 /// Whether `npx` asks before it installs the server, as its command line lets it.
 pub(super) fn asks(probe: &DaemonProbe, report: &ServerReport) -> bool {
-    let has_asked = report.cause == Some(Cause::Question) || has_line(report, &[QUESTION]);
-    has_asked && is(probe, report, asks_before_install)
+    let is_waiting = report.cause == Some(Cause::Question) || has_line(report, &[QUESTION]);
+    is_waiting && is(probe, report, asks_before_install)
 }
 
 fn no_containers(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {

@@ -123,8 +123,8 @@ fn mistake_in_the_configuration_is_reported_once_at_its_place() {
         ),
         ("asks", "`npx` without `-y` asks before it installs a package, and nobody answers", "write `\"-y\"`"),
     ] {
-        let said: Vec<_> = all.iter().filter(|one| one.get("found") == found).collect();
-        let [explanation] = said[..] else { panic!("not once: {found}\n{ran}") };
+        let meant: Vec<_> = all.iter().filter(|one| one.get("found") == found).collect();
+        let [explanation] = meant[..] else { panic!("not once: {found}\n{ran}") };
         let place = explanation.get("about");
         assert!(place.starts_with(&format!("{}:", config.display())), "{explanation:?}");
         let remedy = explanation.get("advice");

@@ -13,7 +13,7 @@ use super::keep::{Keep, WrittenToggle};
 use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
-use crate::admin::report::ControlReport;
+use crate::admin::report::{ControlReport, StateName};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::manager::Toggle;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -311,9 +311,21 @@ async fn show(
             printed
         }
         Ok(ControlReport { state, reason, .. }) => {
-            let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();
-            fail(FAILED, format!("{server}: {state}{reason}"))
+            let reason = reason.as_deref().map(one_line);
+            let details: Vec<_> = reason.into_iter().chain(next_command(server, state)).collect();
+            let separator = if details.is_empty() { "" } else { ": " };
+            fail(FAILED, format!("{server}: {state}{separator}{}", details.join("; ")))
         }
         Err(error) => admin_failure(&error),
+    }
+}
+
+/// What to do about a server that has not reached the requested state.
+fn next_command(server: &str, state: StateName) -> Option<String> {
+    match state {
+        StateName::Disabled => Some(format!("`mcpd enable {server}` enables it")),
+        StateName::NeedsLogin => Some(format!("run `mcpd login {server}`")),
+        StateName::Starting => Some("`mcpd status` shows its state".to_owned()),
+        _ => None,
     }
 }

@@ -197,6 +197,11 @@ impl Diagnostic {
         self.file.place(self.span.start)
     }
 
+    /// `FILE:LINE:COLUMN`, or the name of the variable.
+    pub(crate) fn address(&self) -> String {
+        self.file.address(self.span.start)
+    }
+
     /// The complete diagnostic: message, `FILE:LINE:COLUMN`, line and help, without a final newline.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {

@@ -102,6 +102,11 @@ impl Note<'_> {
         &self.location.file.path
     }
 
+    /// Its place, as in a diagnostic.
+    pub(crate) fn address(&self) -> String {
+        self.location.file.address(self.location.span.start)
+    }
+
     /// The syntax of its file.
     pub(crate) fn spelling(&self) -> Spelling {
         Spelling::of(self.file(), &self.location.file.text)

@@ -60,7 +60,7 @@ pub struct ServerReport {
     /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `reaper_lost`, `guard_silent`
     /// - first request: `initialize_timeout`, `discover_timeout`, `start_timeout`, `initialize_error`, `not_a_server`,
     ///   `malformed_initialize`, `invalid_response`, `unsupported_version`, `modern_only`, `no_modern_era`, `has_both_eras`
-    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `redirect`, `not_tls`, `unreachable`
+    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `redirect`, `not_tls`, `not_plain`, `unreachable`
     /// - certificates: `certificate_self_signed`, `certificate_unknown_issuer`, `certificate_wrong_name`, `certificate_expired`,
     ///   `certificate_not_yet_valid`, `certificate_invalid`, `no_certificate_authorities`, `ca_file`
     /// - HTTP: `http_unauthorized`, `http_forbidden`, `http_not_found`, `http_method_not_allowed`, `http_status`, `session_ended`,

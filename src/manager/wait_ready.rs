@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use super::orders::Order;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
+use crate::server::ServerHandle;
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{ServerHandle, ServerSnapshot};
 
 /// Time for the end of the previous instance and for the tool list of the next one, in addition to the handshake.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -89,8 +89,8 @@ impl Manager {
         };
         if !done && reason.is_none() {
             reason = match state {
-                StateName::Disabled => Some(format!("`mcpd enable {server}` enables it")),
-                _ if !in_time => Some("it is not ready yet: `mcpd status` shows its state".to_owned()),
+                StateName::Disabled => None,
+                _ if !in_time => Some("it is not ready yet".to_owned()),
                 // A further start attempt is running.
                 StateName::Starting => member.handle.published().last_error.as_ref().map(ToString::to_string),
                 _ => None,
@@ -119,7 +119,7 @@ fn state(member: &Member) -> (StateName, Option<String>) {
     let all: Arc<[ServerHandle]> = member.handle.instances().unwrap_or_default();
     let trouble = all.iter().find_map(|one| {
         let published = one.published();
-        let reason = reason(one.name(), &published)?;
+        let reason = published.reason()?;
         let purpose = one.label().map_or("one", |purpose| purpose);
         Some((published.state_name(), Some(format!("{purpose}: {reason}"))))
     });
@@ -127,12 +127,5 @@ fn state(member: &Member) -> (StateName, Option<String>) {
     if !member.enablement.runs() && published.state == State::Stopped {
         return (StateName::Disabled, None);
     }
-    trouble.unwrap_or_else(|| (published.state_name(), reason(member.handle.name(), &published)))
-}
-
-fn reason(server: &str, published: &ServerSnapshot) -> Option<String> {
-    match &published.state {
-        State::NeedsLogin { reason } => Some(format!("{reason}; run `mcpd login {server}`")),
-        _ => published.reason().map(ToString::to_string),
-    }
+    trouble.unwrap_or_else(|| (published.state_name(), published.reason().map(ToString::to_string)))
 }

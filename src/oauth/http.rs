@@ -161,7 +161,7 @@ impl OAuthHttp {
             Ok(Ok(response)) => Ok(PendingResponse { response, deadline }),
             Ok(Err(SendError::NotSent(error))) => Err(failed(url, &error.to_string()).into()),
             Ok(Err(SendError::Unprocessed(reason))) => Err(failed(url, &reason).into()),
-            Ok(Err(SendError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason))),
+            Ok(Err(SendError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason.to_string()))),
             Err(_) => Err(NoResponse::lost(failed(url, TOO_LATE))),
         }
     }
@@ -238,7 +238,7 @@ impl PendingResponse {
             Ok(Err(BodyError::TooLarge)) => {
                 Err(format!("{} sends more than {MAX_BODY} bytes", shown_origin(url)).into())
             }
-            Ok(Err(BodyError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason))),
+            Ok(Err(BodyError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason.to_string()))),
             Err(_) => Err(NoResponse::lost(failed(url, TOO_LATE))),
         }
     }

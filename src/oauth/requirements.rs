@@ -85,9 +85,7 @@ impl Login {
         {
             // The server now names another authorization server, and no person can check it.
             let (before, now) = (shown_origin(&before), shown_origin(&found.token));
-            return Err(TokenError::Refused(format!(
-                "its authorization server changed from {before} to {now}; run `mcpd login` to confirm it"
-            )));
+            return Err(TokenError::Refused(format!("its authorization server changed from {before} to {now}")));
         }
         let chosen = scopes::choose(&ScopeSources {
             configured: &self.settings().scopes,

@@ -118,7 +118,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
         Arrival::RequestFailed { request, error } if instance.is_handshake_request(request) => {
-            let why = HandshakeError::Closed(LinkError::Disconnected(error.disconnect()));
+            let why = HandshakeError::Closed(LinkError::Disconnected(error.disconnect_at_first()));
             return match instance.wire.take(request.to_string().as_bytes()) {
                 Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(HandshakeEvent::Discovered(Err(why)))),
                 Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(HandshakeEvent::DiscoverLost(why))),

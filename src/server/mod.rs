@@ -73,7 +73,6 @@ pub use self::health::{MAX_MISSES, UnansweredCounts};
 pub use self::identity::{Extension, ServerIdentity};
 use self::launch_spec::LaunchSpec;
 pub use self::lifecycle::StateName;
-pub(crate) use self::lifecycle::login_needed;
 pub use self::link::RemoteTransport;
 pub use self::messages::agents::{Agent, User};
 pub use self::messages::handle::{Attachment, ServerHandle};

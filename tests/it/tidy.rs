@@ -316,3 +316,34 @@ fn unit_files_pass_systemd_analyze() {
         }
     }
 }
+
+/// Modules that only the program `mcpd` uses.
+const OF_THE_PROGRAM: &[&str] =
+    &["admin", "autostart", "cli", "config_lints", "daemon", "main", "oauth/loopback", "session", "shim", "sockets"];
+
+/// Others whose texts no program with the library sees, or that are about files of `mcpd` itself.
+const FOR_PEOPLE: &[(&str, &str)] = &[
+    ("config/interpolate/unusable.rs", "a file of another client"),
+    ("config/load.rs", "no configuration file"),
+    ("server/messages/call/failure.rs", "error responses to agents"),
+];
+
+#[test]
+fn library_proposes_no_command_of_the_program() {
+    let is_of_program = |name: &str| {
+        let is_in = |module: &&str| name == format!("{module}.rs") || name.starts_with(&format!("{module}/"));
+        OF_THE_PROGRAM.iter().any(is_in) || name.split('/').any(|part| part == "tests" || part == "tests.rs")
+    };
+    let mut found: Vec<_> = sources(&root().join("src"))
+        .into_iter()
+        .filter(|(name, text)| {
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let mut lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+            !is_of_program(name) && lines.any(|line| line.contains("`mcpd "))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    found.sort();
+    let known: Vec<_> = FOR_PEOPLE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found, known, "move the command to where `cli` prints the text");
+}

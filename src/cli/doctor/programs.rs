@@ -104,7 +104,7 @@ async fn unfound(
         Some(advice) => advice,
         None if let Some(meant) = misspelt(program, probe) => {
             let (written, definition) = (toml_string(&meant), probe.definition(&server.name));
-            let edit = probe.servers.get(&*server.name).and_then(|server| server.command.clone());
+            let edit = probe.servers.get(&*server.name).and_then(|server| server.command.as_ref()?.edit.clone());
             fix = edit.map(|edit| Fix::Edit(Edit { text: written.clone(), ..edit }));
             let reload = probe.after(Change::Configuration, &server.name);
             format!("did you mean `{meant}`? Write `command = {written}` in {definition}; then {reload}")

@@ -12,7 +12,6 @@ use crate::cli::style::OutputStyle;
 use crate::cli::text::one_line;
 use crate::cli::tool_names::{self, qualified};
 use crate::cli::{admin_failure, json, malformed, print};
-use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
 
 /// Every tool, with what hides it from agents.
@@ -80,7 +79,7 @@ fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     let truncated = server.truncated.then(|| "its list was truncated".to_owned());
     let state = match server.state {
         StateName::Ready | StateName::Idle => None,
-        StateName::NeedsLogin => Some(login_needed(&server.name)),
+        StateName::NeedsLogin => Some(format!("needs a login: run `mcpd login {}`", server.name)),
         StateName::Disabled => Some(format!("disabled: `mcpd enable {}`", server.name)),
         state => Some(state.to_string()),
     };

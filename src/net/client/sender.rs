@@ -1,6 +1,7 @@
 //! Sends requests over pooled connections, by HTTP/1.1 or HTTP/2 as negotiated.
 
 use std::error::Error as StdError;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub enum SendError {
     /// The server has received it, and says that it did not process it.
     Unprocessed(String),
     /// The server may have processed it.
-    Interrupted(String),
+    Interrupted(NetError),
 }
 
 impl Sender {
@@ -86,8 +87,10 @@ impl Sender {
         if let Some(authorization) = proxy.as_ref().and_then(|proxy| proxy.authorization()) {
             request.headers_mut().entry(PROXY_AUTHORIZATION).or_insert(authorization.clone());
         }
+        let is_plain = url.scheme() == "http" && proxy.is_none();
         *request.uri_mut() = uri;
-        let response = self.client.request(request).await.map(Response::new).map_err(|error| SendError::of(&error))?;
+        let response = self.client.request(request).await.map_err(|error| SendError::of(&error, is_plain))?;
+        let response = Response::new(response);
         match (proxy, response.status()) {
             (Some(proxy), status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED) => {
                 let text = format!("{proxy} answers with HTTP {status}");
@@ -102,15 +105,34 @@ impl Sender {
 }
 
 impl SendError {
-    fn of(error: &Error) -> Self {
+    /// `is_plain`: the request went to the server without TLS.
+    fn of(error: &Error, is_plain: bool) -> Self {
         if error.is_connect() {
             Self::NotSent(NetError::of(error))
         } else if is_unprocessed(error) {
             Self::Unprocessed(cause(error))
         } else {
-            Self::Interrupted(cause(error))
+            let kind = if is_plain && has_no_response(error) { NetErrorKind::NotPlain } else { NetErrorKind::Other };
+            Self::Interrupted(NetError::new(kind, cause(error)))
         }
     }
+}
+
+/// Whether the server closed the connection, or sent something else than HTTP, as servers do that expect TLS.
+fn has_no_response(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<hyper::Error>()
+            && (error.is_incomplete_message() || error.is_parse())
+        {
+            return true;
+        }
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Whether the server states over HTTP/2 that it has not processed the request: it refuses the stream (RFC 9113, 8.7),

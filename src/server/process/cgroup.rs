@@ -111,7 +111,7 @@ impl Cgroups {
             return Err(reason.into());
         }
         if !self.0.given {
-            return Err("mcpd has no cgroup of its own: see `mcpd serve --own-cgroup`".into());
+            return Err("mcpd has no cgroup of its own".into());
         }
         match timeout(CREATE_TIMEOUT, spawn_blocking(Tree::take_over)).await {
             Ok(Ok(taken)) => taken.map_err(Arc::from),

@@ -61,7 +61,7 @@ pub(super) enum EndpointError {
     /// The server has received it, and states that it did not process it.
     Unprocessed(String),
     /// The server may have processed it.
-    Interrupted(String),
+    Interrupted(NetError),
     /// The server requires a login.
     LoginNeeded(String),
     /// The granted scopes do not cover this request.

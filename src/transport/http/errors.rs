@@ -44,8 +44,8 @@ pub(crate) enum RequestError {
     },
     /// The connection failed before the response.
     Interrupted {
-        /// For a person, on one line.
-        reason: String,
+        /// Why.
+        reason: NetError,
     },
     /// The response exceeds the message cap.
     TooLarge,
@@ -212,13 +212,20 @@ impl RequestError {
         matches!(self, Self::Status { status, .. } if status.is_client_error()) && self.may_be_legacy()
     }
 
-    /// The error of the whole connection, if the first request fails like this.
+    /// The error of the whole connection, if the first request fails like this. The scheme of the URL may be wrong.
+    pub(crate) fn disconnect_at_first(&self) -> Disconnect {
+        match self {
+            Self::Interrupted { reason } => Disconnect::Unreachable { reason: reason.clone().of_first_request() },
+            error => error.disconnect(),
+        }
+    }
+
+    /// The error of the whole connection, if a request fails like this.
     pub(crate) fn disconnect(&self) -> Disconnect {
         match self {
             Self::NotSent { reason } => Disconnect::Unreachable { reason: reason.clone() },
-            Self::Unprocessed { reason } | Self::Interrupted { reason } => {
-                Disconnect::Unreachable { reason: reason.clone().into() }
-            }
+            Self::Unprocessed { reason } => Disconnect::Unreachable { reason: reason.clone().into() },
+            Self::Interrupted { reason } => Disconnect::Unreachable { reason: reason.to_string().into() },
             Self::LoginNeeded { why } => Disconnect::LoginNeeded { why: why.clone() },
             Self::NotFoundInSession { message } => {
                 Disconnect::Status { status: StatusCode::NOT_FOUND, retry_after: None, message: message.clone() }

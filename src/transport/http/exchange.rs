@@ -73,7 +73,7 @@ impl Exchange {
             Ok(Ok(())) => TransportEvent::Completed,
             Ok(Err(error)) => TransportEvent::RequestFailed(error),
             Err(_) => TransportEvent::RequestFailed(RequestError::Interrupted {
-                reason: "did not accept the message".to_owned(),
+                reason: "did not accept the message".to_owned().into(),
             }),
         };
         self.sender.send(end).await;
@@ -91,7 +91,7 @@ impl Exchange {
             Err(EndpointError::NotSent(reason)) => return Err(RequestError::NotSent { reason }),
             Err(EndpointError::Unprocessed(reason)) => return Err(RequestError::Unprocessed { reason }),
             Err(EndpointError::Interrupted(reason)) => {
-                return Err(RequestError::Interrupted { reason: format!("closed the connection: {reason}") });
+                return Err(RequestError::Interrupted { reason: reason.prefixed("closed the connection: ") });
             }
             Err(EndpointError::LoginNeeded(why)) => {
                 self.sender.send(TransportEvent::Disconnected(Disconnect::LoginNeeded { why: why.clone() })).await;
@@ -125,9 +125,9 @@ impl Exchange {
                     read_whole(&mut response, self.max, self.sender.body_slots()).await.map_err(
                         |error| match error {
                             BodyError::TooLarge => RequestError::TooLarge,
-                            BodyError::Interrupted(reason) => {
-                                RequestError::Interrupted { reason: format!("interrupted its response: {reason}") }
-                            }
+                            BodyError::Interrupted(reason) => RequestError::Interrupted {
+                                reason: format!("interrupted its response: {reason}").into(),
+                            },
                         },
                     )?;
                 let incoming = body::message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
@@ -180,7 +180,7 @@ impl Exchange {
                     StreamItem::Endpoint(_) => {}
                 }
             }
-            let cut = || RequestError::Interrupted { reason: "interrupted its response".to_owned() };
+            let cut = || RequestError::Interrupted { reason: "interrupted its response".to_owned().into() };
             if !matches!(self.mode, SendMode::Later) || self.is_cancelled.load(Ordering::Relaxed) {
                 return Err(cut());
             }

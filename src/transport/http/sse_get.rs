@@ -156,8 +156,9 @@ impl SseGet {
                 (response, base)
             }
             Err(EndpointError::NotSent(reason)) => return Disconnect::Unreachable { reason },
-            Err(EndpointError::Unprocessed(reason) | EndpointError::Interrupted(reason)) => {
-                return Disconnect::Unreachable { reason: reason.into() };
+            Err(EndpointError::Unprocessed(reason)) => return Disconnect::Unreachable { reason: reason.into() },
+            Err(EndpointError::Interrupted(reason)) => {
+                return Disconnect::Unreachable { reason: reason.to_string().into() };
             }
             Err(EndpointError::LoginNeeded(why) | EndpointError::InsufficientScope(why)) => {
                 return Disconnect::LoginNeeded { why };

@@ -69,7 +69,7 @@ impl HttpConnection {
             TransportEvent::CancellationExpired => {
                 let open = self.open.end(source)?;
                 open.abort.abort();
-                let error = RequestError::Interrupted { reason: "sent no response".to_owned() };
+                let error = RequestError::Interrupted { reason: "sent no response".to_owned().into() };
                 return open.request.map(|request| Ok(Arrival::RequestFailed { request, error }));
             }
             TransportEvent::SessionInDoubt => return Some(Ok(Arrival::SessionInDoubt)),
@@ -110,7 +110,7 @@ impl HttpConnection {
             {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
             }
-            error => error.disconnect(),
+            error => error.disconnect_at_first(),
         }
     }
 

@@ -74,8 +74,6 @@ const PURE: &[&str] = &[
     "task_state",
     "token_estimate",
     "transport/http/modern",
-    "transport/http/status",
-    "transport/throttle",
 ];
 
 /// The one file of a pure room that frames bytes for tokio.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::era::Era;
-use crate::era::legacy_client_meta::LegacyClientMeta;
+use crate::era::request_meta::LegacyClientMeta;
 use crate::log_level::LogLevel;
 
 /// The origin of a call.

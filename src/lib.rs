@@ -11,7 +11,6 @@ mod catalog;
 mod cli;
 mod client;
 mod client_capabilities;
-mod client_info;
 mod clock;
 pub mod config;
 mod config_lints;
@@ -43,7 +42,6 @@ mod net;
 mod oauth;
 pub mod policy;
 mod printable;
-mod progress_token;
 mod random;
 mod server;
 mod session;
@@ -54,17 +52,14 @@ mod suggest;
 mod systemctl;
 mod task_state;
 mod test_variable;
-mod token_estimate;
-mod tool;
 mod transport;
 mod validity;
 
-pub use client::{Client, ClientError, ClientState, Content, Outcome, ResourceContents, ToolResult};
+pub use client::{Client, ClientError, ClientState, Content, Outcome, ResourceContents, Tool, ToolResult};
 pub use config::ServerConfig;
 pub use jsonrpc::reply::ErrorObject;
 pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool, ToolRef};
 pub use server::{GuardProgram, HealthOverride, StateName as ServerState};
-pub use tool::Tool;
 
 /// The `mcpd` program, and its command line.
 #[doc(hidden)]

@@ -8,13 +8,12 @@ use futures_util::{SinkExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::channel::{Channel, channel};
 use super::report::{ControlReport, ReloadReport, Report, ToolsSummary};
 use super::{
-    AdminEvent, CallsRequest, CallsSummary, DaemonMessage, EnvironmentChanges, LogsRequest, LogsSummary, Notification,
-    Params, ProcessReport, Request, Response, ToolsRequest,
+    AdminEvent, CALLS, CHECK, CallsRequest, CallsSummary, Channel, DISABLE, DaemonMessage, ENABLE, EnvironmentChanges,
+    LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS, Params, ProcessReport, RELOAD, RESTART, Request,
+    Response, STATUS, TOOLS, ToolsRequest, channel,
 };
-use super::{CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::sockets::{self, ExpectedListener};

@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::request::BridgedRequest;
-use super::step::{BridgeError, Step};
 use super::to_legacy::{CallToLegacy, InputRequiredAnswer, ModernAgent, ServerRequest, Suspension};
 use super::to_modern::{CallToModern, InputResponses};
+use super::{BridgeError, BridgedRequest, Step};
 use crate::client_capabilities::ClientCapabilities;
-use crate::era::legacy_client_meta::LegacyClientMeta;
-use crate::era::{error, request};
+use crate::era::request_meta::LegacyClientMeta;
+use crate::era::{request_meta, response};
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::Change;
 
@@ -51,7 +50,7 @@ impl BridgedCall {
         request: BridgedRequest,
         agent: ModernAgent,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let changes = request::to_legacy(request.params())?;
+        let changes = request_meta::params_to_legacy(request.params())?;
         Ok((Self { request, state: State::PendingAtLegacyServer(CallToLegacy::new(agent)) }, changes))
     }
 }
@@ -162,7 +161,9 @@ impl BridgedCall {
                         Step::RequestInputs(required.inputs)
                     }
                 },
-                Err(raw) => Step::ForwardResponse(error::to_legacy(request.method(), raw).into_iter().collect()),
+                Err(raw) => {
+                    Step::ForwardResponse(response::error_to_legacy(request.method(), raw).into_iter().collect())
+                }
             },
             State::PendingAtLegacyServer(call) => call.on_response(request, outcome),
             // The server has no pending request in these states, or its response was cached.
@@ -255,7 +256,7 @@ impl BridgedCall {
 
     /// Whether `request` is a retry of it.
     pub(crate) fn is_retried_by(&self, request: &BridgedRequest) -> bool {
-        self.request.method() == request.method() && request::is_retry(self.request.params(), request.params())
+        self.request.method() == request.method() && request_meta::is_retry(self.request.params(), request.params())
     }
 
     /// The agent retries a suspended call, and declares these capabilities.

@@ -31,8 +31,8 @@ use super::tool_names::{self, qualified};
 use super::{FAILED, USAGE, completions, fail, malformed, print};
 use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
+use crate::catalog::estimate_tokens;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-use crate::token_estimate;
 
 /// Why agents of the modern era do not see a tool.
 const TASK_ONLY: &str = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
@@ -196,7 +196,7 @@ fn note_left_out(Origins { by_name, servers, malformed }: &Origins) {
 impl Tool {
     /// Estimated cost for an agent.
     fn tokens(&self) -> usize {
-        token_estimate::estimate(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
+        estimate_tokens(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
     }
 }
 

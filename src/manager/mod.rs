@@ -27,12 +27,8 @@
 
 mod agent_views;
 mod changes;
-mod check;
-mod enablement;
 mod error;
 mod extensions;
-mod instructions;
-pub(crate) mod malformed;
 mod offered;
 mod orders;
 pub mod report;
@@ -43,7 +39,6 @@ mod tools;
 mod unlisted;
 mod view;
 mod wait_ready;
-mod watched_view;
 
 use std::sync::Arc;
 
@@ -53,9 +48,6 @@ use tokio::task::JoinHandle;
 pub(crate) use self::agent_views::AgentViewSource;
 pub use self::changes::{Changes, ServerFailure};
 pub(crate) use self::changes::{DesiredState, ViewConfig};
-pub(crate) use self::enablement::Enablement;
-pub use self::enablement::Toggle;
-use self::enablement::ToggleResult;
 pub use self::error::ManagerError;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
 use self::orders::{Order, OutcomeSender, check_names};
@@ -65,10 +57,10 @@ pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::{ExposedTool, ToolRef};
 pub(crate) use self::unlisted::Unlisted;
-pub(crate) use self::view::ServedProfile;
-pub(crate) use self::view::{Member, View, ViewPart};
+pub use self::view::Toggle;
+use self::view::ToggleResult;
+pub(crate) use self::view::{Enablement, Member, ServedProfile, View, ViewPart, WatchedView};
 pub(crate) use self::wait_ready::ServerOutcome;
-pub(crate) use self::watched_view::WatchedView;
 pub use crate::backoff::RestartDelays;
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};

@@ -7,9 +7,8 @@ use globset::Glob;
 use tokio::sync::{oneshot, watch};
 
 use super::changes::{Changes, DesiredState};
-use super::enablement::{Toggle, ToggleResult};
 use super::error::ManagerError;
-use super::view::View;
+use super::view::{Toggle, ToggleResult, View};
 use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::server::{HealthOverride, ServerHandle};

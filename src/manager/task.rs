@@ -4,9 +4,7 @@
 //! from every list that is read after the answer.
 
 mod apply;
-mod enable;
 mod handle;
-mod outcome;
 mod profile_view;
 mod replacement;
 
@@ -21,10 +19,9 @@ use tokio::time::sleep_until;
 use self::apply::Changing;
 use self::profile_view::ProfileView;
 use super::changes::{ServerFailure, ViewConfig};
-use super::enablement::Enablement;
 use super::orders::Order;
 use super::setup::Setup;
-use super::view::{Member, ServedProfile, View};
+use super::view::{Enablement, Member, ServedProfile, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;

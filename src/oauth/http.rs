@@ -15,8 +15,8 @@ use super::record::Grant;
 use super::request::Form;
 use crate::net::body::{BodyError, LargeBodySlots, read_whole};
 use crate::net::client::{self, Client, SendError, Sender};
+use crate::net::origin;
 pub(super) use crate::net::origin::shown_origin;
-use crate::net::{headers, origin};
 
 /// Time limit for one request and its response.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ struct PendingResponse {
 impl OAuthHttp {
     pub(super) fn new(client: Client, configured: Url, headers: &BTreeMap<String, String>) -> Self {
         // Invalid headers are reported where the server is used.
-        Self { client, configured, headers: headers::configured(headers).unwrap_or_default() }
+        Self { client, configured, headers: client::configured_headers(headers).unwrap_or_default() }
     }
 
     /// The server's configured URL.

@@ -1,4 +1,4 @@
-//! The login of one server: its token, renewed in time, or why there is none.
+//! The login of one server: its token, renewed in time, or why there is none; its status; and logout.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,13 +8,13 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use url::Url;
 
 use super::challenge::Challenge;
-use super::client_registration::ClientRegistration;
-use super::http::OAuthHttp;
-use super::logins::Logins;
-use super::record::{Grant, LoginRecord};
+use super::http::{OAuthHttp, shown_origin};
+use super::metadata::endpoint;
+use super::record::{Grant, LoginRecord, TokenState};
 use super::renewal::Step;
+use super::request::{ClientRegistration, Form};
 use super::requirements::allows_client_credentials;
-use super::store::{Store, StoreLock};
+use super::store::{Logins, Store, StoreLock};
 use crate::clock;
 use crate::config::{OAuth, OAuthGrant, OAuthSettings, Remote, Secrets};
 use crate::net::client::Client;
@@ -235,4 +235,112 @@ impl Login {
 
 pub(super) fn unavailable(reason: String) -> NoToken {
     NoToken::Unavailable { reason }
+}
+
+/// The status of one server's login.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LoginStatus {
+    /// There is no login.
+    Absent {
+        /// Whether the server has required one.
+        is_required: bool,
+    },
+    /// There is a login, valid as far as known.
+    Valid(ValidLogin),
+    /// The login has ended. For a person, on one line.
+    Ended(String),
+}
+
+/// A valid login.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ValidLogin {
+    /// The authorization server.
+    pub(crate) issuer: String,
+    /// The granted scopes.
+    pub(crate) scopes: Vec<String>,
+    /// Seconds until the token expires, if known.
+    pub(crate) expires_in: Option<u64>,
+    /// Whether it uses client credentials.
+    pub(crate) uses_client_credentials: bool,
+    /// Whether it is renewed without a person.
+    pub(crate) renews: bool,
+}
+
+impl Login {
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) async fn status(&self) -> Result<LoginStatus, String> {
+        let Some(stored) = self.stored().await? else { return Ok(LoginStatus::Absent { is_required: false }) };
+        let Some(grant) = stored.grant else {
+            return Ok(LoginStatus::Absent { is_required: stored.challenge.is_some() });
+        };
+        let now = clock::unix_seconds();
+        Ok(match grant.token_state(None, now) {
+            TokenState::Unavailable(why) => LoginStatus::Ended(why),
+            TokenState::Valid | TokenState::RenewalDue | TokenState::Expired => LoginStatus::Valid(ValidLogin {
+                renews: grant.can_renew(),
+                issuer: grant.issuer,
+                scopes: grant.scopes,
+                expires_in: grant.expires_at.map(|end| end.saturating_sub(now)),
+                uses_client_credentials: grant.uses_client_credentials,
+            }),
+        })
+    }
+}
+
+/// The result of a logout.
+pub(crate) struct Logout {
+    /// Whether there was a login.
+    pub(crate) was_logged_in: bool,
+    /// Whether mcpd will log in again by its client credentials.
+    pub(crate) logs_in_again: bool,
+    /// Why the token may not be revoked; for a person, on one line.
+    pub(crate) not_revoked: Option<String>,
+}
+
+impl Login {
+    /// Deletes the stored login, and revokes its token.
+    ///
+    /// # Errors
+    /// If it could not be deleted.
+    pub(crate) async fn log_out(&self) -> Result<Logout, String> {
+        let lock = self.store().lock().await?;
+        let stored = lock.read().await.ok().flatten();
+        let grant = stored
+            .filter(|stored| stored.url == self.url())
+            .and_then(|stored| stored.grant)
+            .filter(|grant| grant.over.is_none());
+        let revoked = match &grant {
+            Some(grant) => {
+                self.http().restrict_to(grant);
+                self.revoke(grant).await
+            }
+            None => Ok(()),
+        };
+        lock.remove().await?;
+        Ok(Logout {
+            was_logged_in: grant.is_some(),
+            logs_in_again: grant
+                .is_some_and(|grant| grant.uses_client_credentials && self.may_use_client_credentials()),
+            not_revoked: revoked.err(),
+        })
+    }
+
+    /// Revoking the refresh token also ends its access tokens. Source: RFC 7009, 2.1.
+    async fn revoke(&self, grant: &Grant) -> Result<(), String> {
+        let Some(text) = &grant.revocation_endpoint else {
+            return Err("its authorization server cannot revoke tokens: they expire by themselves".to_owned());
+        };
+        let url = endpoint(text, self.http().configured())?;
+        let (token, kind) = match &grant.refresh_token {
+            Some(token) => (token, "refresh_token"),
+            None => (&grant.access_token, "access_token"),
+        };
+        let form = Form::revocation(&self.signing(&grant.registration), token, kind);
+        let response = self.http().form(&url, form).await?;
+        match response.status {
+            200..300 => Ok(()),
+            status => Err(format!("{} does not revoke the token: status {status}", shown_origin(&url))),
+        }
+    }
 }

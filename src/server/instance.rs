@@ -49,8 +49,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 pub(super) use self::attribution::LogOwner;
-use self::attribution::level_of;
-use self::attribution::{Attribution, LogRecipient, RequestTarget, SourceStream, Workload};
+use self::attribution::{Attribution, LogRecipient, RequestTarget, SourceStream, Workload, level_of};
 use self::bridged_call::PendingBridgedCall;
 use self::bridging::{Beginning, Retry};
 use self::calls::CallCounter;
@@ -90,8 +89,8 @@ use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
 use crate::config::{Launch, Malformed, SandboxLevel, ServerConfig, Sharing};
 use crate::era::input::Input;
-use crate::era::notification::without_subscription;
-use crate::era::result::with_result_type;
+use crate::era::response::with_result_type;
+use crate::era::subscription::without_subscription;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
@@ -978,7 +977,7 @@ impl Instance {
                 self.end_call(bridged.call, answer, response)
             }
             Step::MissingCapability(capability) => {
-                let error = era::error::missing_capability(capability.declared_by(), &self.config.name);
+                let error = era::response::missing_capability(capability.declared_by(), &self.config.name);
                 let error = Bytes::from(json!(error).to_string());
                 let answer = reply::raw_error(bridged.call.response_handle.id(), &error);
                 self.end_call(bridged.call, answer, ServerResponse { result: Err(&error), ..response })

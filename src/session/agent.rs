@@ -6,9 +6,7 @@ use bytes::Bytes;
 
 use super::initialize_meta::InitializeMeta;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
-use crate::client_info;
-use crate::era::legacy_client_meta::LegacyClientMeta;
-use crate::era::request_meta::{Client, ModernMeta};
+use crate::era::request_meta::{self, Client, LegacyClientMeta, ModernMeta};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::log_level::LogLevel;
@@ -159,7 +157,7 @@ impl AgentInfo {
             client: client.as_deref().map(Bytes::copy_from_slice),
             level: self.level,
         });
-        let client = client.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
+        let client = client.and_then(|info| request_meta::name_and_version(&info, MAX_CLIENT_LEN));
         let introduction = Introduction { client, protocol_version, face };
         // Only this task sets it, and only once.
         let _ = self.status.initialized.set(introduction.clone());
@@ -193,7 +191,7 @@ impl AgentInfo {
         }
         self.has_modern_client = !is_discover;
         let Client { capabilities, info } = Client::of(params);
-        let client = info.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
+        let client = info.and_then(|info| request_meta::name_and_version(&info, MAX_CLIENT_LEN));
         let introduction = Introduction { client, protocol_version: era::MODERN, face };
         // The first one is reported.
         let _ = self.status.modern.set(introduction.clone());

@@ -44,17 +44,17 @@ use crate::catalog::{Route, identity, visible_response};
 use crate::client_capabilities::ClientCapability;
 use crate::clock::Moment;
 use crate::config::CallLimit;
+use crate::era::response::missing_task_support;
 use crate::era::subscription::Filter;
-use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::{members, string, text};
+use crate::jsonrpc::message::{Rename, RequestLine};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
     RESOURCE_NOT_FOUND,
 };
-use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{MessageError, error_in};
 use crate::list_kind::ListKind;

@@ -10,9 +10,8 @@ use bytes::Bytes;
 
 use super::forwardable_request::ForwardableRequest;
 use super::quota::CallPermit;
-use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::mcpd_error::Delivery;
-use crate::jsonrpc::members::{each, members};
+use crate::jsonrpc::members::{each, elements, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::{Message, parse};
 use crate::server::messages::call::CallKey;

@@ -17,7 +17,7 @@ use serde_json::json;
 use sha2::Sha256;
 
 use super::forwardable_request::ForwardableRequest;
-use crate::era::task::{TaskReport, reported_task_id};
+use crate::era::response::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};

@@ -1,6 +1,6 @@
 //! The agent's `initialize`: annotated, replayed to the next daemon, and its result. Pure.
 //!
-//! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization". For modern agents see [`super::modern`].
+//! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization". For modern agents see [`super::request`].
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,12 +1,9 @@
 //! The relay between one agent and one daemon after another. Pure: lines in, lines out, and time as an argument.
 //!
-//! Lives here: lines of the agent; in the submodules lines of the daemon ([`from_daemon`]), changes of the daemon
-//! ([`transitions`]), `subscriptions/listen` requests ([`listen`]), and lines that are too long to be kept
-//! ([`oversized`]).
+//! This file handles lines of the agent. Its submodules handle lines of the daemon ([`from_daemon`]) and changes of the daemon
+//! ([`transitions`]).
 
 mod from_daemon;
-mod listen;
-mod oversized;
 #[cfg(test)]
 mod tests;
 mod transitions;
@@ -15,21 +12,18 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use self::oversized::OversizedLine;
-use super::in_flight::InFlight;
 use super::initialize::{ShimInfo, annotate, message};
 use super::lines::Piece;
-use super::listen_requests::ListenRequests;
 use super::memory::{Initialize, SessionMemory};
-use super::modern;
-use super::parked::ParkedRequests;
-use super::request::{Effect, Request};
-use super::resubscribe::Resubscriptions;
-use crate::jsonrpc::Message;
+use super::request::{self, Effect, Request};
+use super::subscriptions::{ListenRequests, Resubscriptions};
+use super::unanswered::{InFlight, ParkedRequests};
+use crate::jsonrpc::codec::LineEnds;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::{Message, oversize};
 use crate::transport::{Incoming, Outbox};
 
 /// While more bytes wait for one side, the other is not read.
@@ -173,14 +167,14 @@ impl Relay {
             Incoming::Message { message: Message::Request { id, method, params }, .. }
                 if method[..] == *b"ping"
                     && (self.state != State::Connected && self.is_lost || self.draining_since.is_some())
-                    && !modern::is_modern(params.as_ref()) =>
+                    && !request::is_modern(params.as_ref()) =>
             {
                 self.to_agent.push(reply::result(id, b"{}"));
             }
             Incoming::Message { message: Message::Request { method, params, .. }, .. }
                 if method[..] == *b"initialize"
                     && self.memory.initialize.is_none()
-                    && !modern::is_modern(params.as_ref()) =>
+                    && !request::is_modern(params.as_ref()) =>
             {
                 let line = annotate(&line, &self.info);
                 let initialize = Initialize { line: line.clone(), protocol: None, is_ready: false };
@@ -276,4 +270,42 @@ fn unavailable(message: &str) -> ErrorObject {
 
 fn overloaded(message: &str) -> ErrorObject {
     ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent)
+}
+
+/// The state of such a line before its end.
+#[derive(Debug, PartialEq)]
+enum OversizedLine {
+    Forwarded,
+    /// There was no daemon.
+    Refused,
+    /// The daemon was lost meanwhile.
+    Lost,
+}
+
+impl Relay {
+    fn agent_part(&mut self, part: Bytes) {
+        let is_live = self.state == State::Connected;
+        let state =
+            self.oversized.get_or_insert(if is_live { OversizedLine::Forwarded } else { OversizedLine::Refused });
+        if *state == OversizedLine::Forwarded {
+            self.to_daemon.push(part);
+        }
+    }
+
+    fn agent_oversized_ended(&mut self, LineEnds { head, tail, .. }: &LineEnds) {
+        let state = self.oversized.take();
+        let Some(id) = oversize::id(head, tail) else { return };
+        if oversize::is_response(head) {
+            return self.memory.daemon_request_ended(&id);
+        }
+        let request = Request::plain(id);
+        match state {
+            // It is partly written, or too large to be parked.
+            Some(OversizedLine::Forwarded) => self.in_flight.push(0, None, request, None),
+            Some(OversizedLine::Lost) => self.refuse(&request, &gone()),
+            Some(OversizedLine::Refused) | None => {
+                self.refuse(&request, &overloaded("the message is too large to wait for mcpd"))
+            }
+        }
+    }
 }

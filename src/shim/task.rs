@@ -16,10 +16,10 @@ use tokio::time::{Interval, Sleep, interval, sleep_until};
 
 use super::initialize::ShimInfo;
 use super::lines::LineSplitter;
-use super::parked;
 use super::reconnect::{ConnectResult, DaemonSockets, ReconnectDelays};
 use super::relay::{Relay, RelayEvent, State};
 use super::streams::{Input, Output};
+use super::unanswered;
 
 /// Bytes per read: a pipe's capacity.
 const CHUNK: usize = 64 << 10;
@@ -113,7 +113,7 @@ pub(crate) async fn run<'a, F>(
         report,
         explain,
         explaining: None,
-        from_agent: LineSplitter::new(parked::MAX_BYTES),
+        from_agent: LineSplitter::new(unanswered::MAX_BYTES),
         // The daemon has its own limit.
         from_daemon: LineSplitter::new(usize::MAX),
         chunk: vec![0; CHUNK].into(),

@@ -17,9 +17,9 @@ const LAYERS: &[&[&str]] = &[
     &["server"],
     &["transport"],
     &["oauth", "config_lints"],
-    &["bridge", "calls", "catalog", "known_clients", "demo_server", "net", "sockets", "tool"],
+    &["bridge", "calls", "catalog", "known_clients", "demo_server", "net", "sockets"],
     &["client_capabilities", "config", "task_state", "validity"],
-    &["client_info", "era", "logging", "policy", "progress_token", "systemctl", "token_estimate"],
+    &["era", "logging", "policy", "systemctl"],
     &[
         "deadline_timer",
         "backoff",

@@ -1,4 +1,4 @@
-//! AddressPolicy that the requests of a login may go to. Private and local ones are allowed only if the configured host is
+//! The addresses that requests of a login may go to. Private and local ones are allowed only if the configured host is
 //! private, too. Otherwise a server on the internet could make mcpd send requests to this machine and its network.
 //!
 //! Whether the configured host is public follows from the addresses of its connections, and stays so: a later DNS
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use url::{Host, Url};
 
-use super::dns::Dns;
 use super::proxies::Proxies;
+use super::resolver::Dns;
 use crate::net::origin::{has_user, is_public, shown_origin};
 
 /// Which addresses one server's logins may use.

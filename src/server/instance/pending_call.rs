@@ -8,8 +8,8 @@ use tokio::task::spawn_blocking;
 
 use crate::calls::CallOutcome;
 use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
-use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
 use crate::server::messages::call::{

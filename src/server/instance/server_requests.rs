@@ -17,14 +17,13 @@ use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::{Input, elicitation_to_legacy};
-use crate::era::{self, Era};
+use crate::era::{self, Era, request_meta};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::without;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{applied, splice};
 use crate::printable::one_line;
-use crate::progress_token;
 use crate::server::agent_scope::AgentScope;
 use crate::server::messages::call::{SessionSender, ToAgent};
 use crate::server::messages::server_notification::ServerNotification;
@@ -243,7 +242,7 @@ impl ServerRequests {
         let (id, params) = parts.ok_or_else(|| ErrorObject::new(INVALID_REQUEST, "cannot be asked"))?;
         // The token was read from the server's line, but the token to replace has to be a slice of this line.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
-        let progress_token = progress_token::read(meta).unwrap_or_default();
+        let progress_token = request_meta::read(meta).unwrap_or_default();
         self.send(wire, recipient, line, id, AnswerUse::Call(call_input), ParsedRequest { progress_token, ..parsed })
     }
 

@@ -24,7 +24,7 @@ use super::pending_request::{PendingRequest, ServerResponse};
 use super::wire::Wire;
 use crate::calls::CallOutcome;
 use crate::era::Era;
-use crate::era::task::TaskReport;
+use crate::era::response::TaskReport;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};

@@ -18,9 +18,9 @@ use super::tasks::{LegacyTaskRequest, ModernTaskRequest, TaskEvent, unknown_task
 use crate::calls::CallOutcome;
 use crate::config::CallLimit;
 use crate::era::Era;
-use crate::era::legacy_client_meta::LegacyClientMeta;
+use crate::era::request_meta::LegacyClientMeta;
+use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::request_line::RequestLine;
 use crate::log_level::LogLevel;
 use crate::server::error::ServerError;
 use crate::server::fair_queue::MAX_WAITING_PER_SESSION;

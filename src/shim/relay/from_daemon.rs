@@ -9,10 +9,9 @@ use crate::jsonrpc::mcpd_error::{is_refusal_of_stopping_daemon, refused_connecti
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Message, MessageError};
 use crate::list_kind::ListKind;
-use crate::shim::in_flight::InFlightLine;
 use crate::shim::initialize::{InitializeResult, message, parse_result};
-use crate::shim::modern;
-use crate::shim::request::{Effect, Request};
+use crate::shim::request::{self, Effect, Request};
+use crate::shim::unanswered::InFlightLine;
 use crate::transport::Incoming;
 
 /// The first message of a `subscriptions/listen` request.
@@ -122,7 +121,7 @@ impl Relay {
         let Some(Request { effect, .. }) = self.in_flight.take(id) else { return };
         match (effect, outcome) {
             (Effect::Initialize, outcome) => self.initialize_answered(outcome.ok().and_then(parse_result)),
-            (Effect::Discover, Ok(result)) => self.check_version(modern::discovered_version(result)),
+            (Effect::Discover, Ok(result)) => self.check_version(request::discovered_version(result)),
             (effect, Ok(_)) => self.memory.apply(effect),
             (_, Err(_)) => {}
         }

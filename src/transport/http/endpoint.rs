@@ -12,11 +12,11 @@ use url::Url;
 
 use super::body::Content;
 use super::cookies::Cookies;
-use super::rotation::{ReadAgain, Rotation};
+use super::renewal::{ReadAgain, Rotation};
 use crate::config::{Remote, Secrets};
 use crate::era::VERSION_HEADER;
 use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
-use crate::net::{headers, origin};
+use crate::net::{client, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
 /// The HTTP session id (MCP 2025-03-26, `basic/transports`, "Session Management").
@@ -84,7 +84,7 @@ impl Endpoint {
         read_again: ReadAgain,
     ) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
-        let configured = headers::configured(&remote.latest_headers())?;
+        let configured = client::configured_headers(&remote.latest_headers())?;
         let mut get = configured.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -238,7 +238,7 @@ impl Endpoint {
         self.has_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
     }
 
-    /// A new token in endpoint of a refused one.
+    /// A new token for a refused one.
     async fn admitted(&self, response: &Response, was_renewed: bool) -> Result<Token, EndpointError> {
         let Some(login) = &self.login else { return Err(EndpointError::LoginNeeded("requires a login".to_owned())) };
         login.challenged(Challenge::of(response.headers())).await;

@@ -117,3 +117,77 @@ fn tool_with_invalid_header_params_is_refused() {
         HeaderParams::default().note("t", &tool(&schema)).expect("a tool");
     }
 }
+
+#[test]
+fn text_that_is_no_plain_header_value_is_encoded() {
+    for (text, expected) in [
+        ("us-west1", "us-west1"),
+        ("us west 1", "us west 1"),
+        ("", ""),
+        ("file:///a%20b?c=~", "file:///a%20b?c=~"),
+        ("=?base64?", "=?base64?"),
+        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+        (" padded ", "=?base64?IHBhZGRlZCA=?="),
+        ("us-west1 ", "=?base64?dXMtd2VzdDEg?="),
+        ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+        ("line1\r\nX-Key: 1", "=?base64?bGluZTENClgtS2V5OiAx?="),
+        ("\tindented", "=?base64?CWluZGVudGVk?="),
+        ("a\u{7f}", "=?base64?YX8=?="),
+        ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+    ] {
+        assert_eq!(value(&Bytes::from(text)), expected, "{text:?}");
+    }
+}
+
+fn check_name(method: &str, params: &str, expected: Option<&str>) {
+    let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    let headers = request_headers(&Bytes::from(line), &HeaderParams::default()).expect("it is short");
+    assert_eq!(headers.get(PROTOCOL).expect("a version"), "2026-07-28");
+    assert_eq!(headers.get(METHOD).expect("a method"), method);
+    assert_eq!(headers.get(NAME).map(|name| name.to_str().expect("visible")), expected, "{params}");
+}
+
+#[test]
+fn headers_name_the_method_and_its_target() {
+    check_name("tools/call", r#"{"name":"get_weather","arguments":{"name":"x"}}"#, Some("get_weather"));
+    check_name("prompts/get", r#"{"arguments":{},"name":"wétter"}"#, Some("=?base64?d8OpdHRlcg==?="));
+    check_name("resources/read", r#"{"uri":"file:///a b","name":"n"}"#, Some("file:///a b"));
+    check_name("tasks/get", r#"{"taskId":"7-1"}"#, Some("7-1"));
+    check_name("tasks/update", r#"{"taskId":"7-1","inputResponses":{}}"#, Some("7-1"));
+    check_name("tools/list", r#"{"name":"x"}"#, None);
+    check_name("server/discover", "{}", None);
+    check_name("subscriptions/listen", r#"{"notifications":{"resourceSubscriptions":["file:///a"]}}"#, None);
+}
+
+#[test]
+fn missing_or_repeated_names_add_no_header() {
+    for params in ["{}", "[]", "null", r#"{"name":7}"#, r#"{"name":"a","name":"b"}"#, r#"{"name":"a","Name":"b"}"#] {
+        check_name("tools/call", params, None);
+    }
+    let nothing = request_headers(&Bytes::from_static(b"{}"), &HeaderParams::default()).expect("it is short");
+    assert_eq!((nothing.len(), nothing.get(PROTOCOL).is_some()), (1, true));
+}
+
+#[test]
+fn call_has_the_header_params_of_its_tool() {
+    let mut header_params = HeaderParams::default();
+    let definition = r#"{"name":"t","inputSchema":{"properties":{"r":{"type":"string","x-mcp-header":"Region"}}}}"#;
+    header_params.note("t", &Bytes::from_static(definition.as_bytes())).expect("a tool");
+    for (method, tool, expected) in [("tools/call", "t", true), ("tools/call", "u", false), ("prompts/get", "t", false)]
+    {
+        let params = format!(r#"{{"name":"{tool}","arguments":{{"r":"eu"}}}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+        let headers = request_headers(&Bytes::from(line), &header_params).expect("it is short");
+        assert_eq!(headers.get("mcp-param-region").is_some(), expected, "{method} {tool}");
+    }
+}
+
+#[test]
+fn size_limit_applies_to_encoded_headers() {
+    for (uri, fits) in
+        [("x".repeat(MAX_SIZE - 100), true), ("x".repeat(MAX_SIZE), false), ("é".repeat(MAX_SIZE / 2), false)]
+    {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{{"uri":"{uri}"}}}}"#);
+        assert_eq!(request_headers(&Bytes::from(line), &HeaderParams::default()).is_ok(), fits, "{} bytes", uri.len());
+    }
+}

@@ -1,15 +1,40 @@
-//! Arguments of calls that tools require in headers, and their values there.
+//! Headers of a modern request: parts of its body, for intermediaries that route without reading bodies. Pure.
 //!
-//! Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Custom Headers from Tool Parameters".
+//! A header names the method and the tool of a request, and has the arguments that the tool requires in headers. Text that
+//! a header cannot carry is encoded. Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Request Metadata".
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::value::value;
+use crate::era::{self, VERSION_HEADER};
 use crate::jsonrpc::members::{each, members, text};
+
+/// Delimiters around base64.
+const OPENS: &[u8] = b"=?base64?";
+const CLOSES: &[u8] = b"?=";
+
+/// Returns `text` as it is if that is unambiguous, otherwise in base64.
+fn value(text: &Bytes) -> HeaderValue {
+    let plain = Some(text).filter(|text| is_plain(text)).cloned();
+    let encoded = || Bytes::from([OPENS, STANDARD.encode(text).as_bytes(), CLOSES].concat());
+    HeaderValue::from_maybe_shared(plain.unwrap_or_else(encoded)).expect("both are visible ASCII and spaces")
+}
+
+/// Whether the text survives as a header value.
+fn is_plain(text: &[u8]) -> bool {
+    let is_visible = text.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    let is_padded = text.first() == Some(&b' ') || text.last() == Some(&b' ');
+    let looks_encoded = text.starts_with(OPENS) && text.ends_with(CLOSES);
+    is_visible && !is_padded && !looks_encoded
+}
 
 /// The schema keyword that names a header.
 const KEY: &str = "x-mcp-header";
@@ -80,7 +105,7 @@ impl HeaderParams {
     }
 
     /// Adds the headers for a call of `tool` with these arguments.
-    pub(super) fn add(&self, tool: &[u8], arguments: &Bytes, headers: &mut HeaderMap) {
+    fn add(&self, tool: &[u8], arguments: &Bytes, headers: &mut HeaderMap) {
         if let Some(param) = self.0.get(tool) {
             param.add(arguments, headers);
         }
@@ -193,5 +218,52 @@ fn integer(number: &Bytes) -> Bytes {
     }
 }
 
-#[cfg(test)]
-mod tests;
+const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Maximum size of these headers, names and values, in bytes: many servers accept no more for all headers.
+const MAX_SIZE: usize = 8 << 10;
+
+/// The required headers exceed what servers accept.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HeadersTooLarge;
+
+/// The headers of the request `line`. They are read from the line itself, so both always agree. A missing or repeated
+/// member is left out, for the server to refuse.
+///
+/// # Errors
+/// If they exceed [`MAX_SIZE`].
+pub(super) fn request_headers(line: &Bytes, header_params: &HeaderParams) -> Result<HeaderMap, HeadersTooLarge> {
+    let headers = headers(line, header_params);
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if bytes > MAX_SIZE { Err(HeadersTooLarge) } else { Ok(headers) }
+}
+
+fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(PROTOCOL, HeaderValue::from_static(era::MODERN));
+    let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
+    let Some(method) = method.and_then(|raw| text(&raw)) else { return headers };
+    headers.insert(METHOD, value(&method));
+    if let (Some(params), Some(named_by)) = (params, named_by(&method)) {
+        let [name, arguments] = members(&params, [named_by, "arguments"]).unwrap_or_default();
+        let Some(name) = name.and_then(|raw| text(&raw)) else { return headers };
+        headers.insert(NAME, value(&name));
+        if let Some(arguments) = arguments.filter(|_| method[..] == *b"tools/call") {
+            header_params.add(&name, &arguments, &mut headers);
+        }
+    }
+    headers
+}
+
+/// The param that names a method's target. Task methods belong to the extension `io.modelcontextprotocol/tasks`
+/// (SEP-2663, "Streamable HTTP").
+fn named_by(method: &[u8]) -> Option<&'static str> {
+    match method {
+        b"tools/call" | b"prompts/get" => Some("name"),
+        b"resources/read" => Some("uri"),
+        b"tasks/get" | b"tasks/update" | b"tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}

@@ -131,7 +131,8 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             };
         }
         other => {
-            instance.arrive(other);
+            // Nothing of an opening server is published or delivered yet.
+            drop(instance.arrive(other));
             return Ok(None);
         }
     };
@@ -157,7 +158,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             })
         }
         other => {
-            instance.handle_message(other);
+            drop(instance.handle_message(other));
             Ok(None)
         }
     }

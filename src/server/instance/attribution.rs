@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::cancelled_calls::CancelledCalls;
-use super::ownership::Ownership;
+use super::cancelled_calls::{CancelledCalls, Ownership};
 use super::pending_call::PendingCall;
 use super::server_requests::{Recipient, ServerRequests};
 use super::tasks::TaskTable;
@@ -105,20 +104,20 @@ impl Attribution {
     }
 
     /// The current message has arrived on the stream of this call.
-    pub(super) fn set_source_stream(&mut self, within: Option<SourceStream>) {
-        self.source_stream = within;
+    pub(super) fn set_source_stream(&mut self, source_stream: Option<SourceStream>) {
+        self.source_stream = source_stream;
     }
 
     /// Whether the message may be about the call with this id.
     fn may_be_about(&self, request: u64) -> bool {
-        self.source_stream.is_none_or(|within| within.request == request)
+        self.source_stream.is_none_or(|source| source.request == request)
     }
 
     /// The owner of the message. A message on the stream of a request is about that request (MCP 2025-11-25, `basic/transports`,
     /// "Sending Messages to the Server").
     fn owner(&self, work: &Workload<'_>, now: Instant) -> Ownership {
         match self.source_stream {
-            Some(within) => Ownership::One(within.session),
+            Some(source) => Ownership::One(source.session),
             None => work.cancelled.owner(work.sessions(), now),
         }
     }
@@ -127,7 +126,7 @@ impl Attribution {
     /// that the instance belongs to.
     pub(super) fn known_owner(&self, work: &Workload<'_>) -> Option<LogOwner> {
         match (self.source_stream, self.agent()) {
-            (Some(within), _) => Some(LogOwner { session: within.session, to: self.owner_channel(work) }),
+            (Some(source), _) => Some(LogOwner { session: source.session, to: self.owner_channel(work) }),
             (None, Some(agent)) => Some(LogOwner { session: agent.session, to: Some(agent.to.clone()) }),
             (None, None) => None,
         }
@@ -135,7 +134,7 @@ impl Attribution {
 
     /// Where the owner of the message can be reached, if a call or task of it is open.
     fn owner_channel(&self, work: &Workload<'_>) -> Option<SessionSender> {
-        let is_owner = |session| self.source_stream.is_none_or(|within| within.session == session);
+        let is_owner = |session| self.source_stream.is_none_or(|source| source.session == session);
         work.calls_and_tasks().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
     }
 
@@ -192,7 +191,7 @@ impl Attribution {
     /// Why no agent receives it.
     pub(super) fn request_target(&self, work: &Workload<'_>, now: Instant) -> Result<RequestTarget, &'static str> {
         let owner = match self.source_stream {
-            Some(within) => Ownership::One(within.session),
+            Some(source) => Ownership::One(source.session),
             None => work.cancelled.owner_of_request(work.sessions(), now),
         };
         let session = match (owner, self.agent()) {

@@ -14,7 +14,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::ownership::Ownership;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::WeakLoadToken;
 
@@ -28,6 +27,29 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 /// How long messages about a cancelled call of a modern server may be in transit. The server sends no new ones (MCP 2026-07-28,
 /// `basic/patterns/cancellation`).
 const IN_TRANSIT: Duration = Duration::from_secs(2);
+
+/// The sessions that the server may be working for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// The server has no work.
+    #[default]
+    Nobody,
+    /// One session.
+    One(u64),
+    /// More than one session.
+    Several,
+}
+
+impl Ownership {
+    /// Adds a session.
+    pub(super) fn and(self, session: u64) -> Self {
+        match self {
+            Self::Nobody => Self::One(session),
+            Self::One(other) if other == session => self,
+            Self::One(_) | Self::Several => Self::Several,
+        }
+    }
+}
 
 /// How long a cancelled call counts: until both conditions hold.
 #[derive(Debug, Clone, Copy)]

@@ -146,18 +146,18 @@ impl ServerLists {
     }
 
     /// Handles the response to a request for a page.
-    pub(super) fn page(&mut self, wire: &mut Wire, listing: Listing, outcome: Result<Bytes, Bytes>) -> Fetch {
+    pub(super) fn page(&mut self, wire: &mut Wire, listing: Listing, response: Result<&Bytes, &Bytes>) -> Fetch {
         let kind = listing.kind();
-        let result = match outcome {
+        let result = match response {
             Ok(result) => result,
             // Templates have no capability of their own, so a server with resources need not know the method. Servers also declare prompts
             // and resources that they do not have.
-            Err(error) if kind != ListKind::Tools && is_unknown_method(&error) => {
+            Err(error) if kind != ListKind::Tools && is_unknown_method(error) => {
                 return self.done(kind, List::default());
             }
-            Err(error) => return self.failed(listing, ListProblem::Error(shown(&error))),
+            Err(error) => return self.failed(listing, ListProblem::Error(shown(error))),
         };
-        match listing.page(&result) {
+        match listing.page(result) {
             Ok(Next::Page(listing, cursor)) => {
                 self.request_page(wire, listing, Some(&cursor));
                 Fetch::Continues

@@ -1,4 +1,6 @@
 //! A call that waits for its response.
+//!
+//! A call within one era is a [`PendingCall`]. Between the eras it is a [`PendingBridgedCall`], whose state is a [`BridgedCall`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
+use crate::bridge::BridgedCall;
 use crate::calls::CallOutcome;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
@@ -166,6 +169,40 @@ impl PendingCall {
         let line = line.slice(..line.len() - 1);
         let (id, token) = id_and_token(&line)?;
         Ok(RequestLine { line, id, rename: None, progress_token: token.filter(|_| own.is_some()) })
+    }
+}
+
+/// A bridged call that is queued for the server, was written to it, or waits between two requests to it.
+pub(in crate::server) struct PendingBridgedCall {
+    pub(super) call: PendingCall,
+    pub(super) state: BridgedCall,
+    /// The agent of a suspended call.
+    pub(super) absent_agent: Option<SessionSender>,
+}
+
+impl PendingBridgedCall {
+    pub(super) fn new(call: PendingCall, state: BridgedCall) -> Box<Self> {
+        Box::new(Self { call, state, absent_agent: None })
+    }
+
+    /// The time of its next deadline or check.
+    pub(super) fn next_event(&self) -> Instant {
+        self.state.next_timer().map_or(self.call.deadline.at(), |at| at.min(self.call.deadline.at()))
+    }
+
+    /// The line that sends it once more, with the next id.
+    pub(super) fn line(&self, id: u64, changes: &[Change]) -> Bytes {
+        self.state.request().line().numbered(id, changes)
+    }
+
+    pub(super) fn fits_any_instance(&self) -> bool {
+        self.state.fits_any_instance() && self.call.fits_any_instance()
+    }
+
+    /// The call as its session sent it.
+    pub(super) fn into_call(self) -> Call {
+        let Self { call, state, .. } = self;
+        call.with_request(state.request().line().clone())
     }
 }
 

@@ -1,11 +1,10 @@
-//! Requests to the server: which component their responses go to, and when they expire.
+//! Requests to the server, and when they expire. [`super::ending`] says what follows from their ends.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::bridged_call::PendingBridgedCall;
-use super::pending_call::PendingCall;
+use super::pending_call::{PendingBridgedCall, PendingCall};
 use crate::server::listing::Listing;
 
 /// The response of the server to a request.
@@ -41,7 +40,7 @@ pub(in crate::server) enum PendingRequest {
     /// An agent's call from the other era.
     Bridged(Box<PendingBridgedCall>),
     /// Subscribes again to a resource that the previous instance was subscribed to.
-    Subscribe { uri: Bytes, deadline: Instant },
+    Subscribe { uri: Bytes, raw: Bytes, deadline: Instant },
     /// Sets the log level.
     LogLevel { deadline: Instant },
     /// `subscriptions/listen`. Stays open once it is acknowledged.
@@ -53,7 +52,7 @@ pub(in crate::server) enum PendingRequest {
 }
 
 impl PendingRequest {
-    /// When [`Instance::expire`](super::Instance::expire) has to look at it.
+    /// When [`Instance::expire`](super::Instance::expire) has to check it.
     pub(super) fn next_check_at(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Discover | Self::Ping | Self::Probe | Self::CancellationCheck | Self::Check => {

@@ -8,12 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bridged_call::PendingBridgedCall;
-use super::last_line::LastLine;
-use super::pending_call::PendingCall;
+use super::pending_call::{PendingBridgedCall, PendingCall};
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
@@ -34,6 +33,9 @@ pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
 /// Maximum size in bytes of a small line. Small lines have a separate limit while the server does not read.
 pub(super) const MAX_SMALL_LINE: usize = 4 << 10;
+
+/// Bytes that are kept of the last line. The method stands in them, except after large params.
+const MAX_KEPT: usize = 96;
 
 /// One connection.
 pub(in crate::server) struct Wire {
@@ -536,4 +538,49 @@ fn push_request((outbox, link, last): (&mut Outbox, &mut Link, &mut LastLine), i
     let number = outbox.push(line);
     link.register_request(number, id);
     number
+}
+
+/// The beginning of the last line that was queued.
+#[derive(Debug, Default)]
+struct LastLine {
+    beginning: Vec<u8>,
+    /// The id, if it is a request.
+    request: Option<u64>,
+}
+
+impl LastLine {
+    fn note(&mut self, line: &[u8], request: Option<u64>) {
+        self.beginning.clear();
+        self.beginning.extend_from_slice(&line[..line.len().min(MAX_KEPT)]);
+        self.request = request;
+    }
+
+    /// The method, if the line has one and it stands before the params.
+    fn method(&self) -> Option<String> {
+        let envelope = &self.beginning[..memmem::find(&self.beginning, br#""params""#).unwrap_or(self.beginning.len())];
+        let at = memmem::find(envelope, br#""method""#)? + br#""method""#.len();
+        let value = envelope[at..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+        let end = memchr::memchr(b'"', value)?;
+        String::from_utf8(value[..end].to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn method_is_read_only_before_the_params() {
+        for (line, method) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#, Some("tools/call")),
+            (r#"{"method" : "ping", "id":1}"#, Some("ping")),
+            (r#"{"params":{"method":"secret"},"method":"ping"}"#, None),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None),
+            (r#"{"method":"cut"#, None),
+        ] {
+            let mut last = LastLine::default();
+            last.note(line.as_bytes(), None);
+            assert_eq!(last.method().as_deref(), method, "{line}");
+        }
+    }
 }

@@ -33,7 +33,7 @@ impl ServerTask {
         let (mut process, activity) = process.unzip();
         let limit_of = if self.runner().is_some() { StartLimit::of_runner } else { StartLimit::new };
         let limit = limit_of(self.config.settings.handshake_timeout, Instant::now());
-        let setup = instance::Setup {
+        let setup = instance::InstanceSetup {
             config: Arc::clone(&self.config),
             scope: self.scope.clone(),
             label: self.label.clone(),

@@ -7,12 +7,11 @@
 //! | component | owns |
 //! | --- | --- |
 //! | [`wire`] | the link, queued lines, pending requests, deadlines |
-//! | [`calls`] | admission and counters of calls |
-//! | [`cancelled_calls`] | cancelled calls that the server may still work on |
-//! | [`suspended_calls`] | bridged calls that wait for the retry of their agent |
+//! | [`admission`] | admission and counters of calls |
+//! | [`abandoned_calls`] | calls that nobody waits for, and that the server may still work on |
 //! | [`attribution`] | which agent a message belongs to |
 //! | [`lists`], [`logging`], [`health_checks`] | the lists, log level and health checks of the server |
-//! | [`server_requests`] | requests of the server to agents |
+//! | [`forwarded_requests`] | requests of the server to agents |
 //! | [`subscriptions`] | subscriptions to resources, tasks and lists |
 //! | [`tasks`] | every task |
 //!
@@ -22,22 +21,22 @@
 //! | --- | --- |
 //! | [`routing`] | a message or deadline: finds the pending request that it ends |
 //! | [`ending`] | the end of a pending request: what follows for each kind |
-//! | [`agent_calls`], [`call_ends`] | calls of agents begin, and end |
-//! | [`bridge_driver`], [`inputs`] | calls between the eras, and inputs that they require |
+//! | [`agent_calls`] | calls of agents: queued, answered, failed or cancelled |
+//! | [`bridge_driver`], [`suspended_calls`], [`inputs`] | calls between the eras, their retries, and inputs that they require |
 //! | [`fetched_lists`], [`session_errors`] | fetched lists, and errors about the session |
 //! | [`legacy_requests`] | requests of a legacy server |
 //! | [`notifications`] | notifications, both ways |
 //! | [`task_driver`] | requests and reports about tasks |
 
+mod abandoned_calls;
+mod admission;
 mod agent_calls;
 mod attribution;
 mod bridge_driver;
-mod call_ends;
-mod calls;
-mod cancelled_calls;
 mod effect;
 mod ending;
 mod fetched_lists;
+mod forwarded_requests;
 mod health_checks;
 mod inputs;
 mod legacy_requests;
@@ -47,7 +46,6 @@ mod notifications;
 mod pending_call;
 mod pending_request;
 mod routing;
-mod server_requests;
 mod session_errors;
 mod subscriptions;
 mod suspended_calls;
@@ -60,20 +58,19 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-pub(super) use self::attribution::LogOwner;
+use self::abandoned_calls::AbandonedCalls;
+use self::admission::CallCounter;
+pub(super) use self::attribution::MessageOwner;
 use self::attribution::{Attribution, Workload};
-use self::calls::CallCounter;
-use self::cancelled_calls::CancelledCalls;
 pub(super) use self::effect::{Effect, Effects, Recipients};
+use self::forwarded_requests::ForwardedRequests;
+pub(super) use self::forwarded_requests::{FromAgent, not_forwarded};
 use self::health_checks::HealthChecks;
 use self::lists::ServerLists;
 use self::logging::Logging;
 pub(super) use self::pending_request::PendingRequest;
-use self::server_requests::ServerRequests;
-pub(super) use self::server_requests::{FromAgent, not_forwarded};
 use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
-use self::suspended_calls::SuspendedCalls;
 pub(super) use self::suspended_calls::{tag, tag_of_retry};
 use self::tasks::TaskTable;
 use self::wire::Wire;
@@ -91,14 +88,15 @@ pub(super) struct Instance {
     pub(super) wire: Wire,
     config: Arc<ServerConfig>,
     calls: CallCounter,
-    cancelled: CancelledCalls,
-    suspended: SuspendedCalls,
+    abandoned: AbandonedCalls,
+    /// Identifies the instance in the ids of suspended calls and of modern tasks.
+    tag: u64,
     attribution: Attribution,
     pub(super) lists: ServerLists,
     pub(super) health: HealthChecks,
     pub(super) logging: Logging,
     pub(super) subscriptions: ServerSubscriptions,
-    pub(super) server_requests: ServerRequests,
+    pub(super) forwarded_requests: ForwardedRequests,
     tasks: TaskTable,
 }
 
@@ -118,8 +116,8 @@ impl Instance {
         let timeout = config.settings.handshake_timeout;
         let call_timeout = config.settings.call_timeout_max;
         Self {
-            cancelled: CancelledCalls::new(link.remote().is_none()),
-            suspended: SuspendedCalls::new(label.as_deref()),
+            abandoned: AbandonedCalls::new(link.remote().is_none()),
+            tag: tag(label.as_deref()),
             wire: Wire::new(link, message_limit),
             calls: CallCounter::new(Arc::clone(&stats)),
             attribution: Attribution::new(scope),
@@ -127,7 +125,7 @@ impl Instance {
             health: HealthChecks::default(),
             logging: Logging::new(timeout),
             subscriptions: ServerSubscriptions::new(stats, timeout),
-            server_requests: ServerRequests::new(Arc::clone(&config.name), call_timeout),
+            forwarded_requests: ForwardedRequests::new(Arc::clone(&config.name), call_timeout),
             tasks: TaskTable::default(),
             config,
         }
@@ -142,7 +140,7 @@ impl Instance {
         self.calls.count() > 0
             || self.subscriptions.are_waited_for()
             || self.tasks.has_open()
-            || self.server_requests.are_open()
+            || self.forwarded_requests.are_open()
     }
 
     /// The number of calls that were accepted and have not ended.
@@ -159,13 +157,13 @@ impl Instance {
     ///
     /// A call that was cancelled or has timed out counts for `max_concurrent` while the server may work on it.
     pub(super) fn vacancies(&self) -> Vacancies {
-        let cancelled = self.cancelled.len(Instant::now());
-        self.calls.vacancies(&self.wire, self.config.settings.max_concurrent, cancelled)
+        let abandoned = self.abandoned.len(Instant::now());
+        self.calls.vacancies(&self.wire, self.config.settings.max_concurrent, abandoned)
     }
 
     /// When the next cancelled call stops counting without a further message of the server, if one will.
     pub(super) fn next_vacancy(&self) -> Option<Instant> {
-        self.cancelled.next_over()
+        self.abandoned.next_over()
     }
 
     /// The deadline of a request of mcpd that no agent waits for.
@@ -203,8 +201,8 @@ impl Instance {
     }
 
     fn workload(&self) -> Workload<'_> {
-        let Self { wire, cancelled, tasks, server_requests, .. } = self;
-        Workload { wire, cancelled, tasks, server_requests }
+        let Self { wire, abandoned, tasks, forwarded_requests, .. } = self;
+        Workload { wire, abandoned, tasks, forwarded_requests }
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::health_checks::Callers;
-use super::{LogOwner, NewSubscription, Topic};
+use super::{MessageOwner, NewSubscription, Topic};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
@@ -50,7 +50,7 @@ pub(in crate::server) enum Recipients {
     /// Every attached agent, if all are of one user.
     OneUser,
     /// One agent.
-    Owner(LogOwner),
+    Owner(MessageOwner),
     /// The subscribers of the resource with this URI.
     ResourceSubscribers(Bytes),
     /// The subscribers of the task with this id.

@@ -1,10 +1,14 @@
 //! How requests to the server end, and what follows for each kind of request.
 
+use bytes::Bytes;
+
+use super::pending_call::PendingCall;
 use super::pending_request::{PendingRequest, ServerResponse};
 use super::{Effect, Effects, Instance};
 use crate::jsonrpc::reply;
 use crate::message_limit::MessageLimit;
 use crate::server::error::{ListProblem, ServerError};
+use crate::server::listing::Listing;
 use crate::server::messages::call::Failure;
 use crate::transport::http::{RequestError, unprocessed};
 
@@ -25,64 +29,13 @@ pub(super) enum Ending<'a> {
 impl Instance {
     /// Ends a request that has this id at the server.
     ///
-    /// This is the one place that says what follows from each end of each kind of request.
+    /// This file is the one place that says what follows from each end of each kind of request.
     pub(super) fn end(&mut self, id: u64, pending: PendingRequest, ending: Ending<'_>) -> Effects {
         self.note_ending(&pending, &ending);
         match pending {
-            PendingRequest::Call(call) => match ending {
-                Ending::Response(response) => return self.answer_call(call, response),
-                Ending::Unusable(failure) => {
-                    self.fail_call(call, failure);
-                }
-                Ending::NoResponse(error) => {
-                    let (failure, may_have_arrived) = call_failure(error, self.wire.limit());
-                    self.fail_with(call, failure, may_have_arrived);
-                }
-                Ending::Expired => self.expire_call(id, call),
-                Ending::ServerGone { written, unwritten } => {
-                    let failure = if self.wire.has_begun(call.line) { written } else { unwritten };
-                    self.fail_call(call, failure.clone());
-                }
-            },
-            PendingRequest::Bridged(bridged) => match ending {
-                Ending::Response(response) => return self.answer_bridged(bridged, response),
-                Ending::Unusable(failure) => {
-                    self.fail_bridged(bridged, failure);
-                }
-                Ending::NoResponse(error) => {
-                    let (failure, may_have_arrived) = call_failure(error, self.wire.limit());
-                    self.fail_bridged_with(bridged, failure, may_have_arrived);
-                }
-                Ending::Expired => self.expire_bridged(id, bridged),
-                Ending::ServerGone { written, unwritten } => {
-                    let was_written = self.wire.has_begun(bridged.call.line) || bridged.state.was_sent_before();
-                    let failure = if was_written { written } else { unwritten };
-                    self.fail_bridged(bridged, failure.clone());
-                }
-            },
-            PendingRequest::Page { listing, .. } => {
-                let fetch = match ending {
-                    Ending::Response(response) => self.lists.page(&mut self.wire, listing, response.result),
-                    Ending::Unusable(failure) => self.lists.failed(listing, unusable_page(&failure)),
-                    Ending::NoResponse(error) => self.lists.failed(listing, missing_page(&error)),
-                    Ending::Expired => self.lists.failed(listing, ListProblem::TimedOut),
-                    Ending::ServerGone { .. } => return Effects::none(),
-                };
-                return self.report_fetch(fetch);
-            }
-            PendingRequest::Subscribe { uri, raw, .. } => {
-                let may_have_begun = match ending {
-                    Ending::Response(response) if response.result.is_ok() => return Effects::none(),
-                    Ending::Response(_) => false,
-                    Ending::NoResponse(error) => call_failure(error, self.wire.limit()).1,
-                    Ending::Unusable(_) | Ending::Expired => true,
-                    Ending::ServerGone { .. } => return Effects::none(),
-                };
-                if may_have_begun {
-                    self.subscriptions.unsubscribe(&mut self.wire, &raw);
-                }
-                return Effect::SubscribeRefused(uri).into();
-            }
+            PendingRequest::Call(call) => return self.end_call(id, call, ending),
+            PendingRequest::Page { listing, .. } => return self.end_page(listing, ending),
+            PendingRequest::Subscribe { uri, raw, .. } => return self.end_renewed_subscription(uri, &raw, ending),
             PendingRequest::Check => match ending {
                 Ending::Response(_) | Ending::Unusable(_) | Ending::NoResponse(_) => {
                     return Effect::Checked(self.health.checked()).into();
@@ -132,10 +85,57 @@ impl Instance {
         Effects::none()
     }
 
+    fn end_call(&mut self, id: u64, call: PendingCall, ending: Ending<'_>) -> Effects {
+        match ending {
+            Ending::Response(response) => return self.answer_call(call, response),
+            Ending::Unusable(failure) => {
+                self.fail_call(call, failure);
+            }
+            Ending::NoResponse(error) => {
+                let (failure, may_have_arrived) = call_failure(error, self.wire.limit());
+                self.fail_with(call, failure, may_have_arrived);
+            }
+            Ending::Expired => self.expire_call(id, call),
+            Ending::ServerGone { written, unwritten } => {
+                let was_written = self.wire.has_begun(call.line) || call.was_sent_before();
+                let failure = if was_written { written } else { unwritten };
+                self.fail_call(call, failure.clone());
+            }
+        }
+        Effects::none()
+    }
+
+    fn end_page(&mut self, listing: Listing, ending: Ending<'_>) -> Effects {
+        let fetch = match ending {
+            Ending::Response(response) => self.lists.add_page(&mut self.wire, listing, response.result),
+            Ending::Unusable(failure) => self.lists.fail(listing, unusable_page(&failure)),
+            Ending::NoResponse(error) => self.lists.fail(listing, missing_page(&error)),
+            Ending::Expired => self.lists.fail(listing, ListProblem::TimedOut),
+            Ending::ServerGone { .. } => return Effects::none(),
+        };
+        self.report_fetch(fetch)
+    }
+
+    /// A subscription that the server has not accepted is removed. If the server may have accepted it, mcpd ends it there.
+    fn end_renewed_subscription(&mut self, uri: Bytes, raw: &Bytes, ending: Ending<'_>) -> Effects {
+        let may_have_begun = match ending {
+            Ending::Response(ServerResponse { result: Ok(_), .. }) | Ending::ServerGone { .. } => {
+                return Effects::none();
+            }
+            Ending::Response(ServerResponse { result: Err(_), .. }) => false,
+            Ending::NoResponse(error) => call_failure(error, self.wire.limit()).1,
+            Ending::Unusable(_) | Ending::Expired => true,
+        };
+        if may_have_begun {
+            self.subscriptions.unsubscribe(&mut self.wire, raw);
+        }
+        Effect::SubscribeRefused(uri).into()
+    }
+
     /// Notes what the end of a request of any kind shows.
     fn note_ending(&mut self, pending: &PendingRequest, ending: &Ending<'_>) {
         if let Ending::Response(response) = ending {
-            self.cancelled.pending_answered(response.id);
+            self.abandoned.pending_answered(response.id);
         }
         if self.may_end_session(pending, ending) {
             self.note_session_error(pending);

@@ -7,13 +7,12 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::Instance;
-use super::pending_call::PendingBridgedCall;
-use super::server_requests::{self, CallInput, FromAgent, InputAnswer, Recipient, RequestEnd};
+use super::forwarded_requests::{self, CallInput, FromAgent, InputAnswer, Recipient, RequestEnd};
+use super::pending_call::{Bridge, PendingCall};
 use super::wire::Wire;
 use crate::bridge::{self, MAX_RETAINED_MEMORY};
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::Input;
-use crate::jsonrpc::splice::Change;
 use crate::server::agent_scope::roots_result;
 use crate::server::messages::call::Failure;
 
@@ -22,10 +21,10 @@ const INPUTS_TOO_LARGE: &str = "requested input, and its requests and their answ
 
 impl Instance {
     /// Requests the inputs of the agent, or sends the call again at once if there are none.
-    pub(super) fn collect_inputs(&mut self, mut bridged: Box<PendingBridgedCall>, inputs: &[Input]) {
-        bridged.call.deadline.extend(Instant::now());
-        let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
-        let call = self.wire.register_without_request(bridged);
+    pub(super) fn collect_inputs(&mut self, mut call: PendingCall, inputs: &[Input]) {
+        call.deadline.extend(Instant::now());
+        let (session, to) = (call.response_handle.key.session, call.response_handle.to().cloned());
+        let call = self.wire.register_without_request(call);
         if !has_space_for_inputs(&self.wire, call) {
             return self.fail_inputs(call, INPUTS_TOO_LARGE.to_owned());
         }
@@ -43,9 +42,9 @@ impl Instance {
 
     /// Sends the agent a request for an input, unless the configuration has it. `Err` continues the name of the server.
     fn request_input(&mut self, recipient: &Recipient, call_input: CallInput, input: &Input) -> Result<(), String> {
-        let parsed = server_requests::read_input(input)?;
+        let parsed = forwarded_requests::read_input(input)?;
         if parsed.capability != ClientCapability::Roots || !self.has_configured_roots() {
-            let sent = self.server_requests.send_input(&mut self.wire, recipient, call_input, input, parsed);
+            let sent = self.forwarded_requests.send_input(&mut self.wire, recipient, call_input, input, parsed);
             return sent.map_err(|error| error.message);
         }
         set_input_response(&mut self.wire, call_input, roots_result(self.config.roots()).into());
@@ -55,15 +54,15 @@ impl Instance {
     /// An agent has sent a response, or progress, for a request of the server.
     pub(in crate::server) fn handle_agent_message(&mut self, received: FromAgent) {
         if let Some(InputAnswer { input, response: Ok(line) }) =
-            self.server_requests.handle_agent_message(&mut self.wire, received)
+            self.forwarded_requests.handle_agent_message(&mut self.wire, received)
         {
-            self.input_received(input, bridge::input_response_of(&line));
+            self.receive_input(input, bridge::input_response_of(&line));
         }
     }
 
     /// A call of this session has ended without a response of the server.
     pub(super) fn end_requests_for(&mut self, session: u64, end: RequestEnd) {
-        let ended = self.server_requests.call_ended(&mut self.wire, session, end);
+        let ended = self.forwarded_requests.call_ended(&mut self.wire, session, end);
         self.requests_ended(ended);
     }
 
@@ -71,12 +70,12 @@ impl Instance {
     pub(super) fn requests_ended(&mut self, ended: Vec<InputAnswer>) {
         for InputAnswer { input, response } in ended {
             if let Err(why) = response {
-                self.input_received(input, Err(format!("requested input, but {why}")));
+                self.receive_input(input, Err(format!("requested input, but {why}")));
             }
         }
     }
 
-    fn input_received(&mut self, input: CallInput, result: Result<Bytes, String>) {
+    fn receive_input(&mut self, input: CallInput, result: Result<Bytes, String>) {
         match result {
             Ok(result) => {
                 set_input_response(&mut self.wire, input, result);
@@ -92,37 +91,34 @@ impl Instance {
 
     /// Sends the call again once every input is there.
     fn resend_if_complete(&mut self, call: u64) {
-        if let Some((bridged, changes)) = take_complete(&mut self.wire, call) {
-            self.resend(bridged, &changes);
+        let Some(Bridge { state, .. }) = self.wire.bridge_mut(call) else { return };
+        let Some(changes) = state.resend() else { return };
+        let request = state.request().line().clone();
+        if let Some(call) = self.wire.take_call(call) {
+            self.resend(call, request, &changes);
         }
     }
 
     /// The call cannot be sent again; `why` continues the name of the server.
     fn fail_inputs(&mut self, call: u64, why: String) {
         self.withdraw_inputs(call);
-        if let Some(bridged) = self.wire.take_bridged(call) {
-            self.fail_bridged_with(bridged, Failure::InputUnavailable { why }, true);
+        if let Some(call) = self.wire.take_call(call) {
+            self.fail_with(call, Failure::InputUnavailable { why }, true);
         }
     }
 }
 
 /// Whether the inputs of this call, and those of all calls, are within the limits.
 fn has_space_for_inputs(wire: &Wire, id: u64) -> bool {
-    let bytes = |(_, bridged): (u64, &PendingBridgedCall)| bridged.state.input_response_bytes();
-    let of_call: usize = wire.bridged_calls().filter(|(other, _)| *other == id).map(bytes).sum();
-    let of_all: usize = wire.bridged_calls().map(bytes).sum();
+    let bytes = |(_, bridge): (u64, &Bridge)| bridge.state.input_response_bytes();
+    let of_call: usize = wire.bridges().filter(|(other, _)| *other == id).map(bytes).sum();
+    let of_all: usize = wire.bridges().map(bytes).sum();
     of_call <= wire.buffer_unit() && of_all <= MAX_RETAINED_MEMORY * wire.buffer_unit()
 }
 
 /// The agent has answered an input of a call.
 fn set_input_response(wire: &mut Wire, input: CallInput, result: Bytes) {
-    if let Some(bridged) = wire.bridged_mut(input.call) {
-        bridged.state.set_input_response(input.index, result);
+    if let Some(bridge) = wire.bridge_mut(input.call) {
+        bridge.state.set_input_response(input.index, result);
     }
-}
-
-/// Removes a call whose inputs are all there, with the changes to send it again.
-fn take_complete(wire: &mut Wire, id: u64) -> Option<(Box<PendingBridgedCall>, Vec<Change>)> {
-    let changes = wire.bridged_mut(id)?.state.resend()?;
-    Some((wire.take_bridged(id)?, changes))
 }

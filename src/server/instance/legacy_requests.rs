@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::Instance;
 use super::attribution::RequestTarget;
-use super::pending_call::PendingBridgedCall;
-use super::server_requests::{self, AnswerUse, RequestHandling};
-use super::suspended_calls::SuspendedCalls;
+use super::forwarded_requests::{self, AnswerUse, RequestHandling};
+use super::pending_call::PendingCall;
+use super::suspended_calls;
 use crate::bridge::ServerRequest;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
@@ -22,18 +22,18 @@ const CALL_HAS_ENDED: &str = "the call that this was for has ended";
 impl Instance {
     /// The server has sent a request. The server gets an error at once if no agent will answer.
     pub(super) fn handle_server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
-        if let Some(line) = server_requests::without_task(line, method, params)
+        if let Some(line) = forwarded_requests::without_task(line, method, params)
             && let Ok(Message::Request { id, method, params }) = parse(&line)
         {
             return self.handle_server_request(&line, &id, &method, params.as_ref());
         }
-        let refused = match server_requests::classify(method, params, self.attribution.scope()) {
+        let refused = match forwarded_requests::classify(method, params, self.attribution.scope()) {
             RequestHandling::Ping => {
                 self.wire.try_queue_line(reply::result(id, b"{}"));
                 return;
             }
             RequestHandling::Roots => match self.config.roots() {
-                [] => Err(server_requests::no_roots()),
+                [] => Err(forwarded_requests::no_roots()),
                 roots => {
                     self.wire.try_queue_line(reply::result(id, &roots_result(roots)));
                     return;
@@ -61,19 +61,19 @@ impl Instance {
         request: &ServerRequest<'_>,
         parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
-        let unavailable = |why| server_requests::unavailable(why, &self.config.name);
+        let unavailable = |why| forwarded_requests::unavailable(why, &self.config.name);
         if self.wire.protocol().is_none() {
             return Err(unavailable("the handshake is not over"));
         }
         match self.attribution.request_target(&self.workload(), Instant::now()).map_err(unavailable)? {
-            RequestTarget::Agent(_) if self.server_requests.has(request.id) => {
+            RequestTarget::Agent(_) if self.forwarded_requests.has(request.id) => {
                 Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"))
             }
             RequestTarget::Agent(recipient) => {
                 let (line, id) = (line.clone(), request.id.clone());
-                self.server_requests.send(&mut self.wire, &recipient, line, id, AnswerUse::Server, parsed)
+                self.forwarded_requests.send(&mut self.wire, &recipient, line, id, AnswerUse::Server, parsed)
             }
-            RequestTarget::Call(call) => SuspendedCalls::collect(&mut self.wire, call, request).map_err(unavailable),
+            RequestTarget::Call(call) => suspended_calls::collect(&mut self.wire, call, request).map_err(unavailable),
         }
     }
 
@@ -84,15 +84,17 @@ impl Instance {
         }
     }
 
-    /// The bridged call with this id ends: neither its agent nor its server waits for an answer to a request any more.
-    pub(super) fn withdraw_requests_for(&mut self, id: u64, bridged: &mut PendingBridgedCall) {
-        self.refuse_requests_for(bridged);
-        self.withdraw_inputs(id);
+    /// The call with this id ends: neither its agent nor its server waits for an answer to a request any more.
+    pub(super) fn withdraw_requests_for(&mut self, id: u64, call: &mut PendingCall) {
+        if call.bridge.is_some() {
+            self.refuse_requests_for(call);
+            self.withdraw_inputs(id);
+        }
     }
 
     /// Answers the server's unanswered requests for this call with an error.
-    pub(super) fn refuse_requests_for(&mut self, bridged: &mut PendingBridgedCall) {
-        for id in bridged.state.take_unanswered() {
+    pub(super) fn refuse_requests_for(&mut self, call: &mut PendingCall) {
+        for id in call.bridge.as_mut().map(|bridge| bridge.state.take_unanswered()).unwrap_or_default() {
             let error = may_have_arrived_error(ErrorCode::Died, CALL_HAS_ENDED, &self.config.name);
             self.wire.try_queue_line(reply::error(Some(&id), &error));
         }
@@ -100,6 +102,6 @@ impl Instance {
 
     /// The inputs of this call are no longer needed.
     pub(super) fn withdraw_inputs(&mut self, call: u64) {
-        self.server_requests.withdraw_for(call, CALL_HAS_ENDED);
+        self.forwarded_requests.withdraw_for(call, CALL_HAS_ENDED);
     }
 }

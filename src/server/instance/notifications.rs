@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::attribution::{LogOwner, LogRecipient, level_of};
+use super::attribution::{LogRecipient, MessageOwner, level_of};
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use super::subscriptions::Acknowledgement;
@@ -50,12 +50,15 @@ impl Instance {
                 self.subscriptions.cancelled_by_server(&mut self.wire, params.as_ref());
             }
             b"notifications/cancelled" => {
-                if let Some(id) = self.server_requests.cancelled_by_server(line, params.as_ref()) {
-                    self.wire.bridged_calls_mut().for_each(|bridged| bridged.state.withdraw(&id));
+                if let Some(id) = self.forwarded_requests.cancelled_by_server(line, params.as_ref()) {
+                    self.wire
+                        .calls_mut()
+                        .filter_map(|call| call.bridge.as_mut())
+                        .for_each(|bridge| bridge.state.withdraw(&id));
                 }
             }
             b"notifications/elicitation/complete" => {
-                self.server_requests.elicitation_completed(&line, params.as_ref());
+                self.forwarded_requests.elicitation_completed(&line, params.as_ref());
             }
             _ if era::may_be_extension_notification(method) => {
                 return self.forward_of_extension(&line, method, params.as_ref());
@@ -83,8 +86,8 @@ impl Instance {
 
     /// A notification with the agent's own ids and tokens of the calls that it names, and the agent, if it names any. `None` if it names
     /// one that is not pending, or calls of several agents.
-    fn translate_to_agent(&mut self, line: &Bytes, params: Option<&Bytes>) -> Option<(Option<LogOwner>, Bytes)> {
-        let (mut owner, mut changes) = (None::<LogOwner>, Vec::new());
+    fn translate_to_agent(&mut self, line: &Bytes, params: Option<&Bytes>) -> Option<(Option<MessageOwner>, Bytes)> {
+        let (mut owner, mut changes) = (None::<MessageOwner>, Vec::new());
         for reference in Reference::all(params)? {
             let Some(PendingRequest::Call(call)) = self.wire.get_mut(&reference.raw) else { return None };
             let replacement = reference.at_agent(call)?.clone();
@@ -92,7 +95,7 @@ impl Instance {
             if owner.is_some_and(|owner| owner.session != session) {
                 return None;
             }
-            owner = Some(LogOwner { session, to });
+            owner = Some(MessageOwner { session, to });
             changes.push(Change { part: reference.raw, replacement });
         }
         Some((owner, splice(line, &mut changes.iter().map(Change::edit).collect::<Vec<_>>())))
@@ -117,7 +120,7 @@ impl Instance {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
         let own = own_id(&token).unwrap_or(&token);
         let Some(call) = self.wire.get_mut(own).and_then(PendingRequest::call_mut) else {
-            return self.tasks.progress(&mut self.wire, line, &token);
+            return self.tasks.forward_progress(&mut self.wire, line, &token);
         };
         let Some(agent_token) = &call.progress_token else { return };
         call.deadline.extend(Instant::now());

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use super::attribution::SourceStream;
 use super::ending::Ending;
 use super::pending_request::ServerResponse;
-use super::suspended_calls::SuspendedCalls;
-use super::{Effects, Instance};
+use super::{Effects, Instance, suspended_calls};
 use crate::era::Era;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::{Message, MessageError};
@@ -92,15 +91,15 @@ impl Instance {
         match (pending, ending) {
             (Some((id, pending)), ending) => return self.end(id, pending, ending),
             (None, Ending::Response(response)) => self.note_stray_response(response),
-            (None, _) => self.cancelled.answered(id),
+            (None, _) => self.abandoned.answered(id),
         }
         Effects::none()
     }
 
     /// The server has sent a response that no request waits for.
     pub(super) fn note_stray_response(&mut self, ServerResponse { id, result, .. }: ServerResponse<'_>) {
-        self.cancelled.answered(id);
-        if let Some(task) = self.tasks.late_response(&mut self.wire, &mut self.cancelled, id, result) {
+        self.abandoned.answered(id);
+        if let Some(task) = self.tasks.note_late_response(&mut self.wire, &mut self.abandoned, id, result) {
             self.disown_task(task);
         }
         self.stats().stray_responses.add_one();
@@ -109,14 +108,14 @@ impl Instance {
 
     /// Ends everything whose deadline has passed.
     pub(in crate::server) fn expire(&mut self, now: Instant) -> Effects {
-        self.suspended.present_due(&mut self.wire, now);
-        SuspendedCalls::check_agents(&mut self.wire, now);
+        suspended_calls::present_due(&mut self.wire, self.tag, now);
+        suspended_calls::check_agents(&mut self.wire, now);
         let expired = self.wire.remove_where(|pending| pending.deadline().is_some_and(|at| at <= now));
         self.tasks.expire(now);
-        let expired_requests = self.server_requests.expire(&mut self.wire, now);
+        let expired_requests = self.forwarded_requests.expire(&mut self.wire, now);
         self.requests_ended(expired_requests);
         self.subscriptions.expire(now);
-        let ends = [self.tasks.next_end(), self.server_requests.next_deadline(), self.subscriptions.next_deadline()];
+        let ends = [self.tasks.next_end(), self.forwarded_requests.next_deadline(), self.subscriptions.next_deadline()];
         self.wire.reset_deadline(ends.into_iter().flatten());
         let mut effects = Effects::none();
         for (id, pending) in expired {

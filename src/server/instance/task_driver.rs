@@ -28,7 +28,7 @@ impl Instance {
     pub(super) fn note_task_status(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(state) = params.and_then(TaskState::read) else { return self.stats().stray_notifications.add_one() };
         let may_create = self.may_create_tasks();
-        let dropped = self.tasks.status(&mut self.wire, line, state, may_create);
+        let dropped = self.tasks.note_status(&mut self.wire, line, state, may_create);
         self.stats().stray_notifications.add(dropped);
     }
 
@@ -39,12 +39,12 @@ impl Instance {
         if !self.subscriptions.is_of_stream(params) {
             return Effects::none();
         }
-        let Some((id, ended)) = self.tasks.modern_status(params) else { return Effects::none() };
+        let Some((id, ended)) = self.tasks.note_modern_status(params) else { return Effects::none() };
         if ended {
             self.subscriptions.task_ended(&id);
         }
         let line = Bytes::from(applied(line, &without_subscription(params)));
-        let (server, instance_tag) = (self.config.name.clone(), self.suspended.tag());
+        let (server, instance_tag) = (self.config.name.clone(), self.tag);
         let status = ModernTaskStatus { server, instance_tag, id: id.clone(), line };
         let notification = ServerNotification::ModernTaskStatus(Box::new(status));
         Effect::Notify { notification, recipients: Recipients::TaskSubscribers { id, ended } }.into()

@@ -121,7 +121,7 @@ impl ServerTask {
                     return Poll::Ready(Ok(StopReason::Stop));
                 }
             }
-            relay.rare.extend(instance.server_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
+            relay.rare.extend(instance.forwarded_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
             // Sources that can be ready endlessly come last.
             if let Poll::Ready(Some(event)) = relay.rare.poll_next_unpin(cx) {
                 if let Some(end) = self.on_rare(event, instance, relay) {

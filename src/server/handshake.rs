@@ -80,10 +80,10 @@ pub(super) struct HandshakeResult {
 /// Performs the handshake. `first_message` is notified of each message of the server.
 pub(super) async fn handshake(
     instance: &mut Instance,
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     first_message: &Notify,
 ) -> Result<HandshakeResult, HandshakeError> {
-    Negotiation::new(opening, first_message).run(instance).await
+    Negotiation::new(plan, first_message).run(instance).await
 }
 
 /// Uses this version from now on.
@@ -130,7 +130,8 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             };
         }
         other => {
-            instance.arrive(other);
+            // During the handshake, nothing is published or delivered.
+            drop(instance.arrive(other));
             return Ok(None);
         }
     };
@@ -156,7 +157,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             })
         }
         other => {
-            instance.handle_message(other);
+            drop(instance.handle_message(other));
             Ok(None)
         }
     }

@@ -36,8 +36,6 @@ const PURE: &[&str] = &[
     "server/instance/attribution",
     "server/instance/tasks/modern_tasks",
     "server/instance/tasks/session_tasks",
-    "server/instance/session_errors",
-    "server/instance/transport_errors",
     "server/lifecycle",
     "server/listing",
     "server/messages/server_notification",

@@ -39,7 +39,7 @@ enum RequestState {
 
 /// A handshake that has not ended.
 pub(super) struct Negotiation<'a> {
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     first_message: &'a Notify,
     initialize: RequestState,
     discover: RequestState,
@@ -62,10 +62,10 @@ pub(super) struct Negotiation<'a> {
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
 impl<'a> Negotiation<'a> {
-    pub(super) fn new(opening: HandshakePlan, first_message: &'a Notify) -> Self {
-        let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
+    pub(super) fn new(plan: HandshakePlan, first_message: &'a Notify) -> Self {
+        let looks = matches!(plan.fallback, Fallback::IfSilent | Fallback::Always);
         Self {
-            opening,
+            plan,
             first_message,
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
@@ -80,7 +80,7 @@ impl<'a> Negotiation<'a> {
     }
 
     pub(super) async fn run(mut self, instance: &mut Instance) -> Result<HandshakeResult, HandshakeError> {
-        self.send(self.opening.first, instance);
+        self.send(self.plan.first, instance);
         let info = loop {
             let received = match self.answer_deadline {
                 Some(at) => timeout_at(at, next(instance, self.first_message)).await,
@@ -104,8 +104,8 @@ impl<'a> Negotiation<'a> {
         self.learned.set(era, Support::Confirmed);
         self.learned.identities.insert(Arc::clone(&info.identity));
         // The server answered the second request and left the first one unanswered.
-        let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == RequestState::Sent;
-        let is_known = self.opening.known.contains(era.other());
+        let is_first_unanswered = self.plan.first != era && self.step(self.plan.first) == RequestState::Sent;
+        let is_known = self.plan.known.contains(era.other());
         if is_first_unanswered && !is_known && self.learned.of(era.other()) == Support::Unknown {
             self.learned.set(era.other(), Support::Absent);
         }
@@ -138,7 +138,7 @@ impl<'a> Negotiation<'a> {
     }
 
     fn is_only(&self, era: Era) -> bool {
-        self.opening.fallback == Fallback::Never && self.opening.first == era
+        self.plan.fallback == Fallback::Never && self.plan.first == era
     }
 
     /// Handles a server that has not answered in time.
@@ -152,7 +152,7 @@ impl<'a> Negotiation<'a> {
             return Err(why);
         }
         self.was_silent = true;
-        self.send(self.opening.first.other(), instance);
+        self.send(self.plan.first.other(), instance);
         Ok(None)
     }
 
@@ -199,7 +199,7 @@ impl<'a> Negotiation<'a> {
         self.initialize = RequestState::Lost;
         let is_login_needed = matches!(&why, HandshakeError::Closed(closed) if closed.is_login_needed());
         match self.modern.take() {
-            Some(modern) if !is_login_needed && !self.opening.known.contains(Era::Legacy) => {
+            Some(modern) if !is_login_needed && !self.plan.known.contains(Era::Legacy) => {
                 self.learned.legacy = Support::Doubtful;
                 Ok(Some(*modern))
             }
@@ -230,9 +230,9 @@ impl<'a> Negotiation<'a> {
                 self.discover = RequestState::Answered;
                 self.learned.modern = Support::Confirmed;
                 self.learned.identities.insert(Arc::clone(&info.identity));
-                if self.opening.fallback == Fallback::Always && self.refusal.is_none() {
+                if self.plan.fallback == Fallback::Always && self.refusal.is_none() {
                     self.modern = Some(info);
-                    let is_expected = self.opening.known.contains(Era::Legacy);
+                    let is_expected = self.plan.known.contains(Era::Legacy);
                     self.answer_deadline = (!is_expected).then(|| Instant::now() + FALLBACK_DELAY);
                     instance.wire.note_modern_support();
                     if self.initialize == RequestState::NotSent {
@@ -242,7 +242,7 @@ impl<'a> Negotiation<'a> {
                 }
                 match self.initialize {
                     RequestState::Answered => self.learned.legacy = Support::Absent,
-                    RequestState::Lost if !self.opening.known.contains(Era::Legacy) => {
+                    RequestState::Lost if !self.plan.known.contains(Era::Legacy) => {
                         self.learned.legacy = Support::Doubtful;
                     }
                     _ => {}
@@ -262,8 +262,8 @@ impl<'a> Negotiation<'a> {
         if self.is_only(Era::Modern) {
             return Err(why);
         }
-        let is_expected = self.opening.known.contains(Era::Modern);
-        if is_expected && self.opening.first == Era::Modern && self.opening.fallback == Fallback::IfSilent {
+        let is_expected = self.plan.known.contains(Era::Modern);
+        if is_expected && self.plan.first == Era::Modern && self.plan.fallback == Fallback::IfSilent {
             return Err(why);
         }
         if !is_expected {

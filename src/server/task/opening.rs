@@ -67,7 +67,7 @@ impl ServerTask {
         let (mut process, activity) = process.unzip();
         let limit_of = if self.runner().is_some() { StartLimit::of_runner } else { StartLimit::new };
         let limit = limit_of(self.config.settings.handshake_timeout, Instant::now());
-        let setup = instance::Setup {
+        let setup = instance::InstanceSetup {
             config: Arc::clone(&self.config),
             scope: self.purpose.scope.clone(),
             label: self.purpose.label.clone(),
@@ -75,11 +75,11 @@ impl ServerTask {
             message_limit: self.message_limit(),
         };
         let mut instance = Instance::new(link, setup);
-        let opening = self.eras.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
+        let plan = self.eras.died_opening.map_or_else(|| self.handshake_plan(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, plan, limit)));
         let opened = self.unless_stopped(opened).await;
-        self.learn(opened.as_ref(), opening, &instance);
+        self.learn(opened.as_ref(), plan, &instance);
         let end = match opened {
             Some(Ok(_)) if self.needs_both_eras() => {
                 if let Link::Http(http) = instance.wire.into_link() {
@@ -102,7 +102,7 @@ impl ServerTask {
         Box::pin(self.end(end, instance, process)).await
     }
 
-    fn opening(&self) -> HandshakePlan {
+    fn handshake_plan(&self) -> HandshakePlan {
         let known = self.publisher.eras.of(&self.config);
         HandshakePlan::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
     }
@@ -156,7 +156,7 @@ impl ServerTask {
 
     /// Whether the next instance is known to use the legacy era.
     pub(super) fn next_is_legacy(&self) -> bool {
-        self.opening().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
+        self.handshake_plan().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
     }
 
     /// Whether a single instance has to be replaced by one for each era.
@@ -169,7 +169,7 @@ impl ServerTask {
     fn learn(
         &mut self,
         opened: Option<&Result<HandshakeResult, StopReason>>,
-        opening: HandshakePlan,
+        plan: HandshakePlan,
         instance: &Instance,
     ) {
         match opened {
@@ -181,14 +181,14 @@ impl ServerTask {
                 self.learn_eras(&learned);
             }
             Some(Err(StopReason::Ended(ProcessEnd::Exited(_))))
-                if opening.is_trial()
+                if plan.is_trial()
                     && self.eras.died_opening.is_none()
-                    && instance.awaits_handshake_response(opening.first) =>
+                    && instance.awaits_handshake_response(plan.first) =>
             {
-                self.eras.died_opening = Some(opening.first);
+                self.eras.died_opening = Some(plan.first);
             }
             Some(Err(StopReason::Broken(_) | StopReason::Disconnected(_))) => {
-                let failed = if instance.wire.is_known_modern() { Era::Legacy } else { opening.first };
+                let failed = if instance.wire.is_known_modern() { Era::Legacy } else { plan.first };
                 self.publisher.eras.record_failed_opening(&self.config, failed);
             }
             Some(Err(StopReason::Ended(_) | StopReason::Stop)) | None => {}
@@ -218,7 +218,7 @@ async fn open(
     instance: &mut Instance,
     process: &mut Option<Process>,
     activity: Option<Activity>,
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     limit: StartLimit,
 ) -> Result<HandshakeResult, StopReason> {
     let first_message = Notify::new();
@@ -229,9 +229,9 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = handshake(instance, opening, &first_message) => result,
+        result = handshake(instance, plan, &first_message) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening, &first_message) => {
+        timeout = too_slow(limit, activity, plan, &first_message) => {
             return Err(StopReason::Broken(ServerError::StartTimedOut(timeout)));
         }
     };
@@ -246,7 +246,7 @@ async fn open(
 async fn too_slow(
     mut start: StartLimit,
     mut activity: Option<Activity>,
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     first_message: &Notify,
 ) -> StartTimeout {
     while let Some(look) = start.next_check(Instant::now()) {
@@ -263,5 +263,5 @@ async fn too_slow(
             start.note_life(Instant::now());
         }
     }
-    start.timeout(opening.method(), Instant::now())
+    start.timeout(plan.method(), Instant::now())
 }

@@ -19,29 +19,27 @@ fn counts_against_limit(call: &Call, instance: &Instance) -> bool {
 impl ServerTask {
     /// Writes a call to the instance. A subscription that another agent already has is answered here.
     fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let subscription = match &call.kind {
-            RequestKind::ResourceSubscription(subscription) => subscription,
-            RequestKind::LegacyTask(_) => return instance.request_about_task(call),
+        let session = call.response_handle.key.session;
+        let effects = match &call.kind {
             RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
-                instance.call(call);
-                return;
+                instance.call(call)
+            }
+            RequestKind::LegacyTask(_) => instance.request_about_task(call),
+            RequestKind::ResourceSubscription(subscription) if subscription.begins => {
+                if self.agents.join(&subscription.uri, session, call.response_handle.to()) {
+                    return call.answer_empty();
+                }
+                instance.subscribe(*call)
+            }
+            RequestKind::ResourceSubscription(subscription) => {
+                let is_subscribed = instance.subscriptions.withdraw(session, &subscription.uri);
+                if !self.agents.resource_subscribers.remove(&subscription.uri, session) || is_subscribed {
+                    return call.answer_empty();
+                }
+                instance.unsubscribe(call)
             }
         };
-        let session = call.response_handle.key.session;
-        if subscription.begins {
-            if self.agents.join(&subscription.uri, session, call.response_handle.to()) {
-                call.answer_empty();
-            } else {
-                instance.subscribe(*call);
-            }
-            return;
-        }
-        let is_subscribed = instance.subscriptions.withdraw(session, &subscription.uri);
-        if !self.agents.resource_subscribers.remove(&subscription.uri, session) || is_subscribed {
-            call.answer_empty();
-        } else {
-            instance.unsubscribe(call);
-        }
+        self.carry_out(effects, instance);
     }
 
     /// Writes a call to the instance, or queues it at the limit.

@@ -15,7 +15,7 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::server::control::{ControlReceiver, HealthOverride};
 use crate::server::error::ServerError;
 use crate::server::health::{Health, UnansweredCounts};
-use crate::server::instance::{Effect, FromAgent, Instance};
+use crate::server::instance::{Effect, Effects, FromAgent, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
@@ -121,7 +121,7 @@ impl ServerTask {
                     return Poll::Ready(Ok(StopReason::Stop));
                 }
             }
-            relay.rare.extend(instance.server_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
+            relay.rare.extend(instance.forwarded_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
             // Sources that can be ready endlessly come last.
             if let Poll::Ready(Some(event)) = relay.rare.poll_next_unpin(cx) {
                 if let Some(end) = self.on_rare(event, instance, relay) {
@@ -180,7 +180,8 @@ impl ServerTask {
             }
             Rare::Deadline => {
                 relay.rare.push(relay.timer.elapsed().map(|()| Rare::Deadline).boxed());
-                instance.expire(Instant::now()).into_iter().for_each(|effect| self.effect(effect, instance));
+                let effects = instance.expire(Instant::now());
+                self.carry_out(effects, instance);
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
             Rare::HealthOverride(mark) => {
@@ -223,12 +224,12 @@ impl ServerTask {
 
     /// Handles the messages of one read together, so that they are written together, up to [`BURST`].
     fn handle_messages(&mut self, first: Arrival, instance: &mut Instance) {
-        let effect = instance.arrive(first);
-        self.effect(effect, instance);
+        let effects = instance.arrive(first);
+        self.carry_out(effects, instance);
         for _ in 1..BURST {
             let Some(incoming) = instance.wire.next_buffered() else { return };
-            let effect = instance.arrive(Arrival::Incoming { incoming, source_request: None });
-            self.effect(effect, instance);
+            let effects = instance.arrive(Arrival::Incoming { incoming, source_request: None });
+            self.carry_out(effects, instance);
         }
     }
 
@@ -243,7 +244,10 @@ impl ServerTask {
     fn handle_command(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
             Command::Cancel { key, .. } if self.waiting.cancel(key) => {}
-            Command::Cancel { key, notification } => instance.cancel(key, notification.as_deref()),
+            Command::Cancel { key, notification } => {
+                let effects = instance.cancel(key, notification.as_deref());
+                self.carry_out(effects, instance);
+            }
             Command::Check(caller) => instance.health.check(&mut instance.wire, caller, instance.lists.offered()),
             Command::Relist => instance.lists.mark_all_changed(),
             Command::Wake => {}
@@ -266,9 +270,13 @@ impl ServerTask {
         }
     }
 
-    pub(super) fn effect(&mut self, effect: Effect, instance: &Instance) {
+    /// Does what follows from a message or deadline.
+    pub(super) fn carry_out(&mut self, effects: Effects, instance: &Instance) {
+        effects.into_iter().for_each(|effect| self.carry_out_one(effect, instance));
+    }
+
+    fn carry_out_one(&mut self, effect: Effect, instance: &Instance) {
         match effect {
-            Effect::Nothing => {}
             Effect::Listed { kind, list, settled } => {
                 self.publisher.publish_list(kind, list, settled);
                 self.store_lists_if(settled);

@@ -132,8 +132,8 @@ impl ServerTask {
     async fn last_words(&mut self, instance: &mut Instance) {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
-                let effect = instance.arrive(arrival);
-                self.effect(effect, instance);
+                let effects = instance.arrive(arrival);
+                self.carry_out(effects, instance);
             }
         })
         .await;

@@ -1,4 +1,4 @@
-//! Calls that were cancelled or timed out after the server had received them, and that it may still work on.
+//! Abandoned calls: those that were cancelled or timed out after the server had received them, and that it may still work on.
 //!
 //! A message without a recipient belongs to an agent only if the server can be working for no other agent. Cancelled calls count as
 //! work of the server:
@@ -12,11 +12,12 @@
 //!   had read its cancellation.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::ownership::Ownership;
+use super::pending_call::PendingCall;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::server::messages::call::WeakLoadToken;
+use crate::server::messages::call::{CallKey, SessionSender, WeakLoadToken};
 
 /// Maximum number of calls. Of older ones only the sessions are known.
 const CAPACITY: usize = 1024;
@@ -28,6 +29,29 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 /// How long messages about a cancelled call of a modern server may be in transit. The server sends no new ones (MCP 2026-07-28,
 /// `basic/patterns/cancellation`).
 const IN_TRANSIT: Duration = Duration::from_secs(2);
+
+/// The sessions that the server may be working for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// The server has no work.
+    #[default]
+    Nobody,
+    /// One session.
+    One(u64),
+    /// More than one session.
+    Several,
+}
+
+impl Ownership {
+    /// Adds a session.
+    pub(super) fn and(self, session: u64) -> Self {
+        match self {
+            Self::Nobody => Self::One(session),
+            Self::One(other) if other == session => self,
+            Self::One(_) | Self::Several => Self::Several,
+        }
+    }
+}
 
 /// How long a cancelled call counts: until both conditions hold.
 #[derive(Debug, Clone, Copy)]
@@ -44,21 +68,42 @@ impl Until {
     }
 }
 
+/// The rest of a call that was cancelled or has timed out.
 #[derive(Debug)]
-struct CancelledCall {
-    id: u64,
-    session: u64,
-    /// `None` if only a response ends it.
-    until: Option<Until>,
+pub(super) struct AbandonedCall {
+    /// Its id at the server.
+    pub(super) id: u64,
+    pub(super) key: CallKey,
+    /// The user of its agent, if that is known.
+    pub(super) uid: Option<u32>,
+    /// The server may make a task of it.
+    pub(super) creates_task: bool,
     /// Keeps the session at the instance while the server may send requests for the call.
-    load: Option<WeakLoadToken>,
+    pub(super) load: Option<WeakLoadToken>,
 }
 
-/// The cancelled calls of one instance that had reached the server.
+impl AbandonedCall {
+    /// What remains of a call at the server, which knows it by `id`.
+    pub(super) fn of(call: &PendingCall, id: u64) -> Self {
+        let handle = &call.response_handle;
+        let (uid, load) = (handle.to().and_then(SessionSender::uid), handle.load_token().map(Arc::downgrade));
+        Self { id, key: handle.key, uid, creates_task: call.requests_task(), load }
+    }
+}
+
+/// An abandoned call that counts.
+#[derive(Debug)]
+struct CountedCall {
+    call: AbandonedCall,
+    /// `None` if only a response ends it.
+    until: Option<Until>,
+}
+
+/// The abandoned calls of one instance that had reached the server.
 #[derive(Debug, Default)]
-pub(in crate::server) struct CancelledCalls {
+pub(in crate::server) struct AbandonedCalls {
     /// In the order of the ids.
-    known: VecDeque<CancelledCall>,
+    known: VecDeque<CountedCall>,
     /// The sessions of older calls.
     forgotten: Ownership,
     /// How long these count.
@@ -74,7 +119,7 @@ pub(in crate::server) struct CancelledCalls {
     in_transit: Option<(Instant, Ownership)>,
 }
 
-impl CancelledCalls {
+impl AbandonedCalls {
     /// `in_order` is whether the transport keeps the order of messages.
     pub(super) fn new(in_order: bool) -> Self {
         Self { waits_full_grace: !in_order, ..Self::default() }
@@ -94,32 +139,25 @@ impl CancelledCalls {
         self.users == Ownership::One(uid.into())
     }
 
-    /// Adds a call of this session and user that was cancelled or has timed out `now`.
-    pub(super) fn add(
-        &mut self,
-        id: u64,
-        (session, uid): (u64, Option<u32>),
-        until: Option<Until>,
-        load: Option<WeakLoadToken>,
-        now: Instant,
-    ) {
-        self.note_user(uid, now);
+    /// Adds a call that was abandoned `now`.
+    pub(super) fn add(&mut self, call: AbandonedCall, until: Option<Until>, now: Instant) {
+        self.note_user(call.uid, now);
         if self.known.len() == CAPACITY
-            && let Some(CancelledCall { session, until, .. }) = self.known.pop_front()
+            && let Some(CountedCall { call, until }) = self.known.pop_front()
         {
             let is_first = self.forgotten == Ownership::Nobody;
-            self.forgotten = self.forgotten.and(session);
+            self.forgotten = self.forgotten.and(call.key.session);
             let both = || Some(self.forgotten_until?.and(until?));
             self.forgotten_until = if is_first { until } else { both() };
         }
-        let at = self.known.partition_point(|other| other.id < id);
-        self.known.insert(at, CancelledCall { id, session, until, load });
+        let at = self.known.partition_point(|other| other.call.id < call.id);
+        self.known.insert(at, CountedCall { call, until });
     }
 
-    /// A call of this session at a modern server was cancelled `now`.
-    pub(super) fn add_modern(&mut self, (session, uid): (u64, Option<u32>), now: Instant) {
-        self.note_user(uid, now);
-        self.in_transit = Some((now + IN_TRANSIT, self.in_transit_for(now).and(session)));
+    /// Adds a call at a modern server that was abandoned `now`.
+    pub(super) fn add_modern(&mut self, call: &AbandonedCall, now: Instant) {
+        self.note_user(call.uid, now);
+        self.in_transit = Some((now + IN_TRANSIT, self.in_transit_for(now).and(call.key.session)));
     }
 
     /// The sessions of cancelled calls that a message of a modern server may be about if it arrives `now`.
@@ -129,7 +167,7 @@ impl CancelledCalls {
 
     /// The server has answered a cancelled call.
     pub(super) fn answered(&mut self, id: &[u8]) {
-        let found = parse_own_id(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
+        let found = parse_own_id(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.call.id).ok());
         if let Some(one) = found.and_then(|index| self.known.remove(index)) {
             self.waits_full_grace |= self.is_read(one.until);
         }
@@ -141,7 +179,7 @@ impl CancelledCalls {
             self.highest_answered_id = self.highest_answered_id.max(parse_own_id(id).unwrap_or_default());
             let mut known = std::mem::take(&mut self.known);
             let now = Instant::now();
-            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.load = None);
+            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.call.load = None);
             self.known = known;
         }
     }
@@ -211,7 +249,7 @@ impl CancelledCalls {
         unanswered: impl Iterator<Item = u64>,
     ) -> Ownership {
         let forgotten = if is_over(self.forgotten_until) { Ownership::Nobody } else { self.forgotten };
-        let known = self.known.iter().filter(|one| !is_over(one.until)).map(|one| one.session);
+        let known = self.known.iter().filter(|one| !is_over(one.until)).map(|one| one.call.key.session);
         unanswered.chain(known).fold(forgotten, Ownership::and)
     }
 }

@@ -38,14 +38,14 @@ use crate::server::server_request::{
 const MAX_OPEN: usize = 64;
 
 /// The unanswered requests of one instance.
-pub(in crate::server) struct ServerRequests {
+pub(in crate::server) struct ForwardedRequests {
     server: Arc<str>,
     /// Time limit for the answer of an agent.
     timeout: Duration,
     open: Vec<OpenRequest>,
     /// Number of requests so far.
     count: u64,
-    /// Futures that the server's task has to poll. It passes their output to [`ServerRequests::handle_agent_message`].
+    /// Futures that the server's task has to poll. It passes their output to [`ForwardedRequests::handle_agent_message`].
     waits: Vec<BoxFuture<'static, FromAgent>>,
     elicitations: Elicitations<SessionSender>,
 }
@@ -190,7 +190,7 @@ async fn next_message(number: u64, mut replies: mpsc::Receiver<FromAgentMessage>
     FromAgent { number, message: replies.recv().await, more: replies }
 }
 
-impl ServerRequests {
+impl ForwardedRequests {
     /// `timeout` is the time limit for answers of agents.
     pub(super) fn new(server: Arc<str>, timeout: Duration) -> Self {
         let elicitations = Elicitations::default();

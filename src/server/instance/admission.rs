@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::pending_call::PendingCall;
-use super::pending_request::PendingRequest;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
 use crate::server::fair_share::{self, MAX_IN_FLIGHT, Usage, Vacancies};
@@ -63,31 +62,19 @@ impl CallCounter {
     }
 
     /// Removes unwritten calls that their listener hides by now.
-    pub(super) fn take_hidden(&self, wire: &mut Wire, server: &str, lists: &Lists) -> Vec<PendingRequest> {
+    pub(super) fn take_hidden(&self, wire: &mut Wire, server: &str, lists: &Lists) -> Vec<PendingCall> {
         let is_hidden = |call: &PendingCall| {
             call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
         };
-        let hidden = wire.retract_where(|pending| match pending {
-            PendingRequest::Call(call) => is_hidden(call),
-            PendingRequest::Bridged(bridged) => !bridged.state.has_no_pending_request() && is_hidden(&bridged.call),
-            _ => false,
-        });
-        hidden.into_iter().map(|(pending, _)| pending).collect()
+        let hidden = wire.retract_calls_where(|call| !call.has_no_pending_request() && is_hidden(call));
+        hidden.into_iter().map(|(call, _)| call).collect()
     }
 
     /// Removes unwritten calls, in the form in which their sessions sent them. `Err` has calls that cannot be read again.
     pub(super) fn take_unwritten(&mut self, wire: &mut Wire) -> Vec<Result<Call, Box<PendingCall>>> {
-        let unsent = wire.retract_where(|pending| match pending {
-            PendingRequest::Call(call) => call.fits_any_instance(),
-            PendingRequest::Bridged(bridged) => bridged.fits_any_instance(),
-            _ => false,
-        });
-        let calls = unsent.into_iter().filter_map(|(pending, line)| match pending {
-            PendingRequest::Call(call) => Some(call.into_call(&line.slice(..line.len().saturating_sub(1)))),
-            PendingRequest::Bridged(bridged) => Some(Ok(bridged.into_call())),
-            _ => None,
-        });
-        let calls: Vec<_> = calls.collect();
+        let unsent = wire.retract_calls_where(PendingCall::fits_any_instance).into_iter();
+        let calls: Vec<_> =
+            unsent.map(|(call, line)| call.into_call(&line.slice(..line.len().saturating_sub(1)))).collect();
         calls.iter().for_each(|_| self.count_ended());
         calls
     }

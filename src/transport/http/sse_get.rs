@@ -17,7 +17,7 @@ use super::event_queue::{EventSender, Ownership, TransportEvent};
 use super::sse_stream::{SseStream, StreamItem};
 use crate::backoff::Backoff;
 use crate::net::client::NetError;
-use crate::net::origin;
+use crate::net::origin::{self, ForbiddenUrl};
 
 /// First delay before a new request, if the server does not set one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -175,7 +175,9 @@ impl SseGet {
                 StreamItem::TooLarge => {}
                 StreamItem::Endpoint(text) => match message_url(&base, &text) {
                     Ok(url) => self.sender.send(TransportEvent::Endpoint(url)).await,
-                    Err(what) => return Disconnect::ProtocolViolation { what },
+                    Err(target) => {
+                        return Disconnect::ProtocolViolation { what: format!("names {target} as its endpoint") };
+                    }
                 },
             }
         }
@@ -184,7 +186,6 @@ impl SseGet {
 }
 
 /// The URL for messages. It must have the same origin, since headers may contain secrets.
-fn message_url(base: &Url, text: &[u8]) -> Result<Url, String> {
-    let text = String::from_utf8_lossy(text);
-    origin::within(base, text.trim()).map_err(|target| format!("names {target} as its endpoint"))
+fn message_url(base: &Url, text: &[u8]) -> Result<Url, ForbiddenUrl> {
+    origin::within(base, String::from_utf8_lossy(text).trim())
 }

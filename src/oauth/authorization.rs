@@ -69,7 +69,7 @@ impl Login {
             return Err(LoginError::NoRegistration { issuer });
         };
         let method = AuthMethod::preferred(known);
-        let response = self.http().json(endpoint, registration_request(redirect, method, scopes)).await?;
+        let response = self.http().post_json(endpoint, registration_request(redirect, method, scopes)).await?;
         let registered = token_response::parse_registration(response.status, &response.body, method);
         registered.map_err(|refused| LoginError::RegistrationRefused { issuer, reason: refused.reason })
     }
@@ -84,7 +84,7 @@ impl Login {
         let lock = self.store().lock().await?;
         let found = &requirements.found;
         let form = Form::code(&self.signing(&registration), code, &redirect, &verifier, &found.resource);
-        let response = self.http().form(&found.token, form).await?;
+        let response = self.http().post_form(&found.token, form).await?;
         let granted = token_response::parse_token(response.status, &response.body);
         let granted = granted.map_err(|refused| LoginError::TokenRefused {
             issuer: shown_origin(&found.token),

@@ -126,7 +126,7 @@ impl OAuthHttp {
     ///
     /// # Errors
     /// If the request fails, the URL is not allowed, or the server has a temporary error.
-    pub(super) async fn document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, NoResponse> {
+    pub(super) async fn get_document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, NoResponse> {
         let headers = if origin::same(url, &self.configured) { self.headers.clone() } else { HeaderMap::new() };
         let (url, pending) = self.follow(url.clone(), &Request::get(JSON).with(headers)).await?;
         match pending.response.status() {
@@ -157,20 +157,20 @@ impl OAuthHttp {
     ///
     /// # Errors
     /// If the request fails, or the URL is not allowed.
-    pub(super) async fn form(&self, url: &Url, form: Form) -> Result<Response, NoResponse> {
+    pub(super) async fn post_form(&self, url: &Url, form: Form) -> Result<Response, NoResponse> {
         let headers = HeaderMap::from_iter(form.authorization.map(|value| (AUTHORIZATION, value)));
-        self.response(url, Request::get(JSON).with(headers).posting(FORM, form.body)).await
+        self.send_whole(url, Request::get(JSON).with(headers).posting(FORM, form.body)).await
     }
 
     /// Posts a JSON document to an authorization server.
     ///
     /// # Errors
-    /// See [`OAuthHttp::form`].
-    pub(super) async fn json(&self, url: &Url, text: String) -> Result<Response, NoResponse> {
-        self.response(url, Request::get(JSON).posting(JSON, text)).await
+    /// See [`OAuthHttp::post_form`].
+    pub(super) async fn post_json(&self, url: &Url, text: String) -> Result<Response, NoResponse> {
+        self.send_whole(url, Request::get(JSON).posting(JSON, text)).await
     }
 
-    async fn response(&self, url: &Url, request: Request) -> Result<Response, NoResponse> {
+    async fn send_whole(&self, url: &Url, request: Request) -> Result<Response, NoResponse> {
         let pending = self.send(url, &request).await?;
         Ok(Response { status: pending.response.status().as_u16(), body: pending.body(url).await? })
     }
@@ -261,9 +261,9 @@ mod tests {
             let place = Url::parse(place).expect("a URL");
             let form = Form { body: String::new(), authorization: None };
             let refused = [
-                http.document::<String>(&place).await.err(),
-                http.form(&place, form).await.err(),
-                http.json(&place, String::new()).await.err(),
+                http.get_document::<String>(&place).await.err(),
+                http.post_form(&place, form).await.err(),
+                http.post_json(&place, String::new()).await.err(),
             ];
             for refused in refused {
                 let why = refused.expect("refused").to_string();

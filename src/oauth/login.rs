@@ -337,7 +337,7 @@ impl Login {
             None => (&grant.access_token, "access_token"),
         };
         let form = Form::revocation(&self.signing(&grant.registration), token, kind);
-        let response = self.http().form(&url, form).await?;
+        let response = self.http().post_form(&url, form).await?;
         match response.status {
             200..300 => Ok(()),
             status => Err(LoginError::RevocationRefused { issuer: shown_origin(&url), status }),

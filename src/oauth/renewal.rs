@@ -102,7 +102,8 @@ impl Login {
         let url = endpoint(&grant.token_endpoint, self.http().configured())
             .map_err(|why| TokenError::Temporary(why.into()))?;
         let token = grant.refresh_token.as_deref().unwrap_or_default();
-        let send = || self.http().form(&url, Form::refresh(&self.signing(&grant.registration), token, &grant.resource));
+        let send =
+            || self.http().post_form(&url, Form::refresh(&self.signing(&grant.registration), token, &grant.resource));
         let mut sent = send().await;
         // The server may have renewed it. Many accept the same refresh token once more then.
         let lost = lost_answer(&sent);
@@ -168,7 +169,8 @@ impl Login {
         let registration =
             ClientRegistration { id: id.clone(), secret: None, method: AuthMethod::supported(true, known) };
         let form = Form::client_credentials(&self.signing(&registration), scopes, &found.resource);
-        let response = self.http().form(&found.token, form).await.map_err(|none| TokenError::Temporary(none.into()))?;
+        let response =
+            self.http().post_form(&found.token, form).await.map_err(|none| TokenError::Temporary(none.into()))?;
         let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
             let (issuer, reason) = (shown_origin(&found.token), self.masked(&refused.reason));
             TokenError::of(response.status, &refused, LoginError::ClientCredentialsRefused { issuer, reason })

@@ -234,7 +234,7 @@ async fn first<T: serde::de::DeserializeOwned>(
     metadata_urls: &[Url],
 ) -> Result<Option<T>, TokenError> {
     for url in metadata_urls {
-        if let Some(found) = http.document(url).await.map_err(|none| TokenError::Temporary(none.into()))? {
+        if let Some(found) = http.get_document(url).await.map_err(|none| TokenError::Temporary(none.into()))? {
             return Ok(Some(found));
         }
     }

@@ -245,7 +245,7 @@ mod tests {
     async fn stored_login_is_readable_by_its_owner_only() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(place.path().join("a/logins"), "files");
-        assert!(store.read().await.expect("readable") == None);
+        assert!(store.read().await.expect("readable").is_none());
         let record = LoginRecord { missing: vec!["x".into()], ..LoginRecord::of("https://a.org") };
         let lock = store.lock().await.expect("nobody else");
         lock.write(record.clone()).await.expect("written");
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(stored_url(&store.directory, "files").await.as_deref(), Some("https://a.org"));
         lock.remove().await.expect("removed");
         lock.remove().await.expect("nothing to remove");
-        assert!(store.read().await.expect("readable") == None);
+        assert!(store.read().await.expect("readable").is_none());
     }
 
     #[tokio::test]

@@ -36,7 +36,7 @@ pub(super) struct Endpoint {
     get: HeaderMap,
     login: Option<Login>,
     token: Option<Token>,
-    has_session: bool,
+    has_http_session: bool,
     cookies: Cookies,
     secrets: Secrets,
     rotation: Rotation,
@@ -69,7 +69,7 @@ pub(super) enum EndpointError {
 /// The URL may contain a secret.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("has_session", &self.has_session).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("has_http_session", &self.has_http_session).finish_non_exhaustive()
     }
 }
 
@@ -93,15 +93,15 @@ impl Endpoint {
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
         let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
         let rotation = Rotation::new(&remote.rotating, read_again);
-        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets, rotation })
+        Ok(Self { client, url, post, get, login, token: None, has_http_session: false, cookies, secrets, rotation })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
         self.login.as_ref()
     }
 
-    pub(super) fn has_session(&self) -> bool {
-        self.has_session
+    pub(super) fn has_http_session(&self) -> bool {
+        self.has_http_session
     }
 
     /// A server's text without secrets, which some servers repeat.
@@ -124,7 +124,7 @@ impl Endpoint {
     }
 
     pub(super) fn set_session(&mut self, session: &HeaderValue) {
-        self.has_session = true;
+        self.has_http_session = true;
         // Copied, since the value is a slice of an 8 KiB read buffer.
         self.set(&SESSION, &HeaderValue::from_bytes(session.as_bytes()).unwrap_or_else(|_| session.clone()));
     }
@@ -234,7 +234,7 @@ impl Endpoint {
 
     /// Whether this refusal requires no login: the server has opened the session without a token.
     fn may_have_forgotten_session(&self, response: &Response) -> bool {
-        self.has_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
+        self.has_http_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
     }
 
     /// A new token for a refused one.

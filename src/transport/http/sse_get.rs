@@ -103,7 +103,7 @@ impl SseGet {
         self.sender.send_update(update).await;
         match response.status() {
             // Before the first stream, 404 may mean that GET is not supported.
-            StatusCode::NOT_FOUND if endpoint.has_session() && *was_open => {
+            StatusCode::NOT_FOUND if endpoint.has_http_session() && *was_open => {
                 self.sender.send(TransportEvent::SessionInDoubt).await;
                 return StreamEnd::Refused;
             }

@@ -27,12 +27,12 @@ pub struct History(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    state: Mutex<State>,
+    state: Mutex<HistoryState>,
     subscribers: broadcast::Sender<Arc<Entry>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HistoryState {
     /// At most [`MAX_ENTRIES`], oldest first.
     entries: VecDeque<Arc<Entry>>,
     file: Option<FileWriter>,
@@ -69,7 +69,7 @@ impl History {
     /// An empty history, which also writes each entry to `file`.
     #[must_use]
     pub fn new(file: Option<PathBuf>) -> Self {
-        let state = Mutex::new(State { entries: VecDeque::new(), file: file.and_then(file::start) });
+        let state = Mutex::new(HistoryState { entries: VecDeque::new(), file: file.and_then(file::start) });
         Self(Arc::new(Parts { state, subscribers: broadcast::Sender::new(QUEUE_LEN) }))
     }
 
@@ -108,7 +108,7 @@ impl History {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HistoryState> {
         // A panic elsewhere cannot leave a half-written value here.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,7 +25,8 @@ use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::duration;
 use crate::net::client::Clients;
 use crate::oauth::{
-    self, Authorization, Browser, CallbackError, Login, LoginMethod, LoginStatus, Logins, Loopback, ValidLogin,
+    self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Loopback,
+    ValidLogin,
 };
 use crate::sockets::RuntimeDir;
 use crate::suggest::hint;
@@ -116,7 +117,7 @@ async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<Logi
 
 struct Callback {
     /// The authorization code, or the authorization server's reason for refusing it.
-    code: Result<String, String>,
+    code: Result<String, CallbackError>,
     /// The browser, which waits for the result.
     browser: Option<Browser>,
 }
@@ -155,15 +156,20 @@ async fn wait_for_callback(
 }
 
 /// The code in the first pasted line that has one.
-async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result<String, String> {
+async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result<String, CallbackError> {
     loop {
         match attempt.pasted(&pasted.line().await) {
-            Ok(code) => return Ok(code),
-            Err(CallbackError::Refused(reason)) => return Err(reason),
             Err(CallbackError::OtherLogin) => {
                 print_note!("This is no answer to what was asked; the address begins with the one above.")
             }
+            code => return code,
         }
+    }
+}
+
+impl From<LoginError> for String {
+    fn from(error: LoginError) -> Self {
+        error.to_string()
     }
 }
 

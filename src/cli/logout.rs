@@ -39,10 +39,10 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
     let Logout { was_logged_in, logs_in_again, not_revoked } =
         match with_spinner(|| format!("logging out of {name}"), login.log_out()).await {
             Ok(forgotten) => forgotten,
-            Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
+            Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))),
         };
     if let Some(reason) = not_revoked {
-        print_note!("{name}: forgotten here only: {}", one_line(&reason));
+        print_note!("{name}: forgotten here only: {}", one_line(&reason.to_string()));
     }
     if !was_logged_in {
         return print(format!("{name}: nobody was logged in\n"));

@@ -330,7 +330,7 @@ pub(super) fn keep_names(names: &mut Names, view: &View) {
     names.keep(&view.catalog, |server| Arc::clone(&view.servers[server].config.name));
 }
 
-/// An order to enable or disable a server or one of its tools.
+/// A command to enable or disable a server or one of its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Toggle {
     /// Runs the server and exposes its lists to agents.

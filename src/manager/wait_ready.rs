@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::orders::Order;
+use super::commands::ManagerCommand;
 use super::report::ServerReport;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
 use crate::server::ServerHandle;
@@ -16,10 +16,10 @@ use crate::server::lifecycle::{State, StateName};
 /// Time for the end of the previous instance and for the tool list of the next one, in addition to the handshake.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// The state of a server after an order.
+/// The state of a server after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerOutcome {
-    /// The server's own name of the tool, for an order about a tool.
+    /// The server's own name of the tool, for a command about a tool.
     pub(crate) tool: Option<Arc<str>>,
     /// Its state, or that of its first instance with an error. For a tool `enabled` or `disabled`.
     pub(crate) state: StateName,
@@ -35,14 +35,14 @@ impl Manager {
     /// Maximum time that the methods below wait. After it, they return the current state.
     pub(crate) fn wait_limit(&self, server: &str) -> Result<Duration, ManagerError> {
         let view = self.view.borrow();
-        let member = find(&view, server).ok_or_else(|| unknown(server))?;
+        let member = find(&view, server).ok_or_else(|| unknown_server(server))?;
         Ok(member.config.settings.handshake_timeout + MARGIN)
     }
 
     /// Restarts a server and waits until its new instances have listed their tools or have failed.
     pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<ServerOutcome, ManagerError> {
         let limit = self.wait_limit(server)?;
-        let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
+        let (handle, revision) = self.execute(|done| ManagerCommand::Restart(server.to_owned(), done)).await?;
         let mut view = self.view();
         let has_settled = handle.wait_for(|published| {
             published.revision >= revision && (published.first_start_ended || published.not_started_yet)
@@ -113,7 +113,7 @@ pub(super) fn with_instances(member: &Member) -> Vec<ServerHandle> {
     instances.iter().chain([&member.handle]).cloned().collect()
 }
 
-fn unknown(server: &str) -> ManagerError {
+fn unknown_server(server: &str) -> ManagerError {
     ManagerError::UnknownServer { server: server.to_owned() }
 }
 

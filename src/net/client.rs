@@ -37,9 +37,10 @@ pub use self::error::NetError;
 pub(crate) use self::error::NetErrorKind;
 use self::proxies::Proxies;
 use self::resolver::{Dns, Resolver};
-pub use self::response::Response;
 use self::response::cause;
+pub use self::response::{ReadError, Response};
 use self::trust::{Roots, Tls};
+use super::origin::ForbiddenUrl;
 use crate::config::Remote;
 
 /// Environment variables that are read once, for all clients.
@@ -69,6 +70,25 @@ pub struct Clients {
 /// The HTTP clients of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Client(Arc<Parts>);
+
+/// Why a URL that a server has supplied cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SuppliedUrlError {
+    /// It must not be used.
+    #[error(transparent)]
+    Forbidden(#[from] ForbiddenUrl),
+    /// Its host name has no addresses that may be used.
+    #[error("{origin}: {error}")]
+    Unresolved {
+        /// Its origin.
+        origin: String,
+        /// What the resolver reports.
+        error: io::Error,
+    },
+    /// No certificate is trusted.
+    #[error(transparent)]
+    Tls(#[from] NetError),
+}
 
 struct Parts {
     configured: Sender,
@@ -141,7 +161,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Self::check_supplied`]. The host is resolved now, unless a proxy resolves it.
-    pub async fn check_page(&self, url: &Url) -> Result<(), String> {
+    pub async fn check_page(&self, url: &Url) -> Result<(), SuppliedUrlError> {
         self.0.addresses.check_page(url).await
     }
 
@@ -150,10 +170,10 @@ impl Client {
     /// # Errors
     /// If the scheme is not HTTP, the URL has a user name, its address is private while the configured URL's is public,
     /// or no certificate is trusted.
-    pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
+    pub async fn check_supplied(&self, url: &Url) -> Result<(), SuppliedUrlError> {
         self.0.addresses.check(url).await?;
         if url.scheme() == "https" {
-            self.0.tls.ready().await.map_err(|error| error.to_string())?;
+            self.0.tls.ready().await?;
         }
         Ok(())
     }
@@ -197,13 +217,16 @@ pub struct Sender {
 }
 
 /// Why a request has no response. Texts are for a person, on one line, without the URL: its path may be a secret.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The server has received nothing of it.
+    #[error(transparent)]
     NotSent(NetError),
     /// The server has received it, and says that it did not process it.
+    #[error("{0}")]
     Unprocessed(String),
     /// The server may have processed it.
+    #[error(transparent)]
     Interrupted(NetError),
 }
 
@@ -311,14 +334,28 @@ fn is_unprocessed(error: &(dyn StdError + 'static)) -> bool {
 /// All configured headers, marked as sensitive.
 ///
 /// # Errors
-/// If a header cannot be sent; for a person.
-pub(crate) fn configured_headers(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+/// If a header cannot be sent.
+pub(crate) fn configured_headers(headers: &BTreeMap<String, String>) -> Result<HeaderMap, HeaderError> {
     let mut all = HeaderMap::new();
     for (name, value) in headers {
-        let invalid = |_| format!("its header `{name}` cannot be sent");
-        let (name, mut value) = (name.parse::<HeaderName>(), HeaderValue::from_str(value).map_err(invalid)?);
+        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value { name: name.clone() })?;
         value.set_sensitive(true);
-        all.insert(name.map_err(|_| "a name of its headers cannot be sent".to_owned())?, value);
+        all.insert(name.parse::<HeaderName>().map_err(|_| HeaderError::Name)?, value);
     }
     Ok(all)
+}
+
+/// A configured header that cannot be sent. Its value may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HeaderError {
+    #[error("its header `{name}` cannot be sent")]
+    Value { name: String },
+    #[error("a name of its headers cannot be sent")]
+    Name,
+}
+
+impl From<HeaderError> for NetError {
+    fn from(error: HeaderError) -> Self {
+        error.to_string().into()
+    }
 }

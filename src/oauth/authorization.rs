@@ -5,6 +5,7 @@
 use url::Url;
 use url::form_urlencoded::parse;
 
+use super::error::LoginError;
 use super::http::shown_origin;
 use super::login::Login;
 use super::request::{AuthMethod, AuthorizationRequest, ClientRegistration, Form, Secret, registration_request};
@@ -26,11 +27,10 @@ impl Login {
     /// Begins a login that ends at `redirect`.
     ///
     /// # Errors
-    /// If this login is impossible; for a person, on one line.
-    pub(crate) async fn begin(&self, requirements: Requirements, redirect: &str) -> Result<Authorization, String> {
+    /// If this login is impossible.
+    pub(crate) async fn begin(&self, requirements: Requirements, redirect: &str) -> Result<Authorization, LoginError> {
         let authorization = requirements.found.page(self.http().configured())?;
-        let checked = self.http().check_page(&authorization).await;
-        checked.map_err(|why| format!("the page of its authorization server: {why}"))?;
+        self.http().check_page(&authorization).await.map_err(LoginError::Page)?;
         let registration = self.registration(&requirements, redirect).await?;
         let (state, verifier) = (Secret::fresh()?, Secret::fresh()?);
         let Discovery { resource, issuer, .. } = &requirements.found;
@@ -50,7 +50,11 @@ impl Login {
 
     /// The configured registration, or a new one. Source: MCP 2025-11-25, `basic/authorization`, "Client Registration
     /// Approaches".
-    async fn registration(&self, requirements: &Requirements, redirect: &str) -> Result<ClientRegistration, String> {
+    async fn registration(
+        &self,
+        requirements: &Requirements,
+        redirect: &str,
+    ) -> Result<ClientRegistration, LoginError> {
         let Requirements { found, scopes } = requirements;
         let known = found.issuer.token_endpoint_auth_methods_supported.as_deref();
         let OAuthSettings { client_id, client_secret, .. } = self.settings();
@@ -62,33 +66,31 @@ impl Login {
         }
         let issuer = shown_origin(&found.token);
         let Some(endpoint) = &found.registration else {
-            return Err(format!(
-                "{issuer} does not support dynamic registration: register mcpd there, and set for the server \
-                 `oauth = {{ client_id = \"…\", redirect_port = … }}`"
-            ));
+            return Err(LoginError::NoRegistration { issuer });
         };
         let method = AuthMethod::preferred(known);
-        let response = self.http().json(endpoint, registration_request(redirect, method, scopes)).await?;
+        let response = self.http().post_json(endpoint, registration_request(redirect, method, scopes)).await?;
         let registered = token_response::parse_registration(response.status, &response.body, method);
-        registered.map_err(|refused| format!("{issuer} does not register mcpd: it {}", refused.reason))
+        registered.map_err(|refused| LoginError::RegistrationRefused { issuer, reason: refused.reason })
     }
 
     /// Exchanges the code for a token, and stores it.
     ///
     /// # Errors
-    /// If the code is refused, or the token cannot be stored; for a person, on one line.
-    pub(crate) async fn finish(&self, authorization: Authorization, code: &str) -> Result<(), String> {
+    /// If the code is refused, or the token cannot be stored.
+    pub(crate) async fn finish(&self, authorization: Authorization, code: &str) -> Result<(), LoginError> {
         let Authorization { verifier, redirect, requirements, registration, .. } = authorization;
         // Locked first, so that the code is not spent if the token cannot be stored.
         let lock = self.store().lock().await?;
         let found = &requirements.found;
         let form = Form::code(&self.signing(&registration), code, &redirect, &verifier, &found.resource);
-        let response = self.http().form(&found.token, form).await?;
+        let response = self.http().post_form(&found.token, form).await?;
         let granted = token_response::parse_token(response.status, &response.body);
-        let granted = granted.map_err(|refused| {
-            format!("{} sends no token: it {}", shown_origin(&found.token), self.masked(&refused.reason))
+        let granted = granted.map_err(|refused| LoginError::TokenRefused {
+            issuer: shown_origin(&found.token),
+            reason: self.masked(&refused.reason),
         })?;
-        self.save(&lock, requirements.granted(granted, registration)).await
+        Ok(self.save(&lock, requirements.granted(granted, registration)).await?)
     }
 }
 
@@ -120,12 +122,20 @@ pub(super) struct ExpectedCallback {
 }
 
 /// Why a callback has no code.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallbackError {
     /// It belongs to another login. The right one may still come.
+    #[error("the response belongs to another login")]
     OtherLogin,
-    /// The login was refused. For a person, on one line.
-    Refused(String),
+    #[error("the response is from another authorization server")]
+    OtherIssuer,
+    #[error("the response does not name its authorization server")]
+    NoIssuer,
+    /// Both texts are printable; the description is in parentheses.
+    #[error("the authorization server answers {error}{description}")]
+    Refused { error: String, description: String },
+    #[error("the response has no code")]
+    NoCode,
 }
 
 impl ExpectedCallback {
@@ -136,24 +146,16 @@ impl ExpectedCallback {
         if one("state").as_deref() != Some(self.state.text()) {
             return Err(CallbackError::OtherLogin);
         }
-        let refused = |reason: &str| CallbackError::Refused(reason.to_owned());
         match one("iss") {
-            Some(issuer) if issuer != self.issuer => {
-                return Err(refused("the response is from another authorization server"));
-            }
-            None if self.names_issuer => {
-                return Err(refused("the response does not name its authorization server"));
-            }
+            Some(issuer) if issuer != self.issuer => return Err(CallbackError::OtherIssuer),
+            None if self.names_issuer => return Err(CallbackError::NoIssuer),
             _ => {}
         }
         if let Some(error) = one("error") {
             let description = one("error_description").map(|text| format!(" ({})", quoted(&text))).unwrap_or_default();
-            return Err(CallbackError::Refused(format!(
-                "the authorization server answers {}{description}",
-                quoted(&error)
-            )));
+            return Err(CallbackError::Refused { error: quoted(&error), description });
         }
-        one("code").filter(|code| !code.is_empty()).ok_or_else(|| refused("the response has no code"))
+        one("code").filter(|code| !code.is_empty()).ok_or(CallbackError::NoCode)
     }
 }
 
@@ -166,7 +168,6 @@ mod tests {
         let state = Secret::fresh().expect("a random token");
         let expected =
             |names_issuer| ExpectedCallback { state: state.clone(), issuer: "https://b.org".into(), names_issuer };
-        let refused = |reason: &str| Err(CallbackError::Refused(reason.into()));
         for (query, names_issuer, result) in [
             ("code=c%2F1&state=S", false, Ok("c/1".to_owned())),
             ("code=c&state=S&iss=https%3A%2F%2Fb.org", true, Ok("c".to_owned())),
@@ -175,19 +176,15 @@ mod tests {
             ("code=c&state=other&state=S", false, Err(CallbackError::OtherLogin)),
             ("error=access_denied&state=other", false, Err(CallbackError::OtherLogin)),
             ("", false, Err(CallbackError::OtherLogin)),
-            ("state=S", false, refused("the response has no code")),
-            ("code=&state=S", false, refused("the response has no code")),
-            (
-                "code=c&state=S&iss=https://evil.org",
-                false,
-                refused("the response is from another authorization server"),
-            ),
-            ("code=c&state=S&iss=https://b.org/", false, refused("the response is from another authorization server")),
-            ("code=c&state=S", true, refused("the response does not name its authorization server")),
+            ("state=S", false, Err(CallbackError::NoCode)),
+            ("code=&state=S", false, Err(CallbackError::NoCode)),
+            ("code=c&state=S&iss=https://evil.org", false, Err(CallbackError::OtherIssuer)),
+            ("code=c&state=S&iss=https://b.org/", false, Err(CallbackError::OtherIssuer)),
+            ("code=c&state=S", true, Err(CallbackError::NoIssuer)),
             (
                 "error=access_denied&error_description=not%0Anow&state=S",
                 false,
-                refused("the authorization server answers access_denied (not\\nnow)"),
+                Err(CallbackError::Refused { error: "access_denied".into(), description: " (not\\nnow)".into() }),
             ),
         ] {
             let query = query.replace("=S", &format!("={}", state.text()));

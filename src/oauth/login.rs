@@ -8,13 +8,14 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use url::Url;
 
 use super::challenge::Challenge;
+use super::error::LoginError;
 use super::http::{OAuthHttp, shown_origin};
 use super::metadata::endpoint;
 use super::record::{Grant, LoginRecord, TokenState};
 use super::renewal::Step;
 use super::request::{ClientRegistration, Form};
 use super::requirements::allows_client_credentials;
-use super::store::{Logins, Store, StoreLock};
+use super::store::{Logins, Store, StoreError, StoreLock};
 use crate::clock;
 use crate::config::{OAuth, OAuthGrant, OAuthSettings, Remote, Secrets};
 use crate::net::client::Client;
@@ -64,8 +65,7 @@ impl fmt::Debug for Login {
 
 impl Token {
     pub(super) fn of(grant: &Grant) -> Result<Self, NoToken> {
-        let bearer =
-            grant.bearer().ok_or_else(|| unavailable("the token of its stored login is not valid".to_owned()))?;
+        let bearer = grant.bearer().ok_or_else(|| unavailable("the token of its stored login is not valid"))?;
         let due = grant.due_in(clock::unix_seconds());
         Ok(Self { bearer, refresh_at: due.and_then(|due| Instant::now().checked_add(due)) })
     }
@@ -133,7 +133,7 @@ impl Login {
                     drop(in_progress);
                     renewed
                 });
-                renewed.await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
+                renewed.await.unwrap_or_else(|error| Err(unavailable(error)))
             }
         }
     }
@@ -153,7 +153,7 @@ impl Login {
     }
 
     /// The stored record, if it applies.
-    pub(super) async fn stored(&self) -> Result<Option<LoginRecord>, String> {
+    pub(super) async fn stored(&self) -> Result<Option<LoginRecord>, StoreError> {
         Ok(self.applicable(self.store().read().await?))
     }
 
@@ -174,7 +174,7 @@ impl Login {
     }
 
     /// Stores a new login in place of the old one.
-    pub(super) async fn save(&self, lock: &StoreLock, grant: Grant) -> Result<(), String> {
+    pub(super) async fn save(&self, lock: &StoreLock, grant: Grant) -> Result<(), StoreError> {
         let grant = Grant { is_public: self.http().was_public(), ..grant };
         let stored = lock.read().await.ok().flatten().filter(|stored| stored.url == self.url());
         let mut record = stored.unwrap_or_else(|| LoginRecord::of(self.url()));
@@ -185,16 +185,16 @@ impl Login {
 
     /// Whether mcpd may try its client credentials.
     pub(super) fn may_use_client_credentials(&self) -> bool {
-        allows_client_credentials(self.settings()) && self.credentials_refusal().is_none()
+        allows_client_credentials(self.settings()) && self.0.credentials_refusal.get().is_none()
     }
 
-    /// Why the client credentials were refused.
-    pub(super) fn credentials_refusal(&self) -> Option<&str> {
-        self.0.credentials_refusal.get().map(String::as_str)
+    /// Why there is no login: the client credentials were refused, or nobody has logged in.
+    pub(super) fn why_not_logged_in(&self) -> String {
+        self.0.credentials_refusal.get().cloned().unwrap_or_else(|| LoginError::NotLoggedIn.to_string())
     }
 
-    pub(super) fn remember_refusal(&self, why: &str) {
-        self.0.credentials_refusal.get_or_init(|| why.to_owned());
+    pub(super) fn remember_refusal(&self, why: String) {
+        self.0.credentials_refusal.get_or_init(|| why);
     }
 
     /// An authorization server's text without secrets, which some repeat.
@@ -233,8 +233,8 @@ impl Login {
     }
 }
 
-pub(super) fn unavailable(reason: String) -> NoToken {
-    NoToken::Unavailable { reason }
+pub(super) fn unavailable(error: impl fmt::Display) -> NoToken {
+    NoToken::Unavailable { reason: error.to_string() }
 }
 
 /// The status of one server's login.
@@ -269,7 +269,7 @@ pub(crate) struct ValidLogin {
 impl Login {
     /// # Errors
     /// If it cannot be read.
-    pub(crate) async fn status(&self) -> Result<LoginStatus, String> {
+    pub(crate) async fn status(&self) -> Result<LoginStatus, LoginError> {
         let Some(stored) = self.stored().await? else { return Ok(LoginStatus::Absent { is_required: false }) };
         let Some(grant) = stored.grant else {
             return Ok(LoginStatus::Absent { is_required: stored.challenge.is_some() });
@@ -294,8 +294,8 @@ pub(crate) struct Logout {
     pub(crate) was_logged_in: bool,
     /// Whether mcpd will log in again by its client credentials.
     pub(crate) logs_in_again: bool,
-    /// Why the token may not be revoked; for a person, on one line.
-    pub(crate) not_revoked: Option<String>,
+    /// Why the token may not be revoked.
+    pub(crate) not_revoked: Option<LoginError>,
 }
 
 impl Login {
@@ -303,7 +303,7 @@ impl Login {
     ///
     /// # Errors
     /// If it could not be deleted.
-    pub(crate) async fn log_out(&self) -> Result<Logout, String> {
+    pub(crate) async fn log_out(&self) -> Result<Logout, LoginError> {
         let lock = self.store().lock().await?;
         let stored = lock.read().await.ok().flatten();
         let grant = stored
@@ -327,9 +327,9 @@ impl Login {
     }
 
     /// Revoking the refresh token also ends its access tokens. Source: RFC 7009, 2.1.
-    async fn revoke(&self, grant: &Grant) -> Result<(), String> {
+    async fn revoke(&self, grant: &Grant) -> Result<(), LoginError> {
         let Some(text) = &grant.revocation_endpoint else {
-            return Err("its authorization server cannot revoke tokens: they expire by themselves".to_owned());
+            return Err(LoginError::NoRevocation);
         };
         let url = endpoint(text, self.http().configured())?;
         let (token, kind) = match &grant.refresh_token {
@@ -337,10 +337,10 @@ impl Login {
             None => (&grant.access_token, "access_token"),
         };
         let form = Form::revocation(&self.signing(&grant.registration), token, kind);
-        let response = self.http().form(&url, form).await?;
+        let response = self.http().post_form(&url, form).await?;
         match response.status {
             200..300 => Ok(()),
-            status => Err(format!("{} does not revoke the token: status {status}", shown_origin(&url))),
+            status => Err(LoginError::RevocationRefused { issuer: shown_origin(&url), status }),
         }
     }
 }

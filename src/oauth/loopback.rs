@@ -22,6 +22,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::authorization::{Authorization, CallbackError};
+use super::error::LoginError;
 use super::request::Secret;
 
 const CALLBACK: &str = "/callback";
@@ -44,8 +45,7 @@ pub(crate) struct Loopback {
 
 /// A browser's callback.
 pub(crate) struct Callback {
-    /// The code, or why there is none.
-    pub(crate) code: Result<String, String>,
+    pub(crate) code: Result<String, CallbackError>,
     pub(crate) browser: Browser,
 }
 
@@ -57,9 +57,9 @@ impl Loopback {
     ///
     /// # Errors
     /// If the port is in use.
-    pub(crate) async fn bind(port: Option<u16>) -> Result<Self, String> {
+    pub(crate) async fn bind(port: Option<u16>) -> Result<Self, LoginError> {
         let address = (Ipv4Addr::LOCALHOST, port.unwrap_or_default());
-        let failed = |error| format!("cannot listen on 127.0.0.1:{} for the browser: {error}", address.1);
+        let failed = |source| LoginError::Listen { port: address.1, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let origin = format!("http://{}", listener.local_addr().map_err(failed)?);
         let (redirect, start) = (format!("{origin}{CALLBACK}"), format!("{origin}{START}{}", Secret::fresh()?.text()));
@@ -98,14 +98,11 @@ impl Loopback {
         let head = timeout(BROWSER_TIMEOUT, head(&mut stream)).await.ok()??;
         let target = target(&head).unwrap_or_default();
         let response = match query(target).map(|query| authorization.code(query)) {
-            Some(Ok(code)) => return Some(Callback { code: Ok(code), browser: Browser(stream) }),
-            Some(Err(CallbackError::Refused(reason))) => {
-                return Some(Callback { code: Err(reason), browser: Browser(stream) });
-            }
             Some(Err(CallbackError::OtherLogin)) => page(
                 "400 Bad Request",
                 "This response does not belong to the current login. Start again with the address that `mcpd login` printed.",
             ),
+            Some(code) => return Some(Callback { code, browser: Browser(stream) }),
             None if !self.start.ends_with(target) || !target.starts_with(START) => {
                 page("404 Not Found", "There is nothing here.")
             }
@@ -127,18 +124,18 @@ impl Browser {
     /// The errors of `login`.
     pub(crate) async fn show_outcome(
         self,
-        login: impl Future<Output = Result<(), String>>,
+        login: impl Future<Output = Result<(), LoginError>>,
         succeeded: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), LoginError> {
         self.show_outcome_within(TOKEN_TIMEOUT, login, succeeded).await
     }
 
     async fn show_outcome_within(
         self,
         limit: Duration,
-        login: impl Future<Output = Result<(), String>>,
+        login: impl Future<Output = Result<(), LoginError>>,
         succeeded: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), LoginError> {
         let mut login = pin!(login);
         let Ok(outcome) = timeout(limit, &mut login).await else {
             let text = "mcpd is still waiting for the authorization server. See the terminal where `mcpd login` runs.";
@@ -286,7 +283,10 @@ mod tests {
     }
 
     /// The page that a browser reads after this outcome within this limit.
-    async fn read_of(limit: Duration, login: impl Future<Output = Result<(), String>>) -> (Result<(), String>, String) {
+    async fn read_of(
+        limit: Duration,
+        login: impl Future<Output = Result<(), LoginError>>,
+    ) -> (Result<(), LoginError>, String) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let mut theirs = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
         let (ours, _) = listener.accept().await.expect("accepted");
@@ -301,14 +301,19 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let (outcome, text) = read_of(hour, async { Ok(()) }).await;
         assert!(outcome.is_ok() && text.contains("<p>Logged in. You can close"), "{text}");
-        let (outcome, text) = read_of(hour, async { Err("<b>no".to_owned()) }).await;
-        assert!(outcome.is_err() && text.contains("<p>The login has failed: &lt;b&gt;no</p>"), "{text}");
+        let (outcome, text) =
+            read_of(hour, async { Err(LoginError::NoIssuerMetadata { issuer: "<b>no".to_owned() }) }).await;
+        assert!(
+            outcome.is_err()
+                && text.contains("<p>The login has failed: its authorization server &lt;b&gt;no has no metadata</p>"),
+            "{text}"
+        );
         let late = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            Err("late".to_owned())
+            Err(LoginError::NoClientId)
         };
         let (outcome, text) = read_of(Duration::ZERO, late).await;
-        assert!(outcome == Err("late".to_owned()) && text.contains("<p>mcpd is still waiting"), "{text}");
+        assert!(matches!(outcome, Err(LoginError::NoClientId)) && text.contains("<p>mcpd is still waiting"), "{text}");
     }
 
     #[test]

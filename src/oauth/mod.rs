@@ -5,7 +5,7 @@
 //!
 //! With I/O: the directory of logins ([`store`]), HTTP ([`http`]), requirements of a server ([`requirements`]), a login
 //! by consent ([`authorization`], [`loopback`]), tokens without a person ([`renewal`]), and what other modules use
-//! ([`login`]).
+//! ([`login`]). All fail with a [`LoginError`].
 //!
 //! A client secret is sent to the authorization server that accepted it before; a person decides about any other.
 //!
@@ -25,6 +25,7 @@
 
 mod authorization;
 mod challenge;
+mod error;
 mod http;
 mod login;
 mod loopback;
@@ -38,6 +39,7 @@ mod token_response;
 
 pub(crate) use self::authorization::{Authorization, CallbackError};
 pub(crate) use self::challenge::Challenge;
+pub(crate) use self::error::LoginError;
 pub(crate) use self::login::{Login, LoginStatus, Logout, NoToken, Token, ValidLogin};
 pub(crate) use self::loopback::{Browser, Loopback};
 pub(crate) use self::requirements::LoginMethod;

@@ -12,7 +12,7 @@ use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::challenge::OFFLINE_ACCESS;
-use crate::random;
+use crate::random::{self, NoRandomNumbers};
 
 /// An unguessable value: a verifier or a state.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Secret(String);
 impl Secret {
     /// # Errors
     /// If the system provides no random bytes.
-    pub(super) fn fresh() -> Result<Self, String> {
+    pub(super) fn fresh() -> Result<Self, NoRandomNumbers> {
         random::token().map(Self)
     }
 

@@ -6,6 +6,7 @@
 use url::Url;
 
 use super::challenge::{self, Challenge, ScopeSources};
+use super::error::{LoginError, NamedUrl};
 use super::http::{OAuthHttp, shown_origin};
 use super::login::Login;
 use super::metadata::{Issuer, Resource, canonical, endpoint};
@@ -36,15 +37,15 @@ impl Login {
     /// Determines the login method by a request to the server.
     ///
     /// # Errors
-    /// If a login is impossible; for a person, on one line.
-    pub(crate) async fn method(&self) -> Result<LoginMethod, String> {
+    /// If a login is impossible.
+    pub(crate) async fn method(&self) -> Result<LoginMethod, LoginError> {
         // An unreadable record is replaced.
         let stored = self.stored().await.ok().flatten();
         let probed = self.http().probe().await?;
         let Some(challenge) = probed.or_else(|| stored.as_ref().and_then(|stored| stored.challenge.clone())) else {
             return Ok(LoginMethod::NotRequired);
         };
-        let found = discover(self.http(), &challenge).await.map_err(TokenError::why)?;
+        let found = discover(self.http(), &challenge).await?;
         let uses_client_credentials = uses_client_credentials(self.settings(), &found.issuer);
         let before = stored.as_ref().and_then(|stored| stored.grant.as_ref()).map(|grant| &grant.scopes[..]);
         let scopes = challenge::choose_scopes(&ScopeSources {
@@ -73,20 +74,20 @@ impl Login {
         let challenge = record.challenge.clone().unwrap_or_default();
         let found = discover(self.http(), &challenge).await?;
         if !uses_client_credentials(self.settings(), &found.issuer) {
-            return Err(TokenError::Refused(NOT_LOGGED_IN.to_owned()));
+            return Err(TokenError::Refused(LoginError::NotLoggedIn));
         }
         let stored = record.grant.as_ref();
         if stored.is_none() && self.settings().grant.is_none() {
             // The secret may be for a person's login. It must not be sent to an authorization server that the server
             // names meanwhile.
-            return Err(TokenError::Refused(GRANT_UNSET.to_owned()));
+            return Err(TokenError::Refused(LoginError::GrantUnset));
         }
         if let Some(before) = stored.and_then(|stored| Url::parse(&stored.token_endpoint).ok())
             && !origin::same(&before, &found.token)
         {
             // The server now names another authorization server, and no person can check it.
             let (before, now) = (shown_origin(&before), shown_origin(&found.token));
-            return Err(TokenError::Refused(format!("its authorization server changed from {before} to {now}")));
+            return Err(TokenError::Refused(LoginError::ChangedIssuer { before, now }));
         }
         let chosen = challenge::choose_scopes(&ScopeSources {
             configured: &self.settings().scopes,
@@ -124,11 +125,6 @@ impl Requirements {
     }
 }
 
-/// Why the client secret is not used.
-const GRANT_UNSET: &str = "it needs a login, and its `oauth` does not set `grant = \"client_credentials\"`";
-/// Why there is no token if a person must log in.
-pub(super) const NOT_LOGGED_IN: &str = "nobody has logged in to it";
-
 /// Whether client credentials are configured and allowed.
 pub(super) fn allows_client_credentials(settings: &OAuthSettings) -> bool {
     let has_both = settings.client_id.is_some() && settings.client_secret.is_some();
@@ -158,11 +154,11 @@ impl Discovery {
     /// The page where a person consents.
     ///
     /// # Errors
-    /// If there is no safe one; for a person, on one line.
-    pub(super) fn page(&self, configured: &Url) -> Result<Url, String> {
+    /// If there is no safe one.
+    pub(super) fn page(&self, configured: &Url) -> Result<Url, LoginError> {
         let page = self.issuer.page();
-        let page = page.map_err(|why| format!("its authorization server {}: {why}", quoted(&self.issuer.issuer)))?;
-        endpoint(page, configured).map_err(|why| format!("the page of its authorization server: {why}"))
+        let page = page.map_err(|source| LoginError::NoPage { issuer: quoted(&self.issuer.issuer), source })?;
+        endpoint(page, configured).map_err(|why| NamedUrl::Page.invalid(why))
     }
 }
 
@@ -175,15 +171,14 @@ pub(super) async fn discover(http: &OAuthHttp, challenge: &Challenge) -> Result<
         Some(named) => issuer_named(http, named).await?,
         None => own_issuer(http).await?,
     };
-    let of = |what: &str, text: &str| {
-        let url = endpoint(text, http.configured());
-        url.map_err(|why| TokenError::Refused(format!("the {what} of its authorization server: {why}")))
+    let of = |what: NamedUrl, text: &str| {
+        endpoint(text, http.configured()).map_err(|why| TokenError::Refused(what.invalid(why)))
     };
     let optional = |what, text: &Option<String>| text.as_deref().map(|text| of(what, text)).transpose();
     Ok(Discovery {
-        token: of("token endpoint", &issuer.token_endpoint)?,
-        registration: optional("registration endpoint", &issuer.registration_endpoint)?,
-        revocation: optional("revocation endpoint", &issuer.revocation_endpoint)?,
+        token: of(NamedUrl::Token, &issuer.token_endpoint)?,
+        registration: optional(NamedUrl::Registration, &issuer.registration_endpoint)?,
+        revocation: optional(NamedUrl::Revocation, &issuer.revocation_endpoint)?,
         issuer,
         scopes: resource.as_ref().map(|resource| resource.scopes_supported.clone()).unwrap_or_default(),
         resource: resource.map_or_else(|| canonical(http.configured()), |resource| resource.resource),
@@ -195,25 +190,24 @@ async fn resource(http: &OAuthHttp, challenge: &Challenge) -> Result<Option<Reso
     let mut metadata_urls = Vec::new();
     if let Some(named) = &challenge.resource_metadata {
         let url = endpoint(named, http.configured());
-        metadata_urls.push(url.map_err(|why| TokenError::Refused(format!("the URL of its metadata: {why}")))?);
+        metadata_urls.push(url.map_err(|why| TokenError::Refused(NamedUrl::Metadata.invalid(why)))?);
     }
     metadata_urls.extend(Resource::metadata_urls(http.configured()));
     let Some(resource) = first::<Resource>(http, &metadata_urls).await? else { return Ok(None) };
     match resource.is_of(http.configured()) {
         true => Ok(Some(resource)),
-        false => Err(TokenError::Refused("its metadata belongs to another server".to_owned())),
+        false => Err(TokenError::Refused(LoginError::ForeignMetadata)),
     }
 }
 
 /// The authorization server with this name.
 async fn issuer_named(http: &OAuthHttp, named: &str) -> Result<Issuer, TokenError> {
     let url = endpoint(named, http.configured());
-    let url = url.map_err(|why| TokenError::Refused(format!("its authorization server: {why}")))?;
-    let refused = |why: &str| TokenError::Refused(format!("its authorization server {} {why}", shown_origin(&url)));
+    let url = url.map_err(|why| TokenError::Refused(NamedUrl::Issuer.invalid(why)))?;
     match first::<Issuer>(http, &Issuer::metadata_urls(&url)).await? {
-        None => Err(refused("has no metadata")),
+        None => Err(TokenError::Refused(LoginError::NoIssuerMetadata { issuer: shown_origin(&url) })),
         Some(issuer) if issuer.is_of(named) => Ok(issuer),
-        Some(_) => Err(refused("has metadata of another authorization server")),
+        Some(_) => Err(TokenError::Refused(LoginError::OtherIssuer { issuer: shown_origin(&url) })),
     }
 }
 
@@ -229,10 +223,8 @@ async fn own_issuer(http: &OAuthHttp) -> Result<Issuer, TokenError> {
         && !origin::same(&behind, &root)
         && let Ok(Some(own)) = first::<Issuer>(http, &Issuer::metadata_urls(&behind)).await
     {
-        let is_it = own.is_of(&issuer.issuer);
-        let why =
-            || format!("the metadata of the authorization server {} belongs to another one", shown_origin(&behind));
-        return if is_it { Ok(own) } else { Err(TokenError::Refused(why())) };
+        let foreign = || TokenError::Refused(LoginError::ForeignIssuerMetadata { issuer: shown_origin(&behind) });
+        return if own.is_of(&issuer.issuer) { Ok(own) } else { Err(foreign()) };
     }
     Ok(issuer)
 }
@@ -242,7 +234,7 @@ async fn first<T: serde::de::DeserializeOwned>(
     metadata_urls: &[Url],
 ) -> Result<Option<T>, TokenError> {
     for url in metadata_urls {
-        if let Some(found) = http.document(url).await.map_err(TokenError::Temporary)? {
+        if let Some(found) = http.get_document(url).await.map_err(|none| TokenError::Temporary(none.into()))? {
             return Ok(Some(found));
         }
     }

@@ -48,6 +48,19 @@ pub(super) struct StoreLock {
     _lock: File,
 }
 
+/// Why a stored login cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("its login cannot be read: {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("its login cannot be stored: {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("its login cannot be removed: {}: {source}", path.display())]
+    Remove { path: PathBuf, source: io::Error },
+    #[error("another mcpd process keeps its login locked")]
+    Locked,
+}
+
 #[derive(Serialize, Deserialize)]
 struct StoredRecord {
     version: u32,
@@ -68,18 +81,18 @@ impl Store {
     ///
     /// # Errors
     /// If it cannot be read, or was not written by mcpd.
-    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, String> {
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, StoreError> {
         let path = self.file();
         let read = aside(move || read(&path)).await;
-        read.map_err(|error| format!("its login cannot be read: {}: {error}", self.file().display()))
+        read.map_err(|source| StoreError::Read { path: self.file(), source })
     }
 
     /// Waits for exclusive access.
     ///
     /// # Errors
     /// If that takes too long, or the directory cannot be used.
-    pub(super) async fn lock(&self) -> Result<StoreLock, String> {
-        let failed = |error: io::Error| format!("its login cannot be stored: {}: {error}", self.directory.display());
+    pub(super) async fn lock(&self) -> Result<StoreLock, StoreError> {
+        let failed = |source: io::Error| StoreError::Write { path: self.directory.clone(), source };
         let (directory, name) = (self.directory.clone(), format!("{}.lock", self.server));
         let mut file = aside(move || open_lock(&directory, &name)).await.map_err(failed)?;
         let end = Instant::now() + LOCK_TIMEOUT;
@@ -88,9 +101,7 @@ impl Store {
             file = tried;
             match locked {
                 Ok(true) => return Ok(StoreLock { store: self.clone(), _lock: file }),
-                Ok(false) if Instant::now() >= end => {
-                    return Err("another mcpd process keeps its login locked".to_owned());
-                }
+                Ok(false) if Instant::now() >= end => return Err(StoreError::Locked),
                 Ok(false) => sleep(LOCK_INTERVAL).await,
                 Err(error) => return Err(failed(error)),
             }
@@ -100,27 +111,27 @@ impl Store {
 
 impl StoreLock {
     /// See [`Store::read`].
-    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, String> {
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, StoreError> {
         self.store.read().await
     }
 
     /// # Errors
     /// If it cannot be written; the old content then stays.
-    pub(super) async fn write(&self, record: LoginRecord) -> Result<(), String> {
+    pub(super) async fn write(&self, record: LoginRecord) -> Result<(), StoreError> {
         let path = self.store.file();
         let written = aside(move || write(&path, record)).await;
-        written.map_err(|error| format!("its login cannot be stored: {}: {error}", self.store.file().display()))
+        written.map_err(|source| StoreError::Write { path: self.store.file(), source })
     }
 
     /// # Errors
     /// If the file still exists afterwards.
-    pub(super) async fn remove(&self) -> Result<(), String> {
+    pub(super) async fn remove(&self) -> Result<(), StoreError> {
         let path = self.store.file();
         let removed = aside(move || match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         });
-        removed.await.map_err(|error| format!("its login cannot be removed: {}: {error}", self.store.file().display()))
+        removed.await.map_err(|source| StoreError::Remove { path: self.store.file(), source })
     }
 }
 
@@ -234,17 +245,17 @@ mod tests {
     async fn stored_login_is_readable_by_its_owner_only() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(place.path().join("a/logins"), "files");
-        assert!(store.read().await == Ok(None));
+        assert!(store.read().await.expect("readable").is_none());
         let record = LoginRecord { missing: vec!["x".into()], ..LoginRecord::of("https://a.org") };
         let lock = store.lock().await.expect("nobody else");
         lock.write(record.clone()).await.expect("written");
-        assert!(store.read().await == Ok(Some(record)), "reading waits for nobody");
+        assert!(store.read().await.expect("readable") == Some(record), "reading waits for nobody");
         let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
         assert_eq!((mode(store.file()), mode(store.directory.clone())), (0o600, 0o700));
         assert_eq!(stored_url(&store.directory, "files").await.as_deref(), Some("https://a.org"));
         lock.remove().await.expect("removed");
         lock.remove().await.expect("nothing to remove");
-        assert!(store.read().await == Ok(None));
+        assert!(store.read().await.expect("readable").is_none());
     }
 
     #[tokio::test]
@@ -266,7 +277,7 @@ mod tests {
         let store = Store::new(place.path().into(), "files");
         for text in ["", "secret", r#"{"version":1,"url":5,"x":"secret"}"#, r#"{"version":2,"url":"secret"}"#] {
             fs::write(store.file(), text).expect("writable");
-            let error = store.read().await.err().expect("no login");
+            let error = store.read().await.err().expect("no login").to_string();
             assert!(error.contains("files.json") && !error.contains("secret"), "{error}");
         }
         fs::remove_file(store.file()).expect("removed");

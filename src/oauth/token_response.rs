@@ -6,6 +6,7 @@ use http::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::error::LoginError;
 use super::request::{AuthMethod, ClientRegistration};
 use crate::printable::excerpt;
 
@@ -134,20 +135,20 @@ const PERMANENT: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_c
 /// Error codes for temporary failures. Source: RFC 6749, 4.1.2.1; RFC 8628, 3.5.
 const TRANSIENT: [&str; 3] = ["server_error", "temporarily_unavailable", "slow_down"];
 
-/// Why there is no token. Texts are for a person, on one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why there is no token, and whether a later request may succeed.
+#[derive(Debug)]
 pub(super) enum TokenError {
     /// This grant is invalid for good.
-    Permanent(String),
+    Permanent(LoginError),
     /// The request was refused.
-    Refused(String),
+    Refused(LoginError),
     /// A later request may succeed.
-    Temporary(String),
+    Temporary(LoginError),
 }
 
 impl TokenError {
     /// The meaning of an error response, described as `why`.
-    pub(super) fn of(status: u16, refused: &ErrorResponse, why: String) -> Self {
+    pub(super) fn of(status: u16, refused: &ErrorResponse, why: LoginError) -> Self {
         match refused.error.as_deref() {
             Some(error) if PERMANENT.contains(&error) => Self::Permanent(why),
             Some(error) if !TRANSIENT.contains(&error) && !is_transient(status) => Self::Refused(why),
@@ -156,11 +157,13 @@ impl TokenError {
             _ => Self::Temporary(why),
         }
     }
+}
 
-    /// The text for a person.
-    pub(super) fn why(self) -> String {
-        match self {
-            Self::Permanent(why) | Self::Refused(why) | Self::Temporary(why) => why,
+/// Without whether a later request may succeed.
+impl From<TokenError> for LoginError {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Permanent(why) | TokenError::Refused(why) | TokenError::Temporary(why) => why,
         }
     }
 }
@@ -248,9 +251,7 @@ mod tests {
 
     #[test]
     fn error_codes_decide_whether_a_retry_may_succeed() {
-        type ListKind = fn(String) -> TokenError;
-        let (permanent, refused, temporary): (ListKind, ListKind, ListKind) =
-            (TokenError::Permanent, TokenError::Refused, TokenError::Temporary);
+        let (permanent, refused, temporary) = ("permanent", "refused", "temporary");
         for (status, error, expected) in [
             (400, Some("invalid_grant"), permanent),
             (401, Some("invalid_client"), permanent),
@@ -266,8 +267,12 @@ mod tests {
             (200, None, temporary),
         ] {
             let response = ErrorResponse { error: error.map(str::to_owned), reason: String::new() };
-            assert_eq!(TokenError::of(status, &response, "why".into()), expected("why".into()), "{status} {error:?}");
+            let kind = match TokenError::of(status, &response, LoginError::NoClientId) {
+                TokenError::Permanent(_) => permanent,
+                TokenError::Refused(_) => refused,
+                TokenError::Temporary(_) => temporary,
+            };
+            assert_eq!(kind, expected, "{status} {error:?}");
         }
-        assert_eq!(TokenError::Temporary("x".into()).why(), "x");
     }
 }

@@ -51,7 +51,7 @@ impl TaskTokenKey {
     /// # Errors
     /// If the system provides no random numbers.
     pub fn generate() -> Result<Self, String> {
-        let mac = Hmac::new_from_slice(random::token()?.as_bytes());
+        let mac = Hmac::new_from_slice(random::token().map_err(|error| error.to_string())?.as_bytes());
         mac.map(Self).map_err(|error| error.to_string())
     }
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::initialize::{ShimInfo, annotate, message};
+use super::initialize::{ShimInfo, annotate, trim};
 use super::lines::Piece;
 use super::memory::{Initialize, SessionMemory};
 use super::request::{self, Effect, Request};
@@ -49,7 +49,7 @@ pub(crate) enum RelayEvent {
 
 /// The state of the connection to the daemon.
 #[derive(Debug, PartialEq)]
-pub(super) enum State {
+pub(super) enum RelayState {
     /// Disconnected.
     Disconnected,
     /// A daemon was sent `initialize` or `server/discover` with this id, to resume the session.
@@ -67,7 +67,7 @@ pub(super) struct Relay {
     pub(super) to_daemon: Outbox,
     /// Events that were not reported yet.
     pub(super) events: Vec<RelayEvent>,
-    pub(super) state: State,
+    pub(super) state: RelayState,
     info: ShimInfo,
     memory: SessionMemory,
     in_flight: InFlight,
@@ -90,7 +90,7 @@ impl Relay {
             to_agent: Outbox::default(),
             to_daemon: Outbox::default(),
             events: Vec::new(),
-            state: State::Disconnected,
+            state: RelayState::Disconnected,
             info,
             memory: SessionMemory::default(),
             in_flight: InFlight::default(),
@@ -119,13 +119,13 @@ impl Relay {
     /// Whether to read more from the agent.
     pub(super) fn may_read_agent(&self) -> bool {
         match self.state {
-            State::Connected if self.draining_since.is_some() => {
+            RelayState::Connected if self.draining_since.is_some() => {
                 self.to_agent.bytes() <= MAX_UNREAD && self.to_daemon.bytes() <= MAX_UNREAD
             }
-            State::Connected => self.to_daemon.bytes() <= MAX_UNREAD && !self.in_flight.is_full(),
+            RelayState::Connected => self.to_daemon.bytes() <= MAX_UNREAD && !self.in_flight.is_full(),
             // The shim itself answers in these states.
-            State::Disconnected | State::Resuming(_) => self.to_agent.bytes() <= MAX_UNREAD,
-            State::Closed(_) => false,
+            RelayState::Disconnected | RelayState::Resuming(_) => self.to_agent.bytes() <= MAX_UNREAD,
+            RelayState::Closed(_) => false,
         }
     }
 
@@ -136,7 +136,7 @@ impl Relay {
 
     /// Whether an agent that has closed its output expects nothing more.
     pub(super) fn is_idle(&self) -> bool {
-        self.state != State::Connected && self.parked.requests() == 0
+        self.state != RelayState::Connected && self.parked.requests() == 0
     }
 
     /// When [`Relay::expire`] has something to do.
@@ -161,12 +161,12 @@ impl Relay {
 
     fn agent_line(&mut self, line: Bytes, now: Instant) {
         // The daemon reads the line in the same way.
-        let (incoming, _) = Incoming::read(message(&line), Sender::Agent);
+        let (incoming, _) = Incoming::read(trim(&line), Sender::Agent);
         let request = Request::of(&incoming);
         match &incoming {
             Incoming::Message { message: Message::Request { id, method, params }, .. }
                 if method[..] == *b"ping"
-                    && (self.state != State::Connected && self.is_lost || self.draining_since.is_some())
+                    && (self.state != RelayState::Connected && self.is_lost || self.draining_since.is_some())
                     && !request::is_modern(params.as_ref()) =>
             {
                 self.to_agent.push(reply::result(id, b"{}"));
@@ -197,13 +197,13 @@ impl Relay {
             self.resubscriptions.skip(uri);
         }
         match (&self.state, request) {
-            (State::Connected, None) => drop(self.to_daemon.push(line)),
-            (State::Connected, Some(request)) => match self.draining_since {
+            (RelayState::Connected, None) => drop(self.to_daemon.push(line)),
+            (RelayState::Connected, Some(request)) => match self.draining_since {
                 Some(since) => self.park(line, request, since),
                 None => self.send(line, request, None),
             },
-            (State::Disconnected | State::Resuming(_), Some(request)) => self.park(line, request, now),
-            (State::Closed(why), Some(request)) => self.refuse(&request, &unavailable(&why.clone())),
+            (RelayState::Disconnected | RelayState::Resuming(_), Some(request)) => self.park(line, request, now),
+            (RelayState::Closed(why), Some(request)) => self.refuse(&request, &unavailable(&why.clone())),
             (_, None) => {}
         }
     }
@@ -284,7 +284,7 @@ enum OversizedLine {
 
 impl Relay {
     fn agent_part(&mut self, part: Bytes) {
-        let is_live = self.state == State::Connected;
+        let is_live = self.state == RelayState::Connected;
         let state =
             self.oversized.get_or_insert(if is_live { OversizedLine::Forwarded } else { OversizedLine::Refused });
         if *state == OversizedLine::Forwarded {

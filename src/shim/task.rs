@@ -17,7 +17,7 @@ use tokio::time::{Interval, Sleep, interval, sleep_until};
 use super::initialize::ShimInfo;
 use super::lines::LineSplitter;
 use super::reconnect::{ConnectResult, DaemonSockets, ReconnectDelays};
-use super::relay::{Relay, RelayEvent, State};
+use super::relay::{Relay, RelayEvent, RelayState};
 use super::streams::{Input, Output};
 use super::unanswered;
 
@@ -179,8 +179,8 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
             return None;
         }
         match (&mut self.relay.state, &mut self.link) {
-            (State::Closed(_), DaemonLink::Closed(refused @ Some(_))) => refused.take().map(Outcome::NoDaemon),
-            (State::Closed(why), _) => Some(Outcome::Incompatible(std::mem::take(why))),
+            (RelayState::Closed(_), DaemonLink::Closed(refused @ Some(_))) => refused.take().map(Outcome::NoDaemon),
+            (RelayState::Closed(why), _) => Some(Outcome::Incompatible(std::mem::take(why))),
             // The first attempt must end first.
             (_, DaemonLink::Starting(_)) => None,
             _ => (self.input_ended && self.relay.is_idle()).then_some(Outcome::AgentLeft),

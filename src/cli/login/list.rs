@@ -119,7 +119,7 @@ async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
         Ok(LoginStatus::Ended(reason)) => because(LoginState::Over, reason),
         Ok(LoginStatus::Absent { is_required: true }) => of(LoginState::Needed),
         Ok(LoginStatus::Absent { is_required: false }) => of(LoginState::None),
-        Err(reason) => because(LoginState::Unknown, reason),
+        Err(error) => because(LoginState::Unknown, error.into()),
     }
 }
 

@@ -24,7 +24,7 @@ use super::replacement::{Replacement, wait_limit};
 use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
 use crate::manager::changes::{Changes, DesiredState, FailureReason, ServerFailure, ViewConfig};
-use crate::manager::orders::{OutcomeSender, check_names};
+use crate::manager::commands::{OutcomeSender, check_names};
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerError, ServerHandle, StopLevel};
 

@@ -12,8 +12,8 @@ use super::{Entry, ManagerTask};
 use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::list_kind::ListKind;
+use crate::manager::commands::{ManagerCommand, check_names};
 use crate::manager::error::ManagerError;
-use crate::manager::orders::{Order, check_names};
 use crate::manager::view::{Enablement, Toggle, ToggleResult};
 use crate::naming::Naming;
 use crate::policy::{RunTimeDeny, is_fit_name};
@@ -21,27 +21,27 @@ use crate::server::{HealthOverride, ServerHandle, ServerSnapshot, StopLevel};
 use crate::suggest::nearest;
 
 impl ManagerTask {
-    pub(super) fn handle(&mut self, order: Order) {
-        if !matches!(order, Order::Apply(..) | Order::Follow(..) | Order::Refresh(_)) {
+    pub(super) fn handle(&mut self, command: ManagerCommand) {
+        if !matches!(command, ManagerCommand::Apply(..) | ManagerCommand::Follow(..) | ManagerCommand::Refresh(_)) {
             self.apply_staged();
         }
         // The caller may have dropped its future.
-        match order {
-            Order::Connect(config, done) => drop(done.send(self.connect(*config))),
-            Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
-            Order::Apply(desired, done) => self.apply(desired, done),
-            Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
-            Order::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
-            Order::OverrideHealth(name, health_override, done) => {
+        match command {
+            ManagerCommand::Connect(config, done) => drop(done.send(self.connect(*config))),
+            ManagerCommand::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
+            ManagerCommand::Apply(desired, done) => self.apply(desired, done),
+            ManagerCommand::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
+            ManagerCommand::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
+            ManagerCommand::OverrideHealth(name, health_override, done) => {
                 drop(done.send(self.override_health(&name, health_override)))
             }
-            Order::Restart(name, done) => drop(done.send(self.restart(&name))),
-            Order::Follow(session, profile, done) => {
+            ManagerCommand::Restart(name, done) => drop(done.send(self.restart(&name))),
+            ManagerCommand::Follow(session, profile, done) => {
                 if let Some(view) = self.follow(session, &profile) {
                     drop(done.send(Ok(view)));
                 }
             }
-            Order::Refresh(done) => {
+            ManagerCommand::Refresh(done) => {
                 self.publish(false);
                 drop(done.send(Ok(())));
             }

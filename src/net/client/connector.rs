@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures_util::future::{join, select_ok};
 use http::header::{HOST, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -255,28 +255,38 @@ fn unreachable(port: u16, failures: &[(IpAddr, io::Error)]) -> NetError {
     NetError::new(kind, failures.iter().map(of_one).collect::<Vec<_>>().join("; "))
 }
 
+/// Why a proxy opens no tunnel: the rest of a sentence that begins with its name.
+#[derive(Debug, thiserror::Error)]
+enum TunnelError {
+    #[error("cannot be sent a request: {0}")]
+    Request(#[from] http::Error),
+    #[error("breaks off: {}", cause(.0))]
+    Connection(#[from] hyper::Error),
+    #[error("answers CONNECT with HTTP {0}")]
+    Refused(StatusCode),
+    #[error("cannot be used for a tunnel")]
+    NoStream,
+    #[error("sends data before the client")]
+    EarlyData,
+}
+
 /// Opens a tunnel to `uri` through the proxy at the other end of `stream`.
 ///
 /// # Errors
-/// What the proxy did instead, for a person: the rest of a sentence that begins with the proxy's name.
-pub(super) async fn open_tunnel(
-    stream: Stream,
-    uri: &Uri,
-    authorization: Option<&HeaderValue>,
-) -> Result<Stream, String> {
-    let request = connect_request(uri, authorization).map_err(|error| format!("cannot be sent a request: {error}"))?;
-    let broken = |error: hyper::Error| format!("breaks off: {}", cause(&error));
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+/// What the proxy did instead.
+async fn open_tunnel(stream: Stream, uri: &Uri, authorization: Option<&HeaderValue>) -> Result<Stream, TunnelError> {
+    let request = connect_request(uri, authorization)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // The task ends with the upgrade, or when the sender is dropped.
     tokio::spawn(connection.with_upgrades());
-    let response = sender.send_request(request).await.map_err(broken)?;
+    let response = sender.send_request(request).await?;
     if !response.status().is_success() {
-        return Err(format!("answers CONNECT with HTTP {}", response.status()));
+        return Err(TunnelError::Refused(response.status()));
     }
-    let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
-    let parts = upgraded.downcast::<TokioIo<Stream>>().map_err(|_| "cannot be used for a tunnel".to_owned())?;
+    let upgraded = hyper::upgrade::on(response).await?;
+    let parts = upgraded.downcast::<TokioIo<Stream>>().map_err(|_| TunnelError::NoStream)?;
     // In TLS the client sends first.
-    if parts.read_buf.is_empty() { Ok(parts.io.into_inner()) } else { Err("sends data before the client".to_owned()) }
+    if parts.read_buf.is_empty() { Ok(parts.io.into_inner()) } else { Err(TunnelError::EarlyData) }
 }
 
 fn connect_request(uri: &Uri, authorization: Option<&HeaderValue>) -> Result<Request<Empty<Bytes>>, http::Error> {

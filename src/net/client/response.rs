@@ -75,10 +75,24 @@ impl Response {
     /// The next part of the decoded body, or `None` at its end. Cancel-safe.
     ///
     /// # Errors
-    /// If the connection failed or the body cannot be decoded; for a person.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
+    /// If the connection failed or the body cannot be decoded.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ReadError> {
         self.body.chunk().await
     }
+}
+
+/// Why a body cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The connection has failed.
+    #[error("{}", cause(.0))]
+    Connection(hyper::Error),
+    /// The data cannot be decoded.
+    #[error("its gzip data is damaged: {0}")]
+    Damaged(io::Error),
+    /// mcpd does not decode this content coding.
+    #[error("its content coding `{0}` is not supported")]
+    UnknownCoding(Box<str>),
 }
 
 /// The body may contain a secret.
@@ -143,8 +157,7 @@ impl Body {
     }
 
     /// The next part, or `None` at the end. Cancel-safe.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
-        let damaged = |error: io::Error| format!("its gzip data is damaged: {error}");
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ReadError> {
         loop {
             if let Coding::Gzip(gzip) = &self.coding
                 && !gzip.rest.is_empty()
@@ -153,15 +166,15 @@ impl Body {
                 yield_now().await;
             }
             if let Coding::Gzip(gzip) = &mut self.coding
-                && let Some(part) = gzip.next().map_err(damaged)?
+                && let Some(part) = gzip.next().map_err(ReadError::Damaged)?
             {
                 return Ok(Some(part));
             }
             let frame = match self.incoming.frame().await {
-                Some(frame) => frame.map_err(|error| cause(&error))?,
+                Some(frame) => frame.map_err(ReadError::Connection)?,
                 None => {
                     return if let Coding::Gzip(gzip) = &mut self.coding {
-                        gzip.end().map_err(damaged)
+                        gzip.end().map_err(ReadError::Damaged)
                     } else {
                         Ok(None)
                     };
@@ -172,7 +185,7 @@ impl Body {
             match &mut self.coding {
                 Coding::Identity => return Ok(Some(data)),
                 Coding::Gzip(gzip) => gzip.rest = data,
-                Coding::Unknown(name) => return Err(format!("its content coding `{name}` is not supported")),
+                Coding::Unknown(name) => return Err(ReadError::UnknownCoding(name.clone())),
             }
         }
     }

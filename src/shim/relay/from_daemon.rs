@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Relay, RelayEvent, State};
+use super::{Relay, RelayEvent, RelayState};
 use crate::jsonrpc::mcpd_error::{is_refusal_of_stopping_daemon, refused_connection};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Message, MessageError};
 use crate::list_kind::ListKind;
-use crate::shim::initialize::{InitializeResult, message, parse_result};
+use crate::shim::initialize::{InitializeResult, parse_result, trim};
 use crate::shim::request::{self, Effect, Request};
 use crate::shim::unanswered::InFlightLine;
 use crate::transport::Incoming;
@@ -42,14 +42,14 @@ fn refused(incoming: &Incoming) -> Option<String> {
 impl Relay {
     /// Handles a line of the daemon.
     pub(in crate::shim) fn receive_from_daemon(&mut self, line: Bytes, now: Instant) {
-        if matches!(self.state, State::Closed(_)) {
+        if matches!(self.state, RelayState::Closed(_)) {
             return;
         }
-        let incoming = Incoming::of(message(&line));
+        let incoming = Incoming::of(trim(&line));
         if let Some(why) = refused(&incoming) {
             return self.end(why);
         }
-        if let State::Resuming(request) = &self.state {
+        if let RelayState::Resuming(request) = &self.state {
             if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming
                 && id[..] == *request.as_bytes()
             {

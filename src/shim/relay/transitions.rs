@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{OversizedLine, Relay, RelayEvent, State, gone, unavailable};
+use super::{OversizedLine, Relay, RelayEvent, RelayState, gone, unavailable};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
 use crate::shim::initialize::{InitializeResult, parse_result, replay, use_face};
@@ -16,7 +16,7 @@ use crate::transport::Outbox;
 impl Relay {
     /// The connection to the daemon has ended.
     pub(in crate::shim) fn lost(&mut self, now: Instant) {
-        self.state = State::Disconnected;
+        self.state = RelayState::Disconnected;
         if let Some(since) = self.draining_since.take() {
             self.parked.resume(now.saturating_duration_since(since));
         }
@@ -61,10 +61,10 @@ impl Relay {
         match request.or_else(|| self.discovery(&id)) {
             Some(request) => {
                 self.to_daemon.push(request);
-                self.state = State::Resuming(id);
+                self.state = RelayState::Resuming(id);
             }
             None => {
-                self.state = State::Connected;
+                self.state = RelayState::Connected;
                 self.send_parked();
             }
         }
@@ -99,7 +99,7 @@ impl Relay {
     }
 
     fn resume(&mut self) {
-        self.state = State::Connected;
+        self.state = RelayState::Connected;
         if self.memory.is_ready() {
             self.to_daemon.push(reply::notification("notifications/initialized"));
         }
@@ -148,7 +148,7 @@ impl Relay {
         for id in self.listen_requests.end() {
             self.refuse(&Request::plain(id), &unavailable(&why));
         }
-        self.state = State::Closed(why);
+        self.state = RelayState::Closed(why);
     }
 }
 
@@ -220,7 +220,7 @@ impl Relay {
     /// The daemon is ready. A daemon without the modern era answers each request for itself.
     pub(super) fn discovered(&mut self, result: Option<&Bytes>) {
         self.check_version(result.and_then(discovered_version));
-        self.state = State::Connected;
+        self.state = RelayState::Connected;
         self.repeat_listens();
         self.send_parked();
         self.report_back();

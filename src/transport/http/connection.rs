@@ -35,7 +35,7 @@ const SSE_GET: Source = 0;
 /// The connection to one server.
 pub(crate) struct HttpConnection {
     queue: EventQueue,
-    state: State,
+    state: ConnectionState,
     /// Message cap, in bytes.
     max: usize,
     open: Exchanges,
@@ -70,7 +70,7 @@ impl HttpConnection {
         let due = renewal::first(&mut endpoint).await;
         let mut http = Self {
             queue: EventQueue::new(endpoint),
-            state: State::New,
+            state: ConnectionState::New,
             max,
             open: Exchanges::default(),
             header_params: Arc::default(),
@@ -112,12 +112,12 @@ impl HttpConnection {
 
     /// The server is modern. Requests open no HTTP session.
     pub(crate) fn discovered(&mut self) {
-        self.state = State::Modern;
+        self.state = ConnectionState::Modern;
     }
 
     /// Whether requests carry params in headers.
     pub(crate) fn sends_header_params(&self) -> bool {
-        matches!(self.state, State::Modern)
+        matches!(self.state, ConnectionState::Modern)
     }
 
     /// Sets the params that its tools require there.
@@ -132,9 +132,9 @@ impl HttpConnection {
 
     /// Sets the negotiated version and the number of the line with `notifications/initialized`.
     pub(crate) fn set_protocol(&mut self, protocol: &'static str, initialized: u64) {
-        if let State::AwaitingStream { .. } = self.state {
+        if let ConnectionState::AwaitingStream { .. } = self.state {
             self.queue.change(|endpoint| endpoint.set_protocol(protocol));
-            self.state = State::AwaitingStream { initialized: Some(initialized) };
+            self.state = ConnectionState::AwaitingStream { initialized: Some(initialized) };
             let (sse_get, late) = (self.sse_get(), self.queue.sender(SSE_GET));
             self.run(sse_get.run());
             self.run(async move {
@@ -178,11 +178,11 @@ impl HttpConnection {
         if request.is_none() && self.state.is_modern() {
             return;
         }
-        let opening_line = matches!(self.state, State::New).then(|| line.clone());
+        let opening_line = matches!(self.state, ConnectionState::New).then(|| line.clone());
         let begun = self.exchange(line, request);
         if let Some(line) = opening_line {
-            self.state = State::Opening { source: begun, line };
-        } else if let State::Initializing { initialized, source } = &mut self.state
+            self.state = ConnectionState::Opening { source: begun, line };
+        } else if let ConnectionState::Initializing { initialized, source } = &mut self.state
             && *initialized == number
         {
             *source = Some(begun);
@@ -193,9 +193,9 @@ impl HttpConnection {
         self.begun += 1;
         let source = self.begun;
         // Over HTTP+SSE the response comes on another stream.
-        let awaited = request.filter(|_| !matches!(self.state, State::OpenSse));
+        let awaited = request.filter(|_| !matches!(self.state, ConnectionState::OpenSse));
         let mode = match &self.state {
-            State::New => SendMode::First,
+            ConnectionState::New => SendMode::First,
             state if state.is_modern() => SendMode::Modern(Arc::clone(&self.header_params)),
             _ => SendMode::Later,
         };
@@ -234,7 +234,7 @@ impl HttpConnection {
 
     /// Whether the server is one of 2024-11-05.
     pub(crate) fn is_http_sse(&self) -> bool {
-        matches!(self.state, State::AwaitingEndpoint { .. } | State::OpenSse)
+        matches!(self.state, ConnectionState::AwaitingEndpoint { .. } | ConnectionState::OpenSse)
     }
 
     /// The server has forgotten the session: the connection is over.
@@ -246,7 +246,7 @@ impl HttpConnection {
     pub(crate) async fn close(self) {
         let endpoint = self.queue.endpoint();
         drop(self);
-        if endpoint.has_session() {
+        if endpoint.has_http_session() {
             let _ = timeout(CLOSE_TIMEOUT, endpoint.delete()).await;
         }
     }
@@ -262,7 +262,7 @@ impl HttpConnection {
         match event {
             TransportEvent::Message(incoming, ownership) => {
                 let within = self.open.get(source).and_then(|open| open.request);
-                if let Some((id, response)) = incoming.response() {
+                if let Some((id, response)) = incoming.as_response() {
                     self.answered(source, response.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
                 }
                 let source_request = within.filter(|_| ownership == Ownership::OfRequest);
@@ -270,7 +270,7 @@ impl HttpConnection {
             }
             TransportEvent::Session(session) => {
                 // A server that was restarted may answer in a new session, and name it.
-                let is_renamed = self.queue.endpoint().has_session() && !self.state.is_modern();
+                let is_renamed = self.queue.endpoint().has_http_session() && !self.state.is_modern();
                 if self.state.is_opened_by(source) || is_renamed {
                     self.queue.change(|endpoint| endpoint.set_session(&session));
                 }
@@ -284,13 +284,15 @@ impl HttpConnection {
                 }
             }
             TransportEvent::StreamReady => {
-                if let State::AwaitingStream { initialized: Some(initialized) } = self.state {
-                    self.state = State::Initializing { initialized, source: None };
+                if let ConnectionState::AwaitingStream { initialized: Some(initialized) } = self.state {
+                    self.state = ConnectionState::Initializing { initialized, source: None };
                     return Some(Ok(Arrival::MayWrite));
                 }
             }
             TransportEvent::Endpoint(url) => {
-                if let State::AwaitingEndpoint { line, request } = std::mem::replace(&mut self.state, State::OpenSse) {
+                if let ConnectionState::AwaitingEndpoint { line, request } =
+                    std::mem::replace(&mut self.state, ConnectionState::OpenSse)
+                {
                     self.queue.change(|endpoint| endpoint.set_url(url));
                     self.exchange(line, request);
                 }
@@ -323,7 +325,8 @@ impl HttpConnection {
     /// needs its own.
     fn answered(&mut self, source: Source, has_result: bool, elsewhere: Option<u64>) {
         if self.state.is_opened_by(source) {
-            self.state = if has_result { State::AwaitingStream { initialized: None } } else { State::New };
+            self.state =
+                if has_result { ConnectionState::AwaitingStream { initialized: None } } else { ConnectionState::New };
         }
         let exchange = elsewhere.and_then(|request| self.open.of(request)).map(|(source, _)| source);
         if let Some(open) = exchange.and_then(|source| self.open.end(source)) {
@@ -333,8 +336,9 @@ impl HttpConnection {
 
     /// The server has accepted or refused `notifications/initialized`.
     fn initialized_accepted(&mut self, source: Source) {
-        if matches!(self.state, State::Initializing { source: Some(initializing), .. } if initializing == source) {
-            self.state = State::Open;
+        if matches!(self.state, ConnectionState::Initializing { source: Some(initializing), .. } if initializing == source)
+        {
+            self.state = ConnectionState::Open;
         }
     }
 
@@ -359,27 +363,29 @@ impl HttpConnection {
         let open = self.open.end(source)?;
         match &self.state {
             // The era may be the reason.
-            State::Opening { source: opening, .. }
+            ConnectionState::Opening { source: opening, .. }
                 if *opening == source && (self.has_modern || !self.open.is_empty()) =>
             {
-                self.state = State::Probing;
+                self.state = ConnectionState::Probing;
             }
             // The next request has that version.
-            State::Opening { source: opening, .. } if *opening == source && error.permits_second_initialize() => {
-                self.state = State::New;
+            ConnectionState::Opening { source: opening, .. }
+                if *opening == source && error.permits_second_initialize() =>
+            {
+                self.state = ConnectionState::New;
             }
-            State::Opening { source: opening, line } if *opening == source => {
+            ConnectionState::Opening { source: opening, line } if *opening == source => {
                 if !error.may_be_http_sse() {
                     let disconnect = self.disconnect_by(&error);
                     self.disconnect.get_or_insert(disconnect);
                     return None;
                 }
-                self.state = State::AwaitingEndpoint { line: line.clone(), request: open.request };
+                self.state = ConnectionState::AwaitingEndpoint { line: line.clone(), request: open.request };
                 let sse_get = self.sse_get();
                 self.run(sse_get.run_http_sse(error.disconnect()));
                 return None;
             }
-            State::Initializing { .. } => self.initialized_accepted(source),
+            ConnectionState::Initializing { .. } => self.initialized_accepted(source),
             _ => {}
         }
         self.unauthorized = if error.is_unauthorized() && self.state.is_modern() { self.unauthorized + 1 } else { 0 };
@@ -395,7 +401,7 @@ impl HttpConnection {
 
 /// The state of a connection.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     New,
     /// Only requests that detect the era were sent, and no `initialize`.
     Probing,
@@ -426,7 +432,7 @@ pub(super) enum State {
     OpenSse,
 }
 
-impl State {
+impl ConnectionState {
     /// Whether lines must wait.
     pub(super) fn must_wait(&self) -> bool {
         match self {

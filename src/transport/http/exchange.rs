@@ -109,7 +109,7 @@ impl Exchange {
             self.sender.send(TransportEvent::Session(session.clone())).await;
         }
         if !status.is_success() {
-            return self.handle_error_status(response, endpoint.has_session()).await;
+            return self.handle_error_status(response, endpoint.has_http_session()).await;
         }
         if let (Some(coding), Some(_)) = (response.unknown_coding(), self.request) {
             return Err(RequestError::UnknownCoding { coding: coding.to_owned() });
@@ -133,7 +133,7 @@ impl Exchange {
                             },
                         },
                     )?;
-                let incoming = body::message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
+                let incoming = body::parse_message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
                 if self.pass(incoming, Ownership::OfRequest).await {
                     Ok(())
                 } else {
@@ -228,7 +228,7 @@ impl Exchange {
     }
 
     /// Handles an error status and its body.
-    async fn handle_error_status(&self, mut response: Response, has_session: bool) -> Result<(), RequestError> {
+    async fn handle_error_status(&self, mut response: Response, has_http_session: bool) -> Result<(), RequestError> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
         let body = timeout(ACCEPT_TIMEOUT, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
@@ -241,7 +241,7 @@ impl Exchange {
             let without_id = Some(&body)
                 .filter(|_| is_modern && has_json_rpc_error(status))
                 .and_then(|body| with_request_id(body, request));
-            if let Some(incoming) = body::message(without_id.unwrap_or_else(|| body.clone())).await
+            if let Some(incoming) = body::parse_message(without_id.unwrap_or_else(|| body.clone())).await
                 && answers(&incoming, request)
             {
                 self.sender.send(TransportEvent::Message(incoming, Ownership::OfRequest)).await;
@@ -252,7 +252,7 @@ impl Exchange {
         let via = response.proxy().map(|proxy| format!("through {proxy}"));
         let message = error_text.into_iter().chain(via).reduce(|error_text, via| format!("{error_text} ({via})"));
         // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
-        if status == StatusCode::NOT_FOUND && has_session {
+        if status == StatusCode::NOT_FOUND && has_http_session {
             return Err(RequestError::NotFoundInSession { message });
         }
         Err(RequestError::Status { status, retry_after, message })
@@ -277,10 +277,10 @@ fn answers(incoming: &Incoming, request: u64) -> bool {
     let id = match incoming {
         Incoming::Unclear(unclear) => match &unclear.error {
             MessageError::BadResponse { id } => Some(id),
-            _ => incoming.response().map(|(id, _)| id),
+            _ => incoming.as_response().map(|(id, _)| id),
         },
         Incoming::TooLarge { id, is_response: true, .. } => id.as_ref(),
-        _ => incoming.response().map(|(id, _)| id),
+        _ => incoming.as_response().map(|(id, _)| id),
     };
     id.and_then(|id| parse_own_id(id)) == Some(request)
 }

@@ -77,7 +77,7 @@ pub(crate) struct HeaderParams(HashMap<Bytes, Param>);
 #[derive(Debug, Default)]
 struct Param {
     header: Option<HeaderName>,
-    within: BTreeMap<Bytes, Param>,
+    members: BTreeMap<Bytes, Param>,
 }
 
 /// Why a tool must not be offered. For a person, in the middle of a sentence.
@@ -97,7 +97,7 @@ impl HeaderParams {
         let schema = schema.and_then(|schema| serde_json::from_slice(&schema).ok());
         let schema: Value = schema.ok_or("its schema is nested too deeply")?;
         let (mut param, mut seen) = (Param::default(), HashSet::new());
-        read(&schema, Place::Top(&mut param), &mut seen)?;
+        read(&schema, Position::Top(&mut param), &mut seen)?;
         if !seen.is_empty() {
             self.0.insert(Bytes::copy_from_slice(tool.as_bytes()), param);
         }
@@ -121,10 +121,10 @@ impl Param {
             shown.set_sensitive(true);
             headers.insert(header, shown);
         }
-        if !self.within.is_empty() {
+        if !self.members.is_empty() {
             // Other values have no members.
             let _ = each(given, |name, value| {
-                if let Some(param) = self.within.get(&name) {
+                if let Some(param) = self.members.get(&name) {
                     param.add(&value, headers);
                 }
             });
@@ -133,7 +133,7 @@ impl Param {
 }
 
 /// The position of a schema.
-enum Place<'a> {
+enum Position<'a> {
     Top(&'a mut Param),
     /// Reached by `properties` only.
     Property(&'a mut Param),
@@ -141,11 +141,11 @@ enum Place<'a> {
 }
 
 /// Reads a schema with its subschemas. [`Value`] limits its depth.
-fn read(schema: &Value, mut endpoint: Place<'_>, seen: &mut HashSet<HeaderName>) -> Result<(), InvalidTool> {
+fn read(schema: &Value, mut position: Position<'_>, seen: &mut HashSet<HeaderName>) -> Result<(), InvalidTool> {
     let Value::Object(schema) = schema else { return Ok(()) };
     if let Some(name) = schema.get(KEY) {
         let header = header(name, schema.get("type"))?;
-        let Place::Property(param) = &mut endpoint else { return Err("has `x-mcp-header` outside of an argument") };
+        let Position::Property(param) = &mut position else { return Err("has `x-mcp-header` outside of an argument") };
         if seen.len() == MAX_HEADERS || !seen.insert(header.clone()) {
             return Err("has `x-mcp-header` twice for one header, or too often");
         }
@@ -155,16 +155,16 @@ fn read(schema: &Value, mut endpoint: Place<'_>, seen: &mut HashSet<HeaderName>)
         match (keyword.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 for (name, schema) in properties {
-                    read_property(name, schema, &mut endpoint, seen)?;
+                    read_property(name, schema, &mut position, seen)?;
                 }
             }
             (named, Value::Object(schemas)) if NAMED_SCHEMAS.contains(&named) => {
-                schemas.values().try_for_each(|schema| read(schema, Place::Elsewhere, seen))?;
+                schemas.values().try_for_each(|schema| read(schema, Position::Elsewhere, seen))?;
             }
             (several, Value::Array(schemas)) if SCHEMAS.contains(&several) => {
-                schemas.iter().try_for_each(|schema| read(schema, Place::Elsewhere, seen))?;
+                schemas.iter().try_for_each(|schema| read(schema, Position::Elsewhere, seen))?;
             }
-            (single, schema) if SCHEMAS.contains(&single) => read(schema, Place::Elsewhere, seen)?,
+            (single, schema) if SCHEMAS.contains(&single) => read(schema, Position::Elsewhere, seen)?,
             _ => {}
         }
     }
@@ -174,14 +174,16 @@ fn read(schema: &Value, mut endpoint: Place<'_>, seen: &mut HashSet<HeaderName>)
 fn read_property(
     name: &str,
     schema: &Value,
-    parent: &mut Place<'_>,
+    parent: &mut Position<'_>,
     seen: &mut HashSet<HeaderName>,
 ) -> Result<(), InvalidTool> {
-    let (Place::Top(parent) | Place::Property(parent)) = parent else { return read(schema, Place::Elsewhere, seen) };
+    let (Position::Top(parent) | Position::Property(parent)) = parent else {
+        return read(schema, Position::Elsewhere, seen);
+    };
     let mut param = Param::default();
-    read(schema, Place::Property(&mut param), seen)?;
-    if param.header.is_some() || !param.within.is_empty() {
-        parent.within.insert(Bytes::copy_from_slice(name.as_bytes()), param);
+    read(schema, Position::Property(&mut param), seen)?;
+    if param.header.is_some() || !param.members.is_empty() {
+        parent.members.insert(Bytes::copy_from_slice(name.as_bytes()), param);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Orders from [`Manager`](super::Manager) handles to the manager's task.
+//! Commands from [`Manager`](super::Manager) handles to the manager's task.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::server::{HealthOverride, ServerHandle};
 
-/// Where the task sends the answer to an order.
+/// Where the task sends the answer to a command.
 pub(super) type OutcomeSender<T> = oneshot::Sender<Result<T, ManagerError>>;
 
-/// An order, with the channel for its answer.
+/// A command, with the channel for its answer.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum ManagerCommand {
     /// Add a server.
     Connect(Box<ServerConfig>, OutcomeSender<ServerHandle>),
     /// Remove a server.

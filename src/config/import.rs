@@ -16,10 +16,11 @@ pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
 use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
-use super::edit::{self, EditError, Setting};
+use super::edit::{self, EditError};
 use super::interpolate::{Sources, UnusableValue};
 use super::known_commands::{self, Advice, CommandLine, FilesObstacle, Proposal};
 use super::launch::Launch;
+use super::serialize::Setting;
 use super::{ServerConfig, read, toml};
 
 /// The keys of one server, in the order of output.

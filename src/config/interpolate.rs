@@ -14,7 +14,6 @@
 //!
 //! References do not nest, and values are not expanded again: a `${` in a value stays.
 
-mod environment;
 mod sources;
 #[cfg(test)]
 pub(crate) mod table;
@@ -24,7 +23,7 @@ mod unusable;
 
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::environment::Environment;
+pub(crate) use self::sources::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::unusable::UnusableValue;
 use super::secret::{is_secret_name, is_secret_value};

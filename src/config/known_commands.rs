@@ -14,8 +14,8 @@ use self::runner::Invocation;
 pub(crate) use self::runner::{Runner, half_written_cache, runner};
 use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;
-use super::edit::Setting;
 use super::interpolate::Sources;
+use super::serialize::Setting;
 
 /// The programs of snap packages. All of them are links to `snap`.
 const SNAPS: &str = "/snap/bin";

@@ -1,18 +1,19 @@
-//! The launch of a server with every `${…}` expanded. No `Debug` in this module prints a value.
+//! The launch of a server with every `${…}` expanded: its program or URL, its login, and the directory that its agents work in. No `Debug` in
+//! this module prints a value.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 #[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
 use std::sync::{Mutex, MutexGuard};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use super::interpolate::{Sources, UnusableValue};
+use super::keys::Choice;
 use super::layer::url_complaint;
-use super::oauth::OAuth;
-use super::percent_encode::percent_encode;
 use super::rotation::RotatingHeaders;
 use super::secret_command::{CommandOutputs, SecretCommand};
 
@@ -348,8 +349,115 @@ impl fmt::Debug for Secrets {
     }
 }
 
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Encodes an absolute path for the path or query of a URL. No character of the result ends that part, and no segment leads above it.
+/// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
+pub(super) fn percent_encode(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/').filter(|segment| !matches!(*segment, "" | ".")) {
+        match segment {
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    utf8_percent_encode(&format!("/{}", segments.join("/")), ENCODED).to_string()
+}
+
+/// The directory that an agent works in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AgentDirectory {
+    /// The agent has stated none, and the kernel does not know it either.
+    #[default]
+    Unknown,
+    /// That of an agent of the user who runs mcpd.
+    Own(Arc<str>),
+    /// That of a guest, below one of `workspace_roots`. Guests can replace what lies there at any time.
+    Guest(Arc<str>),
+    /// That of a guest, elsewhere.
+    Refused,
+}
+
+impl AgentDirectory {
+    /// The directory `path`. A guest may choose it only below `guest_roots`, which are `None` for other agents.
+    #[must_use]
+    pub fn of(path: Arc<str>, guest_roots: Option<&[PathBuf]>) -> Self {
+        let Some(roots) = guest_roots else { return Self::Own(path) };
+        let lies_below = |root: &PathBuf| Path::new(&*path).starts_with(root);
+        let leads_back = Path::new(&*path).components().any(|part| part == Component::ParentDir);
+        if !leads_back && roots.iter().any(lies_below) { Self::Guest(path) } else { Self::Refused }
+    }
+
+    /// Its path, if a server may work there.
+    #[must_use]
+    pub fn path(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Own(path) | Self::Guest(path) => Some(path),
+            Self::Unknown | Self::Refused => None,
+        }
+    }
+}
+
+/// Whether mcpd logs in to a server that requires it. Source: MCP 2025-11-25, `basic/authorization`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OAuth {
+    /// No login: only the headers are sent.
+    Off,
+    /// As the user after `mcpd login`, or as mcpd itself.
+    On(OAuthSettings),
+}
+
+/// The configured details of the login. `Debug` does not print the secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// The grant. If unset, the authorization server's metadata decides.
+    pub grant: Option<OAuthGrant>,
+    /// The client id, or the `https://` URL of a client metadata document. If unset, mcpd registers itself.
+    pub client_id: Option<String>,
+    /// The client secret. It is one of the [`Remote::secrets`](super::Remote::secrets).
+    pub client_secret: Option<String>,
+    /// The requested scopes, which replace those that the server requires.
+    pub scopes: Vec<String>,
+    /// The port of the redirect to 127.0.0.1. If unset, any free port.
+    pub redirect_port: Option<u16>,
+}
+
+/// The OAuth grant. Source: OAuth 2.1, 4.1 and 4.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OAuthGrant {
+    /// A person logs in with a browser.
+    AuthorizationCode,
+    /// mcpd logs in as itself with [`OAuthSettings::client_id`] and [`OAuthSettings::client_secret`].
+    ClientCredentials,
+}
+
+impl Choice for OAuthGrant {
+    const NAMES: &[(&str, Self)] =
+        &[("authorization_code", Self::AuthorizationCode), ("client_credentials", Self::ClientCredentials)];
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self::On(OAuthSettings::default())
+    }
+}
+
+impl fmt::Debug for OAuthSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthSettings")
+            .field("grant", &self.grant)
+            .field("client_id", &self.client_id.is_some())
+            .field("client_secret", &self.client_secret.is_some())
+            .field("scopes", &self.scopes)
+            .field("redirect_port", &self.redirect_port)
+            .finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     use super::*;
 
     #[test]
@@ -387,5 +495,33 @@ mod tests {
         secrets.add("TenanT");
         let remote = Remote { url: "https://TenanT.example.org/mcp".to_owned(), secrets, ..Remote::default() };
         assert!(!remote.shown_origin().to_lowercase().contains("tenant"), "{}", remote.shown_origin());
+    }
+
+    #[test]
+    fn a_directory_in_a_url_is_nothing_but_a_path() {
+        for (directory, expected) in [
+            ("/home/u/a-b_c.d~", "/home/u/a-b_c.d~"),
+            ("/a b/c?d#e&f=g+h%41", "/a%20b/c%3Fd%23e%26f%3Dg%2Bh%2541"),
+            ("/ä:@;", "/%C3%A4%3A%40%3B"),
+            ("/a/../../b/./c/", "/b/c"),
+            ("/..a/...", "/..a/..."),
+            ("/", "/"),
+        ] {
+            assert_eq!(percent_encode(directory), expected, "{directory}");
+        }
+    }
+
+    #[test]
+    fn guest_may_choose_only_directories_below_the_roots() {
+        let roots = [PathBuf::from("/srv/shared"), PathBuf::from("/x/")];
+        let guest = |path: &str| AgentDirectory::of(path.into(), Some(&roots));
+        for path in ["/srv/shared", "/srv/shared/a", "/srv//shared/./a", "/x/y"] {
+            assert_eq!(guest(path), AgentDirectory::Guest(path.into()));
+        }
+        for path in ["/srv", "/srv/shared2", "/srv/shared/../a", "/srv/shared/a/..", "/", "/y/x"] {
+            assert_eq!(guest(path), AgentDirectory::Refused, "{path}");
+        }
+        assert_eq!(AgentDirectory::of("/x/y".into(), Some(&[])), AgentDirectory::Refused);
+        assert_eq!(AgentDirectory::of("/y/..".into(), None), AgentDirectory::Own("/y/..".into()));
     }
 }

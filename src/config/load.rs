@@ -1,24 +1,22 @@
 //! Loads a [`Config`] from files: finds them, reads each in its format, and merges them as layers.
 
-mod definition;
 mod error;
 mod files;
+mod loaded;
 mod merge;
-mod profiles;
 mod stamp;
 #[cfg(test)]
 mod tests;
-mod trust;
 mod variables;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::definition::Definition;
 pub use self::error::ConfigError;
 use self::files::Loading;
 pub(crate) use self::files::masked;
 pub(super) use self::files::{located, parse};
+pub(crate) use self::loaded::Definition;
 pub(super) use self::merge::Layers;
 pub use self::stamp::{Stamp, changed};
 use super::Config;

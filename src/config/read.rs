@@ -1,20 +1,17 @@
 //! Reads the tree of one file into a layer. Collects every error of the file.
 //!
-//! - `fields` takes a table apart, `keys` reads the keys of the settings table, `values` checks single values.
+//! - `fields` takes a table apart, `values` reads single values.
 //! - `native` and `clients` read the two formats.
-//! - `server` reads names, `launch` commands, `remote` URLs, `policy` the rules, `profiles` the profiles.
+//! - `launch` reads commands, `remote` URLs, `policy` the rules, `profiles` the profiles.
 
-mod client_keys;
 mod clients;
 mod fields;
-mod keys;
 mod launch;
 mod native;
 mod policy;
 mod profiles;
 mod remote;
 mod sandbox;
-mod server;
 mod values;
 
 use std::ops::Range;
@@ -25,11 +22,11 @@ pub(super) use self::clients::{TranslatedServer, has_servers, is_codex, pointers
 use self::fields::Fields;
 pub(super) use self::fields::suggestion;
 pub(super) use self::policy::EXPOSED;
-pub(crate) use self::server::fitted_name;
+pub(crate) use self::values::fitted_name;
 use super::diagnostic::SourceFile;
+use super::diagnostic::{Location, Spanned};
 use super::interpolate::Sources;
 use super::layer::Layer;
-use super::spanned::{Location, Spanned};
 use super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 
 /// The format of a file.

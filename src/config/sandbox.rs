@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::edit::toml_string;
 use super::interpolate::Sources;
 use super::keys::Choice;
+use super::serialize::toml_string;
 
 /// The restrictions under which the processes of a server run.
 #[derive(Debug, Clone, PartialEq, Eq)]

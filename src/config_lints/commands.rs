@@ -5,9 +5,9 @@ use std::path::Path;
 use super::Context;
 use crate::config::command_line::{self, Spelling, command_line, cr_complaint, interpreter_with_cr};
 use crate::config::diagnostic::Diagnostic;
-use crate::config::edit::toml_string;
 use crate::config::interpolate::Sources;
 use crate::config::notes::Use;
+use crate::config::serialize::toml_string;
 use crate::config::{AGENT_CWD, Launch, Program};
 
 /// Maximum size of a file that is read as a script.

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::edit::Setting;
 use super::super::interpolate::{Sources, UnusableValue};
 use super::super::load::{located, parse};
 use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointers, translated};
+use super::super::serialize::Setting;
 use super::super::tree::{Node, ParseTree, Value};
 use super::Settings;
 

@@ -14,7 +14,7 @@ use super::super::{json, toml};
 use super::error::ConfigError;
 use super::merge::Layers;
 use super::stamp::Stamp;
-use super::trust::permission_error;
+use super::stamp::permission_error;
 use super::variables::variables;
 use super::{MAX_FILE, default_path};
 

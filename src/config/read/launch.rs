@@ -1,9 +1,9 @@
 //! Reads how a server is launched: `command` with its keys, or a `url`.
 
 use super::super::command_line::{self, Spelling};
+use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
 use super::super::layer::{LaunchTemplate, ProgramTemplate, is_absolute_or_agent_cwd, is_root};
-use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};

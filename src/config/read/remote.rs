@@ -2,12 +2,12 @@
 
 use std::ops::RangeInclusive;
 
+use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
+use super::super::launch::OAuthGrant;
 use super::super::layer::{
     OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, url_complaint,
 };
-use super::super::oauth::OAuthGrant;
-use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Problem, Value};
 use super::Reader;
 use super::fields::Fields;

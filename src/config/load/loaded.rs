@@ -1,4 +1,4 @@
-//! The file and line that define a server, and its name there.
+//! A valid configuration with its layers, and the file and line that define each server.
 
 use std::path::PathBuf;
 

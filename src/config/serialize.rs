@@ -1,6 +1,6 @@
 //! Writes the table of a server in the style of a person.
 
-use crate::config::Sandbox;
+use super::Sandbox;
 use crate::printable::is_visible;
 
 /// Maximum line length. Longer values are split over several lines.
@@ -25,7 +25,7 @@ pub(crate) enum Setting {
 
 impl Setting {
     /// The key `of` with this value, on one line.
-    pub(in crate::config) fn assignment(&self, of: &str) -> String {
+    pub(super) fn assignment(&self, of: &str) -> String {
         line(of, self).trim_end().to_owned()
     }
 }
@@ -87,7 +87,7 @@ fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
 }
 
 /// A key, quoted if necessary.
-pub(in crate::config) fn toml_key(name: &str) -> String {
+pub(super) fn toml_key(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_bare { name.to_owned() } else { toml_string(name) }
 }

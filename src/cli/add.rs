@@ -25,7 +25,7 @@ use crate::config::edit::{self, EditError};
 use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
-use crate::config::serialize::Setting;
+use crate::config::serialize::{Setting, sandbox_text};
 use crate::config::{LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
@@ -151,7 +151,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let printed = match options.json {
         true => {
             let (sandbox_proposal, sandbox_reason) = match &unwritten {
-                Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox.toml()), None),
+                Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox_text(sandbox)), None),
                 Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
                 None => (None, None),
             };
@@ -261,7 +261,7 @@ impl Unwritten {
         match self {
             Self::Unanswered(sandbox) => Some(format!(
                 "note: `--yes` writes `sandbox = {}`, so that {name} reaches only the files it needs",
-                sandbox.toml()
+                sandbox_text(sandbox)
             )),
             Self::Refused(FilesObstacle::NotFound(_)) => None,
             Self::Refused(FilesObstacle::Privileges(reason)) if warnings.iter().any(|text| text.contains(reason)) => {
@@ -289,7 +289,8 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
     if !add.yes && !is_terminal {
         return Ok(Some(Unwritten::Unanswered(proposal.sandbox)));
     }
-    let question = format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, proposal.sandbox.toml());
+    let question =
+        format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, sandbox_text(&proposal.sandbox));
     if add.yes || prompt::confirm_default(&printable::lines(&question))? {
         import::accept(proposal, settings);
     }

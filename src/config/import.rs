@@ -12,6 +12,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::foreign::Settings;
 pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
 use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
@@ -22,9 +23,6 @@ use super::known_commands::{self, Advice, CommandLine, FilesObstacle, Proposal};
 use super::launch::Launch;
 use super::serialize::Setting;
 use super::{ServerConfig, read, toml};
-
-/// The keys of one server, in the order of output.
-type Settings = Vec<(String, Setting)>;
 
 /// The planned result of an import.
 pub(crate) struct Plan<'a> {

@@ -4,18 +4,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, PoisonError};
-#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use super::interpolate::{Sources, UnusableValue};
-use super::keys::Choice;
-use super::layer::url_complaint;
 use super::rotation::RotatingHeaders;
-use super::secret_command::{CommandOutputs, SecretCommand};
+use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
+use super::value_types::Choice;
 
 /// How a server is launched.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,19 +65,6 @@ pub struct Remote {
     /// What of all this is never printed.
     pub secrets: Secrets,
 }
-
-/// The values of `${file:…}` and `${cred:…}`, and the programs of `${cmd:…}`. `Debug` prints the number of values.
-#[derive(Clone, Default)]
-pub struct Secrets {
-    values: Vec<String>,
-    commands: Vec<SecretCommand>,
-    /// The values that were read since. Copies share them.
-    #[expect(clippy::disallowed_types, reason = "see the import")]
-    later: Arc<Mutex<Vec<String>>>,
-}
-
-/// The placeholder for an agent's working directory in texts of [`Launch`]. No other text can contain a NUL.
-pub(crate) const AGENT_CWD: &str = "\0{cwd}";
 
 impl Launch {
     /// The program, unless it is an HTTP server.
@@ -154,7 +138,7 @@ impl Launch {
     /// The programs of its `${cmd:…}`.
     pub(crate) fn commands(&self) -> &[SecretCommand] {
         match self {
-            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => &secrets.commands,
+            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => secrets.commands(),
         }
     }
 
@@ -231,88 +215,6 @@ impl PartialEq for Remote {
 
 impl Eq for Remote {}
 
-impl Secrets {
-    /// Adds a secret.
-    pub(super) fn add(&mut self, secret: &str) {
-        add_new(&mut self.values, secret);
-    }
-
-    /// Adds the program of a `${cmd:…}`.
-    pub(super) fn add_command(&mut self, command: &SecretCommand) {
-        if !self.commands.contains(command) {
-            self.commands.push(command.clone());
-        }
-    }
-
-    /// Adds a secret to this and all its copies.
-    pub(super) fn add_later(&self, secret: &str) {
-        add_new(&mut self.later(), secret);
-    }
-
-    /// The values that were known when the configuration was loaded.
-    pub(super) fn values(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(String::as_str)
-    }
-
-    /// `text` without the placeholders of programs.
-    pub(super) fn without_placeholders(&self, text: &str) -> String {
-        self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), ""))
-    }
-
-    /// Whether there are programs of `${cmd:…}`.
-    pub(crate) fn runs_programs(&self) -> bool {
-        !self.commands.is_empty()
-    }
-
-    /// Whether it has neither values nor programs.
-    pub(super) fn is_empty(&self) -> bool {
-        self.values.is_empty() && self.commands.is_empty()
-    }
-
-    /// `text` with all secrets masked.
-    #[must_use]
-    pub fn masked(&self, text: &str) -> String {
-        let mut all = self.later().clone();
-        if all.is_empty() {
-            return self.masked_as_loaded(text);
-        }
-        self.values.iter().for_each(|secret| add_new(&mut all, secret));
-        self.mask(&all, text)
-    }
-
-    /// `text` with the secrets masked that were known when the configuration was loaded.
-    pub(crate) fn masked_as_loaded(&self, text: &str) -> String {
-        self.mask(&self.values, text)
-    }
-
-    fn mask(&self, values: &[String], text: &str) -> String {
-        let text =
-            self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), "…"));
-        values.iter().fold(text, |text, secret| text.replace(secret, "…"))
-    }
-
-    fn later(&self) -> MutexGuard<'_, Vec<String>> {
-        self.later.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Compares what was known when the configuration was loaded.
-impl PartialEq for Secrets {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.values, &self.commands) == (&other.values, &other.commands)
-    }
-}
-
-impl Eq for Secrets {}
-
-fn add_new(secrets: &mut Vec<String>, secret: &str) {
-    if !secret.is_empty() && !secrets.iter().any(|known| known == secret) {
-        secrets.push(secret.to_owned());
-        // Mask long secrets first: a short one may be a part of a long one.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    }
-}
-
 /// It was read from text.
 fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
@@ -340,12 +242,6 @@ impl fmt::Debug for Program {
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("headers", &self.headers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Secrets").field(&(self.values.len() + self.later().len())).finish()
     }
 }
 
@@ -452,6 +348,36 @@ impl fmt::Debug for OAuthSettings {
             .field("redirect_port", &self.redirect_port)
             .finish()
     }
+}
+
+/// Why a text is not a valid URL of a server. A user name would print a secret, and a fragment is never sent.
+pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
+    let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)) else {
+        return Some("does not begin with `http://` or `https://`");
+    };
+    if rest.is_empty() {
+        return Some("has no host: write one after `//`, as in `https://example.org/mcp`");
+    }
+    if text.contains(|c: char| c.is_control() || c == ' ') {
+        return Some("has a space or a control character");
+    }
+    match Url::parse(text) {
+        Err(url::ParseError::InvalidPort) => Some("has an invalid port: the highest is 65535"),
+        Err(_) => Some("is no URL"),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("has a user name or a password"),
+        Ok(url) if url.fragment().is_some() => Some("has a `#`"),
+        Ok(_) => None,
+    }
+}
+
+/// Whether it can be a client id or a client secret. Source: RFC 6749, A.1 and A.2.
+pub(super) fn is_credential(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// Whether it is a valid scope. Source: RFC 6749, 3.3, `scope-token`.
+pub(super) fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }
 
 #[cfg(test)]

@@ -10,20 +10,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) use self::exposure::{ExposeList, Exposure, Patterns};
-pub(crate) use self::launch::url_complaint;
-pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
 pub(super) use self::launch::{
-    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope,
+    LaunchTemplate, OAuthTableTemplate, OAuthTemplate, ProgramTemplate, RemoteTemplate, is_absolute_or_agent_cwd,
+    is_root,
 };
-pub(super) use self::launch::{is_absolute_or_agent_cwd, is_root};
 pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
-use super::diagnostic::Diagnostic;
-use super::diagnostic::{Spanned, values};
+use super::diagnostic::{Diagnostic, Spanned, values};
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, UnusableValue};
 use super::keys::KeyLayer;
-use super::launch::{Launch, Secrets};
+use super::launch::Launch;
 use super::sandbox::{ProtectedDirectories, SandboxLevel};
+use super::secret_values::Secrets;
 use super::{ServerConfig, Settings};
 use crate::policy::Policy;
 

@@ -33,33 +33,34 @@ mod read;
 mod rotation;
 mod sandbox;
 pub(crate) mod secret;
-mod secret_command;
+mod secret_values;
 pub(crate) mod serialize;
 mod settings;
 mod show;
 mod toml;
 mod tree;
+mod value_types;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use self::daemon::DaemonConfig;
 use self::interpolate::UnusableValue;
-pub(crate) use self::keys::size_text;
-pub use self::keys::{CallLimit, ToolTimeouts};
-pub(crate) use self::launch::AGENT_CWD;
-pub use self::launch::{AgentDirectory, Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, Secrets};
-pub(crate) use self::layer::url_complaint;
+pub(crate) use self::launch::url_complaint;
+pub use self::launch::{AgentDirectory, Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote};
 pub use self::load::{ConfigError, LoadedConfig, Stamp, changed, default_path, load};
 pub(crate) use self::load::{Definition, masked};
 pub use self::profile::{MAX_PROFILES, Narrowing, Profile, Quotas, is_profile_name};
 pub(crate) use self::read::fitted_name;
 pub use self::rotation::RotatingHeaders;
 pub use self::sandbox::{NamespaceUse, Network, ProtectedDirectories, Sandbox, SandboxLevel};
-pub(crate) use self::secret_command::{CommandOutputs, SecretCommand};
+pub use self::secret_values::Secrets;
+pub(crate) use self::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand};
 pub(crate) use self::settings::CPU_WEIGHT;
 pub use self::settings::{EraChoice, Instructions, Limit, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
+pub(crate) use self::value_types::size_text;
+pub use self::value_types::{CallLimit, ToolTimeouts};
 use crate::policy::{Policy, RunTimeDeny};
 
 /// The JSON Schema of mcpd's TOML format, for editors.

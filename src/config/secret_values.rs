@@ -1,8 +1,11 @@
-//! The program of a `${cmd:PROGRAM ARGS}`, which prints a secret. Only a start of its server runs it.
+//! Secrets of a launch, and the programs of `${cmd:PROGRAM ARGS}`, which print secrets. No `Debug` in this module prints a value.
 //!
-//! Until then the text has a placeholder. Pure.
+//! Only a start of its server runs a program. Until then the text has a placeholder. Pure.
 
 use std::fmt;
+use std::sync::{Arc, PoisonError};
+#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
+use std::sync::{Mutex, MutexGuard};
 
 use super::interpolate::{TemplateError, malformed};
 use crate::printable::one_line;
@@ -88,5 +91,111 @@ impl CommandOutputs {
 
     pub(super) fn values(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(_, output)| output.as_str())
+    }
+}
+
+/// The values of `${file:…}` and `${cred:…}`, and the programs of `${cmd:…}`. `Debug` prints the number of values.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    values: Vec<String>,
+    commands: Vec<SecretCommand>,
+    /// The values that were read since. Copies share them.
+    #[expect(clippy::disallowed_types, reason = "see the import")]
+    later: Arc<Mutex<Vec<String>>>,
+}
+
+/// The placeholder for an agent's working directory in texts of [`Launch`]. No other text can contain a NUL.
+pub(crate) const AGENT_CWD: &str = "\0{cwd}";
+
+impl Secrets {
+    /// Adds a secret.
+    pub(super) fn add(&mut self, secret: &str) {
+        add_new(&mut self.values, secret);
+    }
+
+    /// Adds the program of a `${cmd:…}`.
+    pub(super) fn add_command(&mut self, command: &SecretCommand) {
+        if !self.commands.contains(command) {
+            self.commands.push(command.clone());
+        }
+    }
+
+    /// The programs of `${cmd:…}`.
+    pub(super) fn commands(&self) -> &[SecretCommand] {
+        &self.commands
+    }
+
+    /// Adds a secret to this and all its copies.
+    pub(super) fn add_later(&self, secret: &str) {
+        add_new(&mut self.later(), secret);
+    }
+
+    /// The values that were known when the configuration was loaded.
+    pub(super) fn values(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(String::as_str)
+    }
+
+    /// `text` without the placeholders of programs.
+    pub(super) fn without_placeholders(&self, text: &str) -> String {
+        self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), ""))
+    }
+
+    /// Whether there are programs of `${cmd:…}`.
+    pub(crate) fn runs_programs(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// Whether it has neither values nor programs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.commands.is_empty()
+    }
+
+    /// `text` with all secrets masked.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
+        let mut all = self.later().clone();
+        if all.is_empty() {
+            return self.masked_as_loaded(text);
+        }
+        self.values.iter().for_each(|secret| add_new(&mut all, secret));
+        self.mask(&all, text)
+    }
+
+    /// `text` with the secrets masked that were known when the configuration was loaded.
+    pub(crate) fn masked_as_loaded(&self, text: &str) -> String {
+        self.mask(&self.values, text)
+    }
+
+    fn mask(&self, values: &[String], text: &str) -> String {
+        let text =
+            self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), "…"));
+        values.iter().fold(text, |text, secret| text.replace(secret, "…"))
+    }
+
+    fn later(&self) -> MutexGuard<'_, Vec<String>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Compares what was known when the configuration was loaded.
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.values, &self.commands) == (&other.values, &other.commands)
+    }
+}
+
+impl Eq for Secrets {}
+
+fn add_new(secrets: &mut Vec<String>, secret: &str) {
+    if !secret.is_empty() && !secrets.iter().any(|known| known == secret) {
+        secrets.push(secret.to_owned());
+        // Mask long secrets first: a short one may be a part of a long one.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secrets").field(&(self.values.len() + self.later().len())).finish()
     }
 }

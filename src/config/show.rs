@@ -13,7 +13,7 @@ use super::Quotas;
 use super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::diagnostic::Spanned;
 use super::interpolate::Template;
-use super::keys::{Choice, Key, KeyLayer, KeyValue, duration_text};
+use super::keys::{Key, KeyLayer, KeyValue, duration_text};
 use super::layer::{
     DefaultsLayer, ExposeList, Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProfileLayer,
     ProgramTemplate, RemoteTemplate, ServerLayer, ServerRules,
@@ -23,6 +23,7 @@ use super::read::EXPOSED;
 use super::secret::in_arguments;
 use super::serialize::toml_string;
 use super::settings::Settings;
+use super::value_types::Choice;
 use crate::extensions;
 use crate::list_kind::ListKind;
 

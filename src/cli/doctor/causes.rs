@@ -16,7 +16,7 @@ use crate::admin::report::ServerReport;
 use crate::cli::text::{self, join_limited, one_line};
 use crate::config::interpolate::Sources;
 use crate::config::known_commands::{half_written_cache, pass_env, runner, variables};
-use crate::config::serialize::toml_string;
+use crate::config::serialize::{sandbox_text, toml_string};
 use crate::config::{ProtectedDirectories, SandboxLevel};
 use crate::config_lints::{ANSWER, ASKS};
 use crate::known_clients::shell_word;
@@ -133,7 +133,11 @@ pub(super) fn denial(probe: &DaemonProbe, report: &ServerReport) -> Option<Findi
     let advice = match lacking.is_empty() {
         true => format!("move these files elsewhere, or choose another `sandbox` in {definition}; then {reload}"),
         false => {
-            format!("write `sandbox = {}`{} in {definition}; then {reload}", sandbox.toml(), home.unwrap_or_default())
+            format!(
+                "write `sandbox = {}`{} in {definition}; then {reload}",
+                sandbox_text(&sandbox),
+                home.unwrap_or_default()
+            )
         }
     };
     let never = refused

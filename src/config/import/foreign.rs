@@ -9,7 +9,9 @@ use super::super::load::{located, parse};
 use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointers, translated};
 use super::super::serialize::Setting;
 use super::super::tree::{Node, ParseTree, Value};
-use super::Settings;
+
+/// The keys of one server, in the order of output.
+pub(super) type Settings = Vec<(String, Setting)>;
 
 /// The order of keys in the output.
 const ORDER: [&str; 12] = [

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use url::Url;
-
 use super::super::diagnostic::{Spanned, values};
 use super::super::interpolate::{Sources, Template, UnusableValue};
-use super::super::launch::{AGENT_CWD, Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, Secrets};
-use super::super::rotation::RotatingHeaders;
+use super::super::launch::{Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, is_credential, url_complaint};
+use super::super::rotation::{RotatingHeaders, is_header_value};
+use super::super::secret_values::{AGENT_CWD, Secrets};
 
 /// The launch keys of one table.
 #[derive(Debug)]
@@ -200,39 +199,4 @@ impl OAuthTableTemplate {
         let grant = self.grant.as_ref().map(|grant| grant.value);
         Ok(OAuthSettings { grant, client_id, client_secret, scopes: values(&self.scopes), redirect_port })
     }
-}
-
-/// Why a text is not a valid URL of a server. A user name would print a secret, and a fragment is never sent.
-pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
-    let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)) else {
-        return Some("does not begin with `http://` or `https://`");
-    };
-    if rest.is_empty() {
-        return Some("has no host: write one after `//`, as in `https://example.org/mcp`");
-    }
-    if text.contains(|c: char| c.is_control() || c == ' ') {
-        return Some("has a space or a control character");
-    }
-    match Url::parse(text) {
-        Err(url::ParseError::InvalidPort) => Some("has an invalid port: the highest is 65535"),
-        Err(_) => Some("is no URL"),
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("has a user name or a password"),
-        Ok(url) if url.fragment().is_some() => Some("has a `#`"),
-        Ok(_) => None,
-    }
-}
-
-/// Whether it can be a line of an HTTP message.
-pub(in crate::config) fn is_header_value(text: &str) -> bool {
-    !text.replace(AGENT_CWD, "").contains(|c: char| c.is_control() && c != '\t')
-}
-
-/// Whether it can be a client id or a client secret. Source: RFC 6749, A.1 and A.2.
-pub(in crate::config) fn is_credential(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
-/// Whether it is a valid scope. Source: RFC 6749, 3.3, `scope-token`.
-pub(in crate::config) fn is_scope(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }

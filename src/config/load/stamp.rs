@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::super::interpolate::{Permissions, Sources};
-use super::MAX_FILE;
-use super::files::{is_missing, layers_in};
+
+/// Maximum size of a configuration file.
+pub(in crate::config) const MAX_FILE: u64 = 4 << 20;
 
 /// The digest of a file's text, or of the names in a directory of layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,18 @@ pub(super) fn permission_error(file: Permissions, user: u32) -> Option<io::Error
         return None;
     };
     Some(io::Error::new(io::ErrorKind::PermissionDenied, complaint))
+}
+
+/// The names of the layers in a directory, sorted.
+pub(super) fn layers_in(directory: &Path, sources: &dyn Sources) -> io::Result<Vec<String>> {
+    let mut names = sources.list(directory)?;
+    names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]

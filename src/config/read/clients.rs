@@ -21,9 +21,9 @@ use super::super::diagnostic::SourceFile;
 use super::super::interpolate::{Sources, UnusableValue};
 use super::super::layer::{LaunchTemplate, Layer, ServerLayer};
 use super::super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
-use super::fields::Fields;
 use super::native::NativeServer;
-use super::{Format, Problems, Reader};
+use super::reader::{Fields, Reader};
+use super::{Format, Problems};
 use crate::suggest::misspelt;
 
 const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;

@@ -5,9 +5,9 @@ use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
 use super::super::layer::{LaunchTemplate, ProgramTemplate, is_absolute_or_agent_cwd, is_root};
 use super::super::tree::{Entry, Node, Problem, Value};
-use super::fields::Fields;
+use super::Format;
+use super::reader::{Fields, Reader};
 use super::values::{is_variable_name, not_a_variable};
-use super::{Format, Reader};
 
 /// The launch keys of a table.
 #[derive(Default)]

@@ -4,9 +4,8 @@
 use super::super::keys::KeyLayer;
 use super::super::layer::{DefaultsLayer, Layer, NarrowingLayer, ServerLayer, ServerRules};
 use super::super::tree::{Entry, Node, Problem, Value};
-use super::Reader;
-use super::fields::{Fields, joined, suggestion};
 use super::launch::{LaunchKeys, LaunchReading};
+use super::reader::{Fields, Reader, joined, suggestion};
 use super::values::fitted_name;
 
 /// Keys that only a server table has.

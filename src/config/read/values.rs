@@ -10,11 +10,12 @@ use globset::Glob;
 use super::super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::super::diagnostic::Spanned;
 use super::super::interpolate::{Template, TemplateError};
-use super::super::keys::{Choice, Key, KeyKind, KeyLayer, KeyValue, NO_LIMIT, in_binary_units, parse_size, size_text};
+use super::super::keys::{Key, KeyKind, KeyLayer, KeyValue, NO_LIMIT};
 use super::super::tree::{Entry, Node, Problem, Value};
+use super::super::value_types::{Choice, in_binary_units, parse_size, size_text};
 use super::super::{Secrets, Settings};
-use super::fields::Fields;
-use super::{Format, Reader};
+use super::Format;
+use super::reader::{Fields, Reader};
 use crate::naming::is_server_name;
 use crate::policy;
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use super::super::super::clients::Dialect;
 use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
-use super::super::Reader;
-use super::super::fields::Fields;
+use super::super::reader::{Fields, Reader};
 use super::Section;
 use super::build::Build;
 

@@ -13,11 +13,10 @@ use serde_with::skip_serializing_none;
 
 use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
-use super::import::{prompt, write};
+use super::import::{prompt, write_files};
 use super::reload::Scope;
 use super::text::split_searched_path;
 use super::{FAILED, USAGE, fail, json, try_print};
-use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
@@ -27,12 +26,11 @@ use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
 use crate::config::serialize::{Setting, sandbox_text};
 use crate::config::{LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
-use crate::config_lints;
 use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
-use crate::printable;
 use crate::sockets::RuntimeDir;
 use crate::suggest::misspelt;
+use crate::{config, config_lints, printable};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -146,7 +144,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     let same = file.text().bytes().zip(text.bytes()).take_while(|(before, now)| before == now).count();
     let warnings = warnings(&loaded, &path, same);
-    write::all(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
+    write_files(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
     moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
     let printed = match options.json {
         true => {

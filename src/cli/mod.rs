@@ -33,11 +33,9 @@ mod malformed;
 mod poll;
 #[cfg(test)]
 mod printed;
-mod profile;
 mod reload;
 mod remove;
 mod sandbox;
-mod schema;
 mod screen;
 mod serve;
 mod service;
@@ -50,6 +48,7 @@ mod style;
 mod text;
 mod tips;
 mod tool_names;
+mod tool_schema;
 mod tools;
 mod top;
 

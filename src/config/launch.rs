@@ -384,8 +384,6 @@ pub(super) fn is_scope(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    use super::*;
-
     #[test]
     fn what_is_secret_is_masked_wherever_it_stands() {
         let mut secrets = Secrets::default();

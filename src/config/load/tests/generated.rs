@@ -4,7 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::super::super::{Quotas, SCHEMA, Settings, keys};
+use super::super::super::{Quotas, SCHEMA, Settings, size_text};
 use super::example::EXAMPLE;
 use crate::config::daemon::{DaemonConfig, NAMING_KEYS};
 use crate::config::keys::{Key, KeyKind, KeyValue, NO_LIMIT};
@@ -17,7 +17,7 @@ fn description<T>(key: &Key<T>) -> String {
     match &key.rule.kind {
         KeyKind::Count(range) => format!("{doc} From {} to {}.", range.start(), range.end()),
         KeyKind::Size(range) => {
-            format!("{doc} From {} to {}.", keys::size_text(*range.start()), keys::size_text(*range.end()))
+            format!("{doc} From {} to {}.", size_text(*range.start()), size_text(*range.end()))
         }
         _ => doc,
     }

@@ -3,6 +3,7 @@
 pub(super) mod corrections;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
@@ -110,10 +111,13 @@ pub(super) struct JsonReport<'a> {
     sandbox_reason: Option<String>,
 }
 
+fn usage(error: impl Display) -> ExitCode {
+    fail(USAGE, error)
+}
+
 /// Adds the server and prints the result. `line` is the command line.
 fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
     let Add { name, options, .. } = add;
-    let usage = |error: String| fail(USAGE, error);
     check_name(name, line).map_err(usage)?;
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;

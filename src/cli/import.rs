@@ -29,7 +29,7 @@ use super::style::OutputStyle;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, fail, try_print};
 use crate::config::clients::project_of;
-use crate::config::edit::file::ConfigFile;
+use crate::config::edit::file::{ConfigFile, WriteError};
 use crate::config::import::{Content, Foreign, ForeignServer, ImportChoices, Outcome, Plan, SecretFile, foreign};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, ServerConfig};
@@ -223,7 +223,11 @@ fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool
 
 /// Writes the known secrets and the `text` of the configuration. Returns the secrets without content. If the configuration cannot
 /// be written, the secret files are removed again.
-pub(super) fn write_files(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Result<Vec<SecretFile>, String> {
+pub(super) fn write_files(
+    file: ConfigFile,
+    text: &str,
+    secrets: Vec<SecretFile>,
+) -> Result<Vec<SecretFile>, WriteError> {
     let (known, unanswered): (Vec<_>, Vec<_>) =
         secrets.into_iter().partition(|secret| matches!(secret.content, Content::Known(_)));
     let mut written = Vec::new();
@@ -233,7 +237,7 @@ pub(super) fn write_files(file: ConfigFile, text: &str, secrets: Vec<SecretFile>
         written.push(&secret.path);
         Ok(())
     });
-    let outcome = outcome.and_then(|()| file.write(text).map_err(|error| error.to_string()));
+    let outcome = outcome.and_then(|()| file.write(text));
     match outcome {
         Ok(()) => Ok(unanswered),
         Err(error) => {
@@ -244,9 +248,9 @@ pub(super) fn write_files(file: ConfigFile, text: &str, secrets: Vec<SecretFile>
 }
 
 /// Writes a file that only its owner can read, and makes its directory private.
-fn write_secret(path: &Path, content: &str) -> Result<(), String> {
-    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
-    ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
+fn write_secret(path: &Path, content: &str) -> Result<(), WriteError> {
+    let cannot = |source| WriteError::Io { path: path.to_owned(), source };
+    ConfigFile::open(path).map_err(cannot)?.write(content)?;
     make_private(path.parent().unwrap_or(path)).map_err(cannot)
 }
 

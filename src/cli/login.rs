@@ -21,9 +21,10 @@ use super::text::{join_limited, one_line};
 use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
 use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
+use crate::config::interpolate::UnusableValue;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::duration;
-use crate::net::client::Clients;
+use crate::net::client::{Clients, NetError};
 use crate::oauth::{
     self, Authorization, Browser, CallbackError, Login, LoginMethod, LoginStatus, Logins, Loopback, ValidLogin,
 };
@@ -177,6 +178,24 @@ async fn allowed(login: &Login) -> String {
     }
 }
 
+/// Why a server has no login, after its name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoLogin {
+    /// With a hint at a similar name.
+    #[error("is not a configured server{0}")]
+    NotConfigured(String),
+    #[error("is a program: only servers with a URL have logins")]
+    Program,
+    #[error("needs no login: its `oauth` is `false`")]
+    Off,
+    #[error("needs no login: it has an `Authorization` header")]
+    HasHeader,
+    #[error(transparent)]
+    Launch(#[from] UnusableValue),
+    #[error(transparent)]
+    Client(#[from] NetError),
+}
+
 /// The configuration and the directory of logins, as the daemon sees them.
 pub(super) struct LoginContext {
     pub(super) probe: DaemonProbe,
@@ -218,30 +237,25 @@ impl LoginContext {
     /// The login of the server `name`.
     ///
     /// # Errors
-    /// The reason on one line, if the server has no login.
-    pub(super) async fn login(&self, name: &str) -> Result<Login, String> {
+    /// If the server has no login.
+    pub(super) async fn login(&self, name: &str) -> Result<Login, NoLogin> {
         let servers = &self.config.servers;
         let Some(server) = servers.iter().find(|server| &*server.name == name) else {
-            let near = hint(name, servers.iter().map(|server| &*server.name));
-            return Err(format!("is not a configured server{near}"));
+            return Err(NoLogin::NotConfigured(hint(name, servers.iter().map(|server| &*server.name))));
         };
         match &server.launch {
             Ok(Launch::Remote(remote)) => self.login_of(name, remote).await,
-            Ok(Launch::Program(_)) => Err("is a program: only servers with a URL have logins".to_owned()),
-            Err(reason) => Err(reason.to_string()),
+            Ok(Launch::Program(_)) => Err(NoLogin::Program),
+            Err(reason) => Err(reason.clone().into()),
         }
     }
 
-    async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, String> {
-        let no_login = || {
-            let why =
-                if remote.oauth == OAuth::Off { "its `oauth` is `false`" } else { "it has an `Authorization` header" };
-            format!("needs no login: {why}")
-        };
+    async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, NoLogin> {
+        let no_login = || if remote.oauth == OAuth::Off { NoLogin::Off } else { NoLogin::HasHeader };
         if !Login::is_for(remote) {
             return Err(no_login());
         }
-        let client = self.clients.get(remote).await.map_err(|error| error.to_string())?;
+        let client = self.clients.get(remote).await?;
         Login::of(name, remote, client, &Logins::new(self.directory.clone())).ok_or_else(no_login)
     }
 

@@ -96,9 +96,9 @@ impl Reader<'_> {
     }
 
     /// Reports a key that does not apply to this kind of server.
-    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, location: &str) {
+    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, kind_of_server: &str) {
         let Some(entry) = entry else { return };
-        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {location}", entry.key));
+        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {kind_of_server}", entry.key));
         match self.format {
             Format::Native | Format::Variable => self.error(problem.help("remove it")),
             Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),

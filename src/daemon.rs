@@ -53,7 +53,7 @@ use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls::History;
 use crate::config::interpolate::Environment;
-use crate::config::{DaemonConfig, LoadedConfig, size};
+use crate::config::{DaemonConfig, LoadedConfig, size_text};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
@@ -554,7 +554,7 @@ impl Daemon {
     }
 
     fn cut_off_all(&mut self, holders: Vec<Holder<Id>>, limit: usize) {
-        let limit = size::text(limit as u64);
+        let limit = size_text(limit as u64);
         for holder in holders {
             let message = format!("unread responses and incomplete lines of all agents are over {limit} together");
             self.cut_off(&holder, ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::Unknown));

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use clap_complete::ArgValueCandidates;
 
-use super::login::daemon::after_logout;
-use super::login::{Files, LoginContext};
+use super::login::{Files, LoginContext, after_logout};
 use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, fail, print, try_print};

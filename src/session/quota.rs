@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::config::{Quotas, size};
+use crate::config::{Quotas, size_text};
 use crate::gcra::Gcra;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::ErrorObject;
@@ -135,7 +135,7 @@ impl fmt::Display for QuotaError {
         match (self.key, &self.scope) {
             (QuotaKey::Connections, scope) => write!(f, "{limit} connections, the limit of {scope}, are reached"),
             (QuotaKey::Bytes, scope) => {
-                write!(f, "{} of unfinished messages, the limit of {scope}, are reached", size::text(limit as u64))
+                write!(f, "{} of unfinished messages, the limit of {scope}, are reached", size_text(limit as u64))
             }
             (_, scope @ QuotaScope::Profile(_)) => write!(f, "`{key} = {limit}` of {scope} is reached"),
             (_, scope @ QuotaScope::User(_)) => write!(

@@ -14,9 +14,9 @@ use super::probe::{Change, DaemonProbe};
 use super::remedy::{again, is};
 use crate::admin::report::ServerReport;
 use crate::cli::text::{self, join_limited, one_line};
-use crate::config::edit::toml_string;
 use crate::config::interpolate::Sources;
 use crate::config::known_commands::{asks_before_install, half_written_cache, pass_env, runner, variables};
+use crate::config::serialize::{sandbox_text, toml_string};
 use crate::config::{ProtectedDirectories, SandboxLevel};
 use crate::config_lints::{ANSWER, ASKS};
 use crate::known_clients::shell_word;
@@ -141,7 +141,11 @@ pub(super) fn denial(probe: &DaemonProbe, report: &ServerReport) -> Option<Findi
     let advice = match lacking.is_empty() {
         true => format!("move these files elsewhere, or choose another `sandbox` in {definition}; then {reload}"),
         false => {
-            format!("write `sandbox = {}`{} in {definition}; then {reload}", sandbox.toml(), home.unwrap_or_default())
+            format!(
+                "write `sandbox = {}`{} in {definition}; then {reload}",
+                sandbox_text(&sandbox),
+                home.unwrap_or_default()
+            )
         }
     };
     let never = refused

@@ -105,7 +105,7 @@ async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
     }
     let login = match context.login_of(name, remote).await {
         Ok(login) => login,
-        Err(reason) => return because(LoginState::Unknown, reason),
+        Err(reason) => return because(LoginState::Unknown, reason.to_string()),
     };
     match login.status().await {
         Ok(LoginStatus::Valid(good)) => Row {

@@ -1,9 +1,32 @@
-//! The file and line that define a server, and its name there.
+//! A valid configuration with its layers, and the file and line that define each server.
 
 use std::path::PathBuf;
 
+use super::super::Config;
+use super::super::diagnostic::Diagnostic;
 use super::super::read::Format;
-use super::{LoadedConfig, parse};
+use super::files::parse;
+use super::merge::Layers;
+use super::stamp::Stamp;
+
+/// A valid configuration, with its warnings and files.
+#[derive(Debug)]
+pub struct LoadedConfig {
+    /// The configuration.
+    pub config: Config,
+    /// The merged layers, which have the location of each value.
+    pub(in crate::config) layers: Layers,
+    /// Warnings, for example about ignored keys.
+    pub warnings: Vec<Diagnostic>,
+    /// The files that were read, in order.
+    pub files: Vec<PathBuf>,
+    /// Digests of the files, including optional files that do not exist.
+    pub stamps: Vec<Stamp>,
+    /// Digests of the files of `${file:…}`.
+    pub secret_files: Vec<Stamp>,
+    /// The first steps, if no file exists.
+    pub hint: Option<String>,
+}
 
 /// The location in a file that defines a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! Writes the table of a server in the style of a person.
+//! Writes TOML in the style of a person: texts, keys, and the table of a server.
 
-use crate::config::Sandbox;
+use super::sandbox::{NamespaceUse, Network, Sandbox};
 use crate::printable::is_visible;
 
 /// Maximum line length. Longer values are split over several lines.
@@ -25,7 +25,7 @@ pub(crate) enum Setting {
 
 impl Setting {
     /// The key `of` with this value, on one line.
-    pub(in crate::config) fn assignment(&self, of: &str) -> String {
+    pub(super) fn assignment(&self, of: &str) -> String {
         line(of, self).trim_end().to_owned()
     }
 }
@@ -69,7 +69,7 @@ fn line(of: &str, setting: &Setting) -> String {
     let value = match setting {
         Setting::Text(value) => toml_string(value),
         Setting::Flag(value) => value.to_string(),
-        Setting::Sandbox(sandbox) => sandbox.toml(),
+        Setting::Sandbox(sandbox) => sandbox_text(sandbox),
         Setting::Explained(setting, _) => return line(of, setting),
         Setting::List(items) => {
             format!("[{}]", items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", "))
@@ -87,7 +87,7 @@ fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
 }
 
 /// A key, quoted if necessary.
-pub(in crate::config) fn toml_key(name: &str) -> String {
+pub(super) fn toml_key(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_bare { name.to_owned() } else { toml_string(name) }
 }
@@ -107,4 +107,32 @@ pub(crate) fn toml_string(value: &str) -> String {
         }
     }
     spelt + "\""
+}
+
+/// The value of `sandbox` as TOML: a word if it says everything, else a table.
+pub(crate) fn sandbox_text(sandbox: &Sandbox) -> String {
+    let plain = Sandbox::of_level(sandbox.level);
+    if *sandbox == plain {
+        return toml_string(sandbox.level.name());
+    }
+    let mut members = vec![format!("level = {}", toml_string(sandbox.level.name()))];
+    for (key, paths) in [("read", &sandbox.read), ("write", &sandbox.write)] {
+        if !paths.is_empty() {
+            let paths: Vec<_> = paths.iter().map(|path| toml_string(&path.to_string_lossy())).collect();
+            members.push(format!("{key} = [{}]", paths.join(", ")));
+        }
+    }
+    members.extend(sandbox.unix.map(|unix| format!("unix = {unix}")));
+    if sandbox.namespaces == NamespaceUse::Require {
+        members.push("namespaces = \"require\"".to_owned());
+    }
+    if sandbox.nested_namespaces {
+        members.push("nested_namespaces = true".to_owned());
+    }
+    match &sandbox.network {
+        Network::Any => {}
+        Network::Ports(ports) if ports.is_empty() => members.push("network = \"none\"".to_owned()),
+        Network::Ports(ports) => members.push(format!("network = {ports:?}")),
+    }
+    format!("{{ {} }}", members.join(", "))
 }

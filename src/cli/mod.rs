@@ -1,7 +1,8 @@
 //! The command line: arguments, one file per command, and all output.
 //!
 //! This is the only module that prints, and the only one that turns errors into sentences and exit codes: 0 success, 1 the
-//! command failed or a server is down, 2 usage or configuration, 3 no daemon. It may import every other module.
+//! command failed or a server is down, 2 usage or configuration, 3 no daemon, 4 (`mcpd serve`) another daemon serves. It may
+//! import every other module.
 
 #[macro_use]
 mod outcome;

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::log::Log;
 use super::{
-    AutostartError, CONFIGURATION_EXIT_CODE, OTHER_DAEMON_EXIT_CODE, START_TIMEOUT, StartOptions, StartOutcome, listens,
-    until_listens,
+    AutostartError, CONFIGURATION_EXIT_CODE, OTHER_DAEMON_EXIT_CODE, START_TIMEOUT, StartOptions, StartOutcome,
+    listens, until_listens,
 };
 use crate::detach;
 use crate::login_env::{self, Variables};

@@ -52,7 +52,7 @@ fn one_of_ten_serves(place: &Rc<Place>) {
                 let mut text = String::new();
                 let stderr = child.stderr.as_mut().expect("a piped stream");
                 std::io::Read::read_to_string(stderr, &mut text).expect("text");
-                assert!(status.code() == Some(1) && text.contains("already running"), "{status}: {text}");
+                assert!(status.code() == Some(4) && text.contains("already running"), "{status}: {text}");
                 false
             }
             None => true,

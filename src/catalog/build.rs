@@ -11,6 +11,7 @@ use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, list
 use crate::era::Era;
 use crate::jsonrpc::splice::{Change, Edit, splice_into};
 use crate::list_kind::{ListKind, PerKind};
+use crate::message_limit::has_memory;
 use crate::naming::Naming;
 use crate::policy::{Hidden, Policy, is_fit_name};
 
@@ -50,7 +51,7 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], m
                     is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key, &servers)).flatten();
                 if let Some(why) = hidden.get(&*item.key) {
                     catalog.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
-                } else if !parts.take(server, item) {
+                } else if !parts.take(server, item) || !list.has_memory_for(item) {
                     catalog.cut[kind].push((server, Arc::clone(&item.key)));
                 } else if is_named(kind) {
                     let is_legacy_only = legacy_only.contains(&*item.key);
@@ -164,6 +165,9 @@ impl Catalog {
     }
 }
 
+/// Bytes that an exposed name and mended parts may add to a definition.
+const MAX_ADDED: usize = 64 << 10;
+
 /// Builds the raw result of a list, and its variant for modern agents.
 struct Text {
     all: BytesMut,
@@ -174,6 +178,12 @@ impl Text {
     fn begin(kind: ListKind, any_is_legacy_only: bool) -> Self {
         let begin = || BytesMut::from(&*format!("{{\"{}\":[", kind.member()));
         Self { all: begin(), modern: any_is_legacy_only.then(begin) }
+    }
+
+    /// A list for which there is no memory is cut, like one that exceeds its limit.
+    fn has_memory_for(&self, item: &Item) -> bool {
+        let added = item.json.len() + MAX_ADDED;
+        std::iter::once(&self.all).chain(&self.modern).all(|text| has_memory(text, added))
     }
 
     /// Adds `definition`: that of `item`, or a part of it, which then is not mended.

@@ -1,7 +1,8 @@
 //! The command line: arguments, one file per command, and all output.
 //!
-//! This is the only module that prints, and the only one that turns errors into sentences and exit codes: 0 success, 1 the
-//! command failed or a server is down, 2 usage or configuration, 3 no daemon. It may import every other module.
+//! This is the only module that prints, and the only one that turns errors into sentences and exit codes. It may import every other
+//! module. 0 is success, 1 a command that failed or a server that is down, 2 usage or configuration, 3 no daemon, and 4, of
+//! `mcpd serve`, another daemon in the directory.
 
 #[macro_use]
 mod outcome;

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::forwardable_request::ForwardableRequest;
 use super::quota::CallPermit;
-use crate::jsonrpc::mcpd_error::Delivery;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{each, elements, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::{Message, parse};
+use crate::message_limit::has_memory;
 use crate::server::messages::call::CallKey;
 
 /// Maximum number of pages of one server's list. Later ones are left out.
@@ -258,8 +259,14 @@ impl FanOut {
         reply::error(Some(&self.request.id), &error.about_server(server).with_delivery(Delivery::Unknown))
     }
 
-    /// The merged list, or the line of the first error if no server has one.
+    /// The merged list, or the line of the first error if no server has one, or of the error if there is no memory for it.
     pub(super) fn merge(self) -> Result<MergedList, Option<Bytes>> {
+        let bytes = self.limits.bytes;
+        if !has_memory(&BytesMut::new(), bytes) {
+            let why = format!("the merged list has {bytes} bytes, more than mcpd could reserve memory for");
+            let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, why, Delivery::Unknown);
+            return Err(Some(reply::error(Some(&self.request.id), &error)));
+        }
         let Some(member) = self.subrequests.iter().find_map(|subrequest| subrequest.member.clone()) else {
             return Err(self.error.map(|(_, line)| line));
         };
@@ -280,7 +287,7 @@ impl FanOut {
 }
 
 /// The only member of a result that is a list, with its size and its items. They are copies, so that they do not keep the whole line in memory.
-/// `None` if there is no such list, or it has more bytes than `most`.
+/// `None` if there is no such list, it has more bytes than `most`, or there is no memory for it.
 fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
     let mut lists = Vec::new();
     each(result, |key, value| {
@@ -290,7 +297,8 @@ fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
     })
     .ok()?;
     let [(key, value)] = &lists[..] else { return None };
-    let list = (value.len() <= most).then(|| Bytes::copy_from_slice(value))?;
+    let list =
+        (value.len() <= most && has_memory(&BytesMut::new(), value.len())).then(|| Bytes::copy_from_slice(value))?;
     Some((Bytes::copy_from_slice(key), list.len(), elements(&list, MAX_ITEMS)?))
 }
 

@@ -225,9 +225,10 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
         if self.explaining.is_none() {
             ready!(sleep.poll_unpin(cx));
         }
-        let why = match self.link {
-            DaemonLink::Reconnecting(_) => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
-            _ => None,
+        let why = match self.relay.state {
+            RelayState::Connected => None,
+            // Also with a connection: systemd accepts it while the daemon's starts fail.
+            _ => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
         };
         self.explaining = None;
         self.relay.expire(Instant::now(), why.as_deref());

@@ -5,9 +5,11 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{Relay, RelayEvent, RelayState};
-use crate::jsonrpc::mcpd_error::{is_refusal_of_stopping_daemon, refused_connection};
+use crate::jsonrpc::codec::LineEnds;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon, refused_connection};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::{Message, MessageError};
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::{Message, MessageError, oversize};
 use crate::list_kind::ListKind;
 use crate::shim::initialize::{InitializeResult, parse_result, trim};
 use crate::shim::request::{self, Effect, Request};
@@ -81,6 +83,17 @@ impl Relay {
             other => self.observe_daemon(other),
         }
         self.to_agent.push(line);
+    }
+
+    /// A line of the daemon has ended for which there was no memory. Its request ends with an error.
+    pub(in crate::shim) fn daemon_oversized_ended(&mut self, LineEnds { head, tail, size }: &LineEnds, now: Instant) {
+        let Some(id) = oversize::id(head, tail) else { return };
+        let message = format!("the message has {size} bytes, more than `mcpd connect` could reserve memory for");
+        let error = reply::error(Some(&id), &ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown));
+        if oversize::is_response(head) {
+            return self.receive_from_daemon(error, now);
+        }
+        self.to_daemon.push(error);
     }
 
     /// Whether a line refuses a request because the daemon is stopping. Then this and all later ones are parked for the next daemon.

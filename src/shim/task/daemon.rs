@@ -74,8 +74,10 @@ impl<F, S> Task<'_, F, S> {
                 let now = Instant::now();
                 self.from_daemon.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_daemon.take_next() {
-                    if let Piece::Line(line) = piece {
-                        self.relay.receive_from_daemon(line, now);
+                    match piece {
+                        Piece::Line(line) => self.relay.receive_from_daemon(line, now),
+                        Piece::Part(_) => {}
+                        Piece::End(_, ends) => self.relay.daemon_oversized_ended(&ends, now),
                     }
                 }
                 if matches!(self.relay.state, RelayState::Closed(_)) {

@@ -69,7 +69,6 @@ pub use self::control::HealthOverride;
 pub(crate) use self::embedder_request::RequestFailure;
 pub use self::error::ServerError;
 pub use self::evidence::Cause;
-pub(crate) use self::fair_share::MAX_IN_FLIGHT;
 pub use self::guard_registry::GuardRegistry;
 pub use self::health::{MAX_MISSES, UnansweredCounts};
 pub use self::identity::{Extension, ServerIdentity};

@@ -46,8 +46,8 @@ pub(super) struct WaitingCall {
 impl WaitingCall {
     /// An entry for a call that waits at most until `until`.
     pub(super) fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
-        let (session, bytes) = (call.response_handle.key.session, call.request.line.len());
-        Entry { session, bytes, until, item: Self { call, is_unlisted: false } }
+        let (payer, bytes) = (call.response_handle.payer(), call.request.line.len());
+        Entry { payer, bytes, until, item: Self { call, is_unlisted: false } }
     }
 }
 
@@ -196,7 +196,7 @@ impl ServerTask {
 
     /// Whether one more call may wait.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
-        let call = (call.response_handle.key.session, call.request.line.len());
+        let call = (call.response_handle.payer(), call.request.line.len());
         fair_queue::may_wait(&[&self.parked, &self.queued], call, self.message_limit().buffer_unit())
     }
 

@@ -47,8 +47,8 @@ impl ServerTask {
 
     /// Writes a call to the instance, or queues it at the limit.
     pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let session = call.response_handle.key.session;
-        if !counts_against_limit(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
+        let payer = call.response_handle.payer();
+        if !counts_against_limit(&call, instance) || self.queued.is_empty() && instance.vacancies().has(payer) {
             self.send_to_instance(call, instance);
         } else if self.may_wait(&call) {
             let until = Instant::now() + call.limit.progress_timeout;
@@ -74,7 +74,7 @@ impl ServerTask {
     fn release_queued(&mut self, instance: &mut Instance) {
         while !self.queued.is_empty() {
             let vacancies = instance.vacancies();
-            let Some(Entry { item: WaitingCall { call, .. }, .. }) = self.queued.pop(|session| vacancies.has(*session))
+            let Some(Entry { item: WaitingCall { call, .. }, .. }) = self.queued.pop(|payer| vacancies.has(payer))
             else {
                 return;
             };

@@ -2,6 +2,7 @@
 // Whatever a program gets from this library, it can name.
 #![warn(unnameable_types)]
 
+mod account;
 mod admin;
 mod autostart;
 mod backoff;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::limits::{Basis, Holder, OverLimit, Resource};
+use super::limits::{Holder, OverLimit, Resource, Sizes};
 use super::usage::{Cost, LimitUse, Usage, backlog};
 use crate::config::{Profile, Quotas};
 use crate::server::User;
@@ -12,8 +12,7 @@ use crate::server::User;
 /// What is in use, and by whom.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    max_connections: usize,
-    buffer_unit: usize,
+    sizes: Sizes,
     all: Usage,
     guests: Usage,
     profiles: BTreeMap<Arc<str>, ProfileUsage>,
@@ -54,12 +53,10 @@ pub(crate) struct Surplus {
 
 impl Ledger {
     pub(super) fn new(max_connections: usize, buffer_unit: usize) -> Self {
-        let [all, guests] = [Holder::All, Holder::Guests].map(|holder| {
-            let basis = Basis { max_connections, buffer_unit, quotas: &Quotas::default() };
-            Usage::new(holder, None, &basis)
-        });
-        let (profiles, connections) = Default::default();
-        Self { max_connections, buffer_unit, all, guests, profiles, connections }
+        let sizes = Sizes { max_connections, buffer_unit };
+        let new = |holder| Usage::new(holder, sizes, None, &Quotas::default());
+        let (all, guests) = (new(Holder::All), new(Holder::Guests));
+        Self { sizes, all, guests, profiles: BTreeMap::new(), connections: HashMap::new() }
     }
 
     /// Applies the quotas of these profiles. What is in use stays. Users who may not connect any more are forgotten once they have left.
@@ -72,26 +69,23 @@ impl Ledger {
         for name in served.keys() {
             self.profile(name);
         }
-        let (max_connections, buffer_unit) = (self.max_connections, self.buffer_unit);
         self.profiles.retain(|name, ProfileUsage { quotas, whole, users }| {
             let profile = served.get(name);
             users.retain(|uid, usage| !usage.is_unused() || profile.is_some_and(|profile| may_connect(profile, *uid)));
             *quotas = profile.map_or_else(Quotas::default, |profile| profile.quotas.clone());
-            for usage in users.values_mut().chain([whole]) {
-                let quotas = quotas_of(usage.holder(), quotas, buffer_unit);
-                usage.set_limits(&Basis { max_connections, buffer_unit, quotas: &quotas });
-            }
+            users.values_mut().chain([whole]).for_each(|usage| usage.set_limits(self.sizes, quotas));
             profile.is_some() || !users.is_empty()
         });
     }
 
     /// Admits the connection `number`, of `user`.
     pub(super) fn connect(&mut self, number: u64, user: &Arc<User>, now: Instant) -> Result<(), OverLimit> {
-        let (name, quotas) = (&user.profile, self.profile(&user.profile).quotas.clone());
+        let (sizes, name, user) = (self.sizes, &user.profile, Arc::clone(user));
+        let ProfileUsage { quotas, users, .. } = self.profile(name);
+        let new = |holder| Usage::new(holder, sizes, Some(name), quotas);
         let holder = if user.is_guest { Holder::Guest } else { Holder::Owner };
-        let [of_user, usage] = [holder, Holder::Connection].map(|holder| self.usage(holder, name, &quotas));
-        self.profile(name).users.entry(user.uid).or_insert(of_user);
-        let user = Arc::clone(user);
+        users.entry(user.uid).or_insert_with(|| new(holder));
+        let usage = new(Holder::Connection);
         let connection = Connection { user, usage, held: 0, since: now, is_closing: false, has_begun_call: false };
         self.connections.insert(number, connection);
         let admitted = self.charge(number, Cost::Connection, now);
@@ -110,9 +104,9 @@ impl Ledger {
 
     /// How many agents of a profile may connect at once: as many as its guests may have.
     pub(crate) fn burst(&self, profile: &Profile) -> usize {
-        let of_guest = Quotas::of_guest(self.buffer_unit).max_agents;
+        let of_guest = Quotas::of_guest(self.sizes.buffer_unit).max_agents;
         let guests = of_guest.map(|each| each * profile.allow_uids.len()).filter(|all| *all > 0);
-        guests.unwrap_or(self.max_connections)
+        guests.unwrap_or(self.sizes.max_connections)
     }
 
     /// The limits at a profile that are reported: of all its agents, then of each guest that has connected, with its user id.
@@ -228,24 +222,11 @@ impl Ledger {
     }
 
     fn profile(&mut self, name: &Arc<str>) -> &mut ProfileUsage {
-        let new = self.usage(Holder::Profile, name, &Quotas::default());
-        let profile = self.profiles.entry(Arc::clone(name));
-        profile.or_insert_with(|| ProfileUsage { quotas: Quotas::default(), whole: new, users: BTreeMap::new() })
-    }
-
-    /// Of a new holder at a profile with these quotas.
-    fn usage(&self, holder: Holder, profile: &Arc<str>, quotas: &Quotas) -> Usage {
-        let quotas = &quotas_of(holder, quotas, self.buffer_unit);
-        let Self { max_connections, buffer_unit, .. } = *self;
-        Usage::new(holder, Some(profile), &Basis { max_connections, buffer_unit, quotas })
-    }
-}
-
-/// The quotas of a holder at a profile with these quotas: for each that is not set there, every guest has its own default.
-fn quotas_of(holder: Holder, of_profile: &Quotas, buffer_unit: usize) -> Quotas {
-    match holder {
-        Holder::Guest => Quotas::of_guest(buffer_unit).without(of_profile),
-        _ => of_profile.clone(),
+        self.profiles.entry(Arc::clone(name)).or_insert_with(|| {
+            let quotas = Quotas::default();
+            let whole = Usage::new(Holder::Profile, self.sizes, Some(name), &quotas);
+            ProfileUsage { quotas, whole, users: BTreeMap::new() }
+        })
     }
 }
 

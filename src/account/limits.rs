@@ -78,14 +78,12 @@ pub(super) enum Holder {
 }
 
 /// What limits are derived from.
-#[derive(Debug)]
-pub(super) struct Basis<'q> {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
     /// Maximum number of connections of all agents.
     pub(super) max_connections: usize,
     /// In bytes.
     pub(super) buffer_unit: usize,
-    /// The quotas of the profile or guest.
-    pub(super) quotas: &'q Quotas,
 }
 
 /// One limit.
@@ -93,15 +91,15 @@ pub(super) struct Basis<'q> {
 pub(super) struct Limit {
     pub(super) resource: Resource,
     pub(super) holder: Holder,
-    /// `None` for no limit.
-    pub(super) value: fn(&Basis<'_>) -> Option<usize>,
+    pub(super) value: Value,
     /// The text of the error, with `{limit}`, `{bytes}`, `{name}` and `{profile}`. Empty for a limit of what mcpd reads, which delays it.
     error: &'static str,
     /// Its name in reports: the key of a profile, if there is one. Limits without a name are not reported.
     pub(super) name: Option<&'static str>,
 }
 
-type Value = fn(&Basis<'_>) -> Option<usize>;
+/// Of a holder with these quotas. `None` for no limit.
+type Value = fn(Sizes, &Quotas) -> Option<usize>;
 
 const fn fixed(resource: Resource, holder: Holder, value: Value, error: &'static str) -> Limit {
     Limit { resource, holder, value, error, name: None }
@@ -127,32 +125,32 @@ const TASKS: &str = "this connection has too many tasks that have not ended";
 const DELAYED: &str = "";
 
 const OF_SUBSCRIPTIONS: Limit =
-    fixed(Resource::Subscriptions, Holder::Connection, |_| Some(MAX_SUBSCRIPTIONS), SUBSCRIPTIONS);
-const OF_TASKS: Limit = fixed(Resource::Tasks, Holder::Connection, |_| Some(MAX_TASKS), TASKS);
+    fixed(Resource::Subscriptions, Holder::Connection, |_, _| Some(MAX_SUBSCRIPTIONS), SUBSCRIPTIONS);
+const OF_TASKS: Limit = fixed(Resource::Tasks, Holder::Connection, |_, _| Some(MAX_TASKS), TASKS);
 
 /// Every limit of accounts.
 pub(super) const LIMITS: &[Limit] = &[
-    fixed(Resource::Connections, Holder::All, |of| Some(of.max_connections), ALL_CONNECTIONS),
-    fixed(Resource::Connections, Holder::Owner, |of| Some((of.max_connections / 2).max(1)), USER_CONNECTIONS),
-    fixed(Resource::Connections, Holder::Guest, |of| Some((of.max_connections / 16).max(1)), USER_CONNECTIONS),
-    quota("connections", Resource::Connections, Holder::Guest, |of| of.quotas.max_agents, GUEST_CONNECTIONS),
-    fixed(Resource::Connections, Holder::Guests, |of| Some(of.max_connections / 2), GUESTS_CONNECTIONS),
-    quota("bytes", Resource::Bytes, Holder::Guest, |of| of.quotas.max_bytes, GUEST_BYTES),
-    quota("max_calls", Resource::Calls, Holder::Profile, |of| of.quotas.max_calls, PROFILE_QUOTA),
-    quota("max_calls", Resource::Calls, Holder::Guest, |of| of.quotas.max_calls, GUEST_QUOTA),
-    quota("rate", Resource::CallRate, Holder::Profile, |of| of.quotas.rate, PROFILE_QUOTA),
-    quota("rate", Resource::CallRate, Holder::Guest, |of| of.quotas.rate, GUEST_QUOTA),
-    fixed(Resource::RequestBytes, Holder::Connection, |of| Some(4 * of.buffer_unit), REQUEST_BYTES),
-    fixed(Resource::Requests, Holder::Connection, |_| Some(MAX_UNANSWERED_PER_SESSION), REQUESTS),
+    fixed(Resource::Connections, Holder::All, |of, _| Some(of.max_connections), ALL_CONNECTIONS),
+    fixed(Resource::Connections, Holder::Owner, |of, _| Some((of.max_connections / 2).max(1)), USER_CONNECTIONS),
+    fixed(Resource::Connections, Holder::Guest, |of, _| Some((of.max_connections / 16).max(1)), USER_CONNECTIONS),
+    quota("connections", Resource::Connections, Holder::Guest, |_, quotas| quotas.max_agents, GUEST_CONNECTIONS),
+    fixed(Resource::Connections, Holder::Guests, |of, _| Some(of.max_connections / 2), GUESTS_CONNECTIONS),
+    quota("bytes", Resource::Bytes, Holder::Guest, |_, quotas| quotas.max_bytes, GUEST_BYTES),
+    quota("max_calls", Resource::Calls, Holder::Profile, |_, quotas| quotas.max_calls, PROFILE_QUOTA),
+    quota("max_calls", Resource::Calls, Holder::Guest, |_, quotas| quotas.max_calls, GUEST_QUOTA),
+    quota("rate", Resource::CallRate, Holder::Profile, |_, quotas| quotas.rate, PROFILE_QUOTA),
+    quota("rate", Resource::CallRate, Holder::Guest, |_, quotas| quotas.rate, GUEST_QUOTA),
+    fixed(Resource::RequestBytes, Holder::Connection, |of, _| Some(4 * of.buffer_unit), REQUEST_BYTES),
+    fixed(Resource::Requests, Holder::Connection, |_, _| Some(MAX_UNANSWERED_PER_SESSION), REQUESTS),
     OF_SUBSCRIPTIONS,
     OF_TASKS,
-    fixed(Resource::Backlog, Holder::Guests, |of| Some(backlog(of) / 2), BACKLOG),
-    fixed(Resource::Backlog, Holder::All, |of| Some(backlog(of)), BACKLOG),
-    fixed(Resource::ReadRate, Holder::Guest, |_| Some(16 << 20), DELAYED),
-    fixed(Resource::MessageRate, Holder::Guest, |_| Some(1000), DELAYED),
+    fixed(Resource::Backlog, Holder::Guests, |of, _| Some(backlog(of) / 2), BACKLOG),
+    fixed(Resource::Backlog, Holder::All, |of, _| Some(backlog(of)), BACKLOG),
+    fixed(Resource::ReadRate, Holder::Guest, |_, _| Some(16 << 20), DELAYED),
+    fixed(Resource::MessageRate, Holder::Guest, |_, _| Some(1000), DELAYED),
 ];
 
-fn backlog(of: &Basis<'_>) -> usize {
+fn backlog(of: Sizes) -> usize {
     of.buffer_unit.saturating_mul(16).max(64 << 20)
 }
 
@@ -213,9 +211,9 @@ mod tests {
     #[test]
     fn page_has_every_limit_that_no_quota_replaces() {
         const UNIT: usize = 16 << 20;
-        let basis = Basis { max_connections: 4096, buffer_unit: UNIT, quotas: &Quotas::default() };
+        let sizes = Sizes { max_connections: 4096, buffer_unit: UNIT };
         for limit in LIMITS {
-            let Some(value) = (limit.value)(&basis) else { continue };
+            let Some(value) = (limit.value)(sizes, &Quotas::default()) else { continue };
             let expected = match (limit.resource, limit.holder) {
                 (Resource::Connections, Holder::All) => format!("| connections | {}, or half", grouped(value)),
                 (Resource::Connections, Holder::Owner) if value == 4096 / 2 => "| half of all; ".to_owned(),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::limits::{Basis, Holder, LIMITS, Limit, OverLimit, Resource};
+use super::limits::{Holder, LIMITS, Limit, OverLimit, Resource, Sizes};
+use crate::config::Quotas;
 use crate::gcra::Gcra;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -68,21 +69,21 @@ impl Cost {
 }
 
 impl Usage {
-    pub(super) fn new(holder: Holder, profile: Option<&Arc<str>>, basis: &Basis<'_>) -> Self {
+    /// Of a holder at a profile with these quotas.
+    pub(super) fn new(holder: Holder, sizes: Sizes, profile: Option<&Arc<str>>, quotas: &Quotas) -> Self {
         let (used, rates, refused) = Default::default();
         let mut usage = Self { holder, profile: profile.cloned(), limits: Vec::new(), used, rates, refused };
-        usage.set_limits(basis);
+        usage.set_limits(sizes, quotas);
         usage
     }
 
-    /// Applies other limits from now on. What is in use stays.
-    pub(super) fn set_limits(&mut self, basis: &Basis<'_>) {
+    /// Applies other quotas of the profile from now on. What is in use stays. For each quota that the profile does not set, every guest has
+    /// its own default.
+    pub(super) fn set_limits(&mut self, sizes: Sizes, of_profile: &Quotas) {
+        let of_guest = Quotas::of_guest(sizes.buffer_unit).without(of_profile);
+        let quotas = if self.holder == Holder::Guest { &of_guest } else { of_profile };
         let own = LIMITS.iter().filter(|limit| limit.holder == self.holder);
-        self.limits = own.filter_map(|limit| Some((limit, (limit.value)(basis)?))).collect();
-    }
-
-    pub(super) fn holder(&self) -> Holder {
-        self.holder
+        self.limits = own.filter_map(|limit| Some((limit, (limit.value)(sizes, quotas)?))).collect();
     }
 
     pub(super) fn used(&self, resource: Resource) -> usize {

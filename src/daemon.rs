@@ -45,7 +45,7 @@ use self::peer_origin::Descendants;
 pub(crate) use self::process::{cache_directory, logins, server_output_path};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
-use crate::account::{Accounts, Surplus};
+use crate::account::{Accounts, Held};
 use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls::History;
@@ -308,8 +308,7 @@ impl Daemon {
         let ended = loop {
             tokio::select! {
                 Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
-                    let is_admitted = self.accept_agent(listener, agent);
-                    self.agents.iter().for_each(|sockets| sockets.get(listener).listener.count(is_admitted));
+                    self.accept_or_refuse(listener, agent);
                     // Serves connected agents between two connections of a flood.
                     yield_now().await;
                 }
@@ -378,7 +377,7 @@ impl Daemon {
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
         self.accounts.ledger().apply(profiles.iter().map(|served| &served.profile), may_connect);
-        sockets.limit_rates(|profile| self.accounts.ledger().burst(profile));
+        sockets.set_backlogs(|profile| self.accounts.ledger().burst(profile));
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
             if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
@@ -388,6 +387,17 @@ impl Daemon {
                 let _ = leave.send(());
             }
         }
+    }
+
+    /// Serves or refuses a new agent. After a burst, the listener accepts more slowly.
+    fn accept_or_refuse(&mut self, index: usize, stream: UnixStream) {
+        let is_admitted = self.accept_agent(index, stream);
+        let Some(ProfileListener { served, listener, .. }) = self.agents.as_ref().map(|sockets| sockets.get(index))
+        else {
+            return;
+        };
+        let mut ledger = self.accounts.ledger();
+        listener.pause(ledger.pause_after_connection(&served.profile, is_admitted, Instant::now()));
     }
 
     /// Serves a new agent. Returns whether it was admitted.
@@ -510,7 +520,7 @@ impl Daemon {
     /// Closes connections until the others are within the limits of what they hold.
     pub(super) fn relieve(&mut self) {
         let surplus = self.accounts.ledger().take_surplus(Instant::now());
-        for Surplus { number, bytes, reason } in surplus {
+        for (Held { number, bytes, .. }, reason) in surplus {
             let Some(agent) = self.connected.values_mut().find(|agent| agent.number == number) else { continue };
             let (pid, uid, error) = (agent.peer.pid, agent.peer.uid, reason.to_object(Delivery::Unknown));
             if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {

@@ -25,7 +25,6 @@ mod disk;
 mod duration;
 mod era;
 mod extensions;
-mod gcra;
 mod instructions;
 mod jsonrpc;
 mod known_clients;

@@ -41,14 +41,15 @@ struct Connection {
     has_begun_call: bool,
 }
 
-/// A connection that has to be closed.
+/// A connection that holds bytes.
 #[derive(Debug)]
-pub(crate) struct Surplus {
+pub(crate) struct Held {
     /// The number of the connection.
     pub(crate) number: u64,
-    /// What it holds.
+    user: Arc<User>,
     pub(crate) bytes: usize,
-    pub(crate) reason: OverLimit,
+    /// How long it has held any.
+    age: Duration,
 }
 
 impl Ledger {
@@ -109,6 +110,14 @@ impl Ledger {
         guests.unwrap_or(self.sizes.max_connections)
     }
 
+    /// A connection to the socket of a profile was admitted or refused. Returns how long the next one has to wait. A refused connection
+    /// costs several times less.
+    pub(crate) fn pause_after_connection(&mut self, profile: &Profile, is_admitted: bool, now: Instant) -> Duration {
+        const ADMITTED: usize = 4;
+        let (amount, burst) = (if is_admitted { ADMITTED } else { 1 }, ADMITTED * self.burst(profile));
+        self.profile(&profile.name).whole.delay(Resource::ConnectionRate, amount, Some(burst), now)
+    }
+
     /// The limits at a profile that are reported: of all its agents, then of each guest that has connected, with its user id.
     pub(crate) fn report(&self, profile: &str) -> Vec<(Option<u32>, LimitUse)> {
         let Some(ProfileUsage { whole, users, .. }) = self.profiles.get(profile) else { return Vec::new() };
@@ -135,7 +144,7 @@ impl Ledger {
 
     /// Counts an amount of a rate. Returns how long the next one has to wait.
     pub(super) fn delay(&mut self, number: u64, rate: Resource, amount: usize, now: Instant) -> Duration {
-        self.path(number).map(|usage| usage.delay(rate, amount, now)).max().unwrap_or_default()
+        self.path(number).map(|usage| usage.delay(rate, amount, None, now)).max().unwrap_or_default()
     }
 
     /// A message of the agent was handled. Returns how long the next one has to wait.
@@ -165,9 +174,11 @@ impl Ledger {
         is_exceeded && held > before
     }
 
-    /// The connections to close so that the others are within the limits: first of each user over the limit of bytes. If the backlog of all
-    /// is over its limit, then of guests, and at last of everybody. What they hold is no longer counted.
-    pub(crate) fn take_surplus(&mut self, now: Instant) -> Vec<Surplus> {
+    /// The connections to close so that the others are within the limits, each with the reason. What they hold is no longer counted.
+    ///
+    /// They are first of each user over the limit of bytes. If the backlog of all is over its limit, then of guests, and at last of
+    /// everybody.
+    pub(crate) fn take_surplus(&mut self, now: Instant) -> Vec<(Held, OverLimit)> {
         let mut surplus = Vec::new();
         let users = self.profiles.iter().flat_map(|(name, profile)| {
             let over = profile.users.iter().filter_map(|(uid, usage)| Some((*uid, usage.excess(Resource::Bytes)?)));
@@ -195,7 +206,7 @@ impl Ledger {
         bytes: fn(usize) -> usize,
         (excess, reason): (usize, OverLimit),
         now: Instant,
-    ) -> Vec<Surplus> {
+    ) -> Vec<(Held, OverLimit)> {
         let ones = self.connections.iter().filter(|(_, one)| !one.is_closing && is_one(&one.user));
         let held = ones.map(|(number, one)| {
             let age = now.saturating_duration_since(one.since);
@@ -207,7 +218,7 @@ impl Ledger {
             self.path(*number).for_each(|usage| usage.count_refusal(reason.limit.resource));
             self.connections.entry(*number).and_modify(|connection| connection.is_closing = true);
         }
-        taken.into_iter().map(|Held { number, bytes, .. }| Surplus { number, bytes, reason: reason.clone() }).collect()
+        taken.into_iter().map(|held| (held, reason.clone())).collect()
     }
 
     /// What the connection is charged to.
@@ -228,16 +239,6 @@ impl Ledger {
             ProfileUsage { quotas, whole, users: BTreeMap::new() }
         })
     }
-}
-
-/// A connection that holds bytes.
-#[derive(Debug)]
-struct Held {
-    number: u64,
-    user: Arc<User>,
-    bytes: usize,
-    /// How long it has held any.
-    age: Duration,
 }
 
 /// Which connections have to be closed so that the others hold `excess` bytes less together.

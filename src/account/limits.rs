@@ -40,6 +40,8 @@ pub(crate) enum Resource {
     /// Bytes per second of large incomplete lines. Lines that never end fill the limit of bytes again and again. Without this
     /// limit, reading them would take most of the daemon's time.
     ReadRate,
+    /// New connections per second. An admitted one counts as several. The burst depends on the profile.
+    ConnectionRate,
     /// Messages per second that begin no call, such as refused requests. Each costs the daemon time, and no other limit counts it.
     MessageRate,
 }
@@ -55,6 +57,7 @@ impl Resource {
         match self {
             Self::CallRate => Some(per_second),
             Self::ReadRate => Some(4 << 20),
+            Self::ConnectionRate => Some(0),
             Self::MessageRate => Some(256),
             _ => None,
         }
@@ -92,7 +95,7 @@ pub(super) struct Limit {
     pub(super) resource: Resource,
     pub(super) holder: Holder,
     pub(super) value: Value,
-    /// The text of the error, with `{limit}`, `{bytes}`, `{name}` and `{profile}`. Empty for a limit of what mcpd reads, which delays it.
+    /// The text of the error, with `{limit}`, `{bytes}`, `{name}` and `{profile}`. Empty if mcpd reads or accepts more slowly instead.
     error: &'static str,
     /// Its name in reports: the key of a profile, if there is one. Limits without a name are not reported.
     pub(super) name: Option<&'static str>,
@@ -146,6 +149,7 @@ pub(super) const LIMITS: &[Limit] = &[
     OF_TASKS,
     fixed(Resource::Backlog, Holder::Guests, |of, _| Some(backlog(of) / 2), BACKLOG),
     fixed(Resource::Backlog, Holder::All, |of, _| Some(backlog(of)), BACKLOG),
+    fixed(Resource::ConnectionRate, Holder::Profile, |_, _| Some(1000), DELAYED),
     fixed(Resource::ReadRate, Holder::Guest, |_, _| Some(16 << 20), DELAYED),
     fixed(Resource::MessageRate, Holder::Guest, |_, _| Some(1000), DELAYED),
 ];
@@ -228,6 +232,7 @@ mod tests {
                 (Resource::Subscriptions, _) => format!("| {} each, with together", grouped(value)),
                 (Resource::Tasks, _) => format!("| {} of a connection, ", grouped(value)),
                 (Resource::Backlog, Holder::All) => format!("| {} × *M*, at least 64 MiB |", value / UNIT),
+                (Resource::ConnectionRate, _) if value == 1000 => "one every 4 ms (refused: every 1 ms)".to_owned(),
                 (Resource::MessageRate, _) => format!("| 256 at once, then {} per second |", grouped(value)),
                 // These are said with the quotas, and by the order in which connections are closed.
                 (Resource::ReadRate, Holder::Guest) | (Resource::Backlog, Holder::Guests) => continue,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-pub(crate) use self::ledger::{Ledger, Surplus};
+pub(crate) use self::ledger::{Held, Ledger};
 use self::limits::Resource;
 pub(crate) use self::limits::{MAX_SUBSCRIPTIONS, MAX_TASKS, OverLimit};
 pub(crate) use self::usage::{ALLOWANCE, Cost, LimitUse};

@@ -177,7 +177,8 @@ fn surplus_of_a_guest_is_closed_and_not_counted_any_more() {
     assert!(all.exceeded().now_or_never().is_none() && all.ledger().take_surplus(Instant::now()).is_empty());
     one.hold(2 * UNIT + 1);
     assert!(all.exceeded().now_or_never().is_some());
-    let surplus: Vec<_> = all.ledger().take_surplus(Instant::now()).iter().map(|one| (one.number, one.bytes)).collect();
+    let surplus: Vec<_> =
+        all.ledger().take_surplus(Instant::now()).iter().map(|(one, _)| (one.number, one.bytes)).collect();
     assert_eq!(surplus, [(1, 2 * UNIT + 1)]);
     assert_eq!(reported(&all, Some(GUEST), "bytes"), (Some(2 * UNIT), 1));
     one.hold(3 * UNIT);
@@ -201,7 +202,17 @@ fn backlog_of_all_is_what_exceeds_allowances_and_guests_are_closed_first() {
     guests.iter().for_each(|guest| guest.hold(2 << 20));
     assert!(all.exceeded().now_or_never().is_some());
     let surplus = all.ledger().take_surplus(Instant::now());
-    assert!(!surplus.is_empty() && surplus.iter().all(|one| one.number > 0), "{surplus:?}");
+    assert!(!surplus.is_empty() && surplus.iter().all(|(one, _)| one.number > 0), "{surplus:?}");
     let expected = "unread responses and incomplete lines of all agents are over 64MiB together";
-    assert_eq!(surplus[0].reason.to_string(), expected);
+    assert_eq!(surplus[0].1.to_string(), expected);
+}
+
+#[test]
+fn connections_at_a_socket_beyond_a_burst_are_delayed() {
+    let (all, start) = (accounts(CONNECTIONS, Quotas::default()), Instant::now());
+    let allow_uids = [GUEST].into();
+    let profile = Profile { name: "p".into(), allow_uids, ..Profile::whole(Naming::default()) };
+    let pause = |is_admitted| all.ledger().pause_after_connection(&profile, is_admitted, start);
+    assert!((0..64).all(|_| pause(true).is_zero()));
+    assert_eq!([pause(false), pause(true)], [MS, 5 * MS]);
 }

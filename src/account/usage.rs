@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::limits::{Holder, LIMITS, Limit, OverLimit, Resource, Sizes};
 use crate::config::Quotas;
-use crate::gcra::Gcra;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Bytes that each connection may hold without counting for the backlog of all connections.
@@ -123,13 +122,12 @@ impl Usage {
         Resource::COUNTED.iter().for_each(|resource| self.used[*resource as usize] -= cost.amount(*resource));
     }
 
-    /// Counts an amount that was read, and returns how long the next has to wait.
-    pub(super) fn delay(&mut self, resource: Resource, amount: usize, now: Instant) -> Duration {
-        self.count_rate(resource, amount, now);
-        let (Some((_, value)), rate) = (self.limit(resource), &self.rates[resource as usize]) else {
-            return Duration::ZERO;
-        };
-        rate.wait(Duration::ZERO, time_at(value, resource.burst(value).unwrap_or_default()), now)
+    /// Counts an amount of a rate, and returns how long the next has to wait. `burst` replaces that of the rate.
+    pub(super) fn delay(&mut self, rate: Resource, amount: usize, burst: Option<usize>, now: Instant) -> Duration {
+        self.count_rate(rate, amount, now);
+        let Some((_, value)) = self.limit(rate) else { return Duration::ZERO };
+        let burst = burst.or(rate.burst(value)).unwrap_or_default();
+        self.rates[rate as usize].wait(Duration::ZERO, time_at(value, burst), now)
     }
 
     /// How much is in use beyond the limit, if it is exceeded.
@@ -173,4 +171,51 @@ pub(super) fn backlog(held: usize) -> usize {
 /// How long `amount` takes at `value` per second.
 fn time_at(value: usize, amount: usize) -> Duration {
     SECOND.mul_f64(amount as f64 / value.max(1) as f64)
+}
+
+/// A limit of events by the generic cell rate algorithm, which permits bursts. An event of cost `c` moves the theoretical arrival time by `c`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gcra {
+    /// Theoretical arrival time of the next event.
+    theoretical_arrival: Option<Instant>,
+}
+
+impl Gcra {
+    /// How long an event of this cost has to wait. `burst` is the tolerance, as the sum of costs that are admitted without a wait.
+    fn wait(&self, cost: Duration, burst: Duration, now: Instant) -> Duration {
+        let arrival = self.theoretical_arrival;
+        arrival.map_or(Duration::ZERO, |arrival| (arrival + cost).saturating_duration_since(now + burst))
+    }
+
+    /// Counts an event of this cost.
+    fn count(&mut self, cost: Duration, now: Instant) {
+        self.theoretical_arrival = Some(self.theoretical_arrival.map_or(now, |arrival| arrival.max(now)) + cost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn burst_comes_at_once_and_further_events_one_after_another() {
+        let (mut limit, start) = (Gcra::default(), Instant::now());
+        for _ in 0..10 {
+            assert_eq!(limit.wait(MS, 10 * MS, start), Duration::ZERO);
+            limit.count(MS, start);
+        }
+        assert_eq!(limit.wait(MS, 10 * MS, start), MS);
+        assert_eq!(limit.wait(4 * MS, 10 * MS, start + MS), 3 * MS);
+        assert_eq!(limit.wait(MS, 10 * MS, start + MS), Duration::ZERO);
+    }
+
+    #[test]
+    fn idle_time_does_not_enlarge_the_burst() {
+        let (mut limit, start) = (Gcra::default(), Instant::now());
+        limit.count(MS, start);
+        limit.count(10 * MS, start + 1000 * MS);
+        assert_eq!(limit.wait(MS, 10 * MS, start + 1000 * MS), MS);
+    }
 }

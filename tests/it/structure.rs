@@ -23,7 +23,6 @@ const LAYERS: &[&[&str]] = &[
     &[
         "deadline_timer",
         "backoff",
-        "gcra",
         "random",
         "disk",
         "duration",

@@ -19,7 +19,6 @@ const PURE: &[&str] = &[
     "config",
     "era",
     "extensions",
-    "gcra",
     "instructions",
     "jsonrpc",
     "log_level",

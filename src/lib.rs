@@ -2,6 +2,7 @@
 // Whatever a program gets from this library, it can name.
 #![warn(unnameable_types)]
 
+mod account;
 mod admin;
 mod autostart;
 mod backoff;
@@ -23,7 +24,6 @@ mod disk;
 mod duration;
 mod era;
 mod extensions;
-mod gcra;
 mod instructions;
 mod jsonrpc;
 mod known_clients;

@@ -68,7 +68,6 @@ use self::era_cache::EraPreference;
 pub use self::error::ServerError;
 pub use self::evidence::Cause;
 use self::exit::Exit;
-pub(crate) use self::fair_share::MAX_IN_FLIGHT;
 pub use self::health::{MAX_MISSES, UnansweredCounts};
 pub use self::identity::{Extension, ServerIdentity};
 use self::launch_spec::LaunchSpec;

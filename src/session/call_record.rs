@@ -39,10 +39,6 @@ impl CallRecord {
         Self { began: request.received, tool, request_bytes: request.line.len(), trace }
     }
 
-    pub(super) fn request_bytes(&self) -> usize {
-        self.request_bytes
-    }
-
     /// Runs `f` in the span of the call.
     pub(super) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         match &self.trace {

@@ -26,19 +26,18 @@ use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
 use super::fan_out::{FanOut, MergedList, Next};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
-use super::memory_budget::MemoryUse;
 use super::named_uris::NamedUris;
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
-use super::quota::{AgentQuota, RequestBytes};
 use super::results;
 use super::server_requests::ServerRequests;
-use super::subscriptions::{Subscriptions, TooMany};
+use super::subscriptions::Subscriptions;
 use super::task_directory::{PageContext, TaskDirectory, TaskTool};
 use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
 use super::unanswered::{OnResponse, ParkableRequest, SkillRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
+use crate::account::{Account, Charge, Cost, OverLimit};
 use crate::calls::{CallOutcome, Caller, History};
 use crate::catalog::{Route, identity, visible_response};
 use crate::client_capabilities::ClientCapability;
@@ -62,8 +61,8 @@ use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, Unlisted, View};
 use crate::message_limit::{MessageLimit, list_bytes};
 use crate::server::messages::call::{
-    Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
-    SessionSender, TargetKind, ToAgent,
+    Access, AccessTarget, Call, CallError, CallKey, Failure, RequestKind, ResponseHandle, SessionSender, TargetKind,
+    ToAgent,
 };
 use crate::server::messages::server_notification::{
     ExtensionNotification, LegacyTaskStatus, ResourceUpdate, ServerNotification,
@@ -87,10 +86,6 @@ const TASK_STATUS: &str = "notifications/tasks/status";
 const NOT_INTRODUCED: &str = "send `initialize` first, or add what MCP 2026-07-28 requires to `_meta` of each request: \
     `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
 const INITIALIZING: &str = "`initialize` is unanswered: its server is starting";
-const TOO_MANY: &str = "this connection has too many unanswered requests";
-const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
-const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
-const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 
 /// What a session is started with.
 pub(crate) struct Setup {
@@ -118,8 +113,7 @@ pub(crate) struct Setup {
     pub(crate) closing: watch::Receiver<bool>,
     pub(crate) status: Arc<SessionStatus>,
     pub(crate) warnings: Arc<Limiter>,
-    pub(crate) memory_use: Arc<MemoryUse>,
-    pub(crate) quota: Arc<AgentQuota>,
+    pub(crate) account: Arc<Account>,
     pub(crate) task_token_key: Arc<TaskTokenKey>,
 }
 
@@ -222,8 +216,8 @@ impl<T: Transport> Session<T> {
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
             transport,
-            unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
-            output: Output::new(message_limit, Arc::clone(&status.dropped), setup.memory_use),
+            unanswered: UnansweredRequests::new(number, Arc::clone(&setup.account)),
+            output: Output::new(message_limit, Arc::clone(&status.dropped), setup.account),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
@@ -309,6 +303,10 @@ impl<T: Transport> Session<T> {
 
     fn publish_memory(&mut self) {
         let pause = self.output.publish_memory(self.transport.unreturned_bytes(), self.unanswered.gathered_bytes());
+        self.pause_for(pause);
+    }
+
+    fn pause_for(&mut self, pause: Duration) {
         if !pause.is_zero() {
             self.transport.pause(pause);
         }
@@ -375,6 +373,7 @@ impl<T: Transport> Session<T> {
         let mut message = first;
         for count in 1.. {
             self.receive(message);
+            self.pause_for(self.unanswered.pause_after_message());
             if self.command.is_some() {
                 return Some(Wakeup::Command);
             }
@@ -564,7 +563,7 @@ impl<T: Transport> Session<T> {
         if !self.agent.is_introduced() {
             return;
         }
-        let Ok(_permit) = self.unanswered.permit(line.len(), Instant::now()) else { return };
+        let Ok(_charge) = self.unanswered.charge(Cost::Message(line.len())) else { return };
         let era = if self.agent.protocol_version().is_some() { Era::Legacy } else { Era::Modern };
         let (view, params) = (self.view.of(era, None), members(line, ["params"]).ok().and_then(|[params]| params));
         let Some(notification) = ExtensionRequest::read(method, params.as_ref()) else { return };
@@ -697,7 +696,8 @@ impl<T: Transport> Session<T> {
         let mut meta = params.map(InitializeMeta::of).unwrap_or_default();
         let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?;
         // Requested first, so that an agent whose `initialize` is refused can send another one.
-        let permit = face.is_some().then(|| self.permit_parking(id.len())).transpose()?;
+        let charge = face.is_some().then(|| self.unanswered.charge(Cost::Request(id.len()))).transpose();
+        let charge = charge.map_err(|over| over.to_object(Delivery::NotSent))?;
         let introduction = self.agent.initialize(params, &meta, face).map_err(invalid)?;
         if let Some(face) = meta.face.take() {
             self.view.set_face(face);
@@ -708,21 +708,15 @@ impl<T: Transport> Session<T> {
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        self.answer_handshake(id, introduction.protocol_version, None, permit);
+        self.answer_handshake(id, introduction.protocol_version, None, charge);
         Ok(())
     }
 
     /// Answers `initialize` or `server/discover`, perhaps when the server of a face has completed its handshake.
-    fn answer_handshake(
-        &mut self,
-        id: &Bytes,
-        protocol: &'static str,
-        face: Option<Arc<str>>,
-        permit: Option<RequestBytes>,
-    ) {
+    fn answer_handshake(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>, charge: Option<Charge>) {
         let until = Instant::now() + HANDSHAKE_WAIT;
         // The id outlives the line.
-        self.route_with(ParkableRequest::Handshake { id: Bytes::copy_from_slice(id), protocol, face, until }, permit);
+        self.route_with(ParkableRequest::Handshake { id: Bytes::copy_from_slice(id), protocol, face, until }, charge);
     }
 
     fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
@@ -734,11 +728,9 @@ impl<T: Transport> Session<T> {
 
     fn list_tasks(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
         let after = self.tasks.read_cursor(params).map_err(invalid)?;
-        if self.is_full() {
-            return Err(overloaded(TOO_MANY));
-        }
+        let charge = self.unanswered.charge(Cost::Request(0)).map_err(|over| over.to_object(Delivery::NotSent))?;
         let (tasks, context) = self.task_pages();
-        tasks.list(id, after, context);
+        tasks.list(id, after, charge, context);
         Ok(())
     }
 
@@ -749,12 +741,13 @@ impl<T: Transport> Session<T> {
     }
 
     fn begin_listen(&mut self, id: &Bytes, mut filter: Filter, face: Option<Arc<str>>) {
-        if self.is_full() {
-            return self.output.respond_error(Some(id), &overloaded(TOO_MANY));
-        }
+        let charge = match self.unanswered.charge(Cost::Request(0)) {
+            Ok(charge) => charge,
+            Err(over) => return self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),
+        };
         let view = &self.view.modern(face.as_ref());
         filter.uris.retain(|(uri, _)| self.view.server_of_resource(uri, view).is_some());
-        match self.subscriptions.listen((id, face), filter, self.tasks.tokens(), view, &mut self.unanswered) {
+        match self.subscriptions.listen((id, face, charge), filter, self.tasks.tokens(), view, &mut self.unanswered) {
             Ok(changes) => {
                 for (server, _) in &changes {
                     self.view.attach_for_disconnect(server, self.agent.for_servers());
@@ -762,7 +755,7 @@ impl<T: Transport> Session<T> {
                 self.change_subscriptions(changes);
                 self.continue_listen(id);
             }
-            Err(TooMany) => self.output.respond_error(Some(id), &overloaded(TOO_MANY_SUBSCRIPTIONS)),
+            Err(over) => self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),
         }
     }
 
@@ -814,8 +807,8 @@ impl<T: Transport> Session<T> {
         self.route_with(request, None);
     }
 
-    /// [`Session::route`] with the permit to park the request, if it has one.
-    fn route_with(&mut self, request: ParkableRequest, permit: Option<RequestBytes>) {
+    /// [`Session::route`] with the charge of the request, if it was parked.
+    fn route_with(&mut self, request: ParkableRequest, charge: Option<Charge>) {
         let view = self.view.of(request.era(), request.face());
         let is_settled = self.view.is_settled(&view);
         let session = self.agent.session();
@@ -842,25 +835,29 @@ impl<T: Transport> Session<T> {
                 self.view.list_sent(kind, &view.catalog);
                 self.output.send(results::list(&id, kind, &view.catalog));
             }
-            ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
+            ParkableRequest::Listen { id, filter, face } if is_settled => {
+                drop(charge);
+                self.begin_listen(&id, filter, face);
+            }
             ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
+                drop(charge);
                 self.forward_extension(request, &view);
             }
-            ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view, permit),
+            ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view, charge),
             ParkableRequest::Forward { request, until: None }
                 if request.extension.is_none()
                     && (self.view.all_instances_listed() || self.target(&request, &view).is_some()) =>
             {
-                self.forward(request, Instant::now() + START_WAIT, &view, permit);
+                self.forward(request, Instant::now() + START_WAIT, &view, charge);
             }
-            waiting => match permit.map_or_else(|| self.permit_parking(waiting.bytes()), Ok) {
-                Ok(permit) => {
+            waiting => match self.charge_parking(&waiting, charge) {
+                Ok(charge) => {
                     if let ParkableRequest::Handshake { until, .. } = waiting
                         && !self.is_stopping()
                     {
                         self.view.await_handshake(&view, session, waiting.era(), until, &mut self.events);
                     }
-                    self.unanswered.park(waiting, permit);
+                    self.unanswered.park(waiting, charge);
                 }
                 Err(error) => self.end_parked(&waiting, &error, CallOutcome::Overloaded),
             },
@@ -869,8 +866,9 @@ impl<T: Transport> Session<T> {
 
     /// Forwards a request, or parks it for a server that may still list its name, at most until `until`. A URI that no server lists may be of
     /// an unlisted skill.
-    fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View, permit: Option<RequestBytes>) {
+    fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View, charge: Option<Charge>) {
         if let Some(target) = self.target(&request, view) {
+            drop(charge);
             return self.send_to(request, target, view);
         }
         let name =
@@ -879,6 +877,7 @@ impl<T: Transport> Session<T> {
         if !matches!(unlisted, Unlisted::Waits(_))
             && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view)
         {
+            drop(charge);
             return self.follow(request, route, view);
         }
         let waits = match unlisted {
@@ -889,13 +888,12 @@ impl<T: Transport> Session<T> {
             Unlisted::Waits(candidates) => Ok(candidates),
         };
         let parked = ParkableRequest::Forward { request, until: Some(until) };
-        let permit = waits
-            .and_then(|candidates| Ok((candidates, permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok)?)));
-        let error = match permit {
-            Ok((candidates, permit)) => {
+        let charged = waits.and_then(|candidates| Ok((candidates, self.charge_parking(&parked, charge)?)));
+        let error = match charged {
+            Ok((candidates, charge)) => {
                 candidates.iter().for_each(|member| member.handle.note_waiting_call());
                 self.view.await_lists(view, until, &mut self.events);
-                return self.unanswered.park(parked, permit);
+                return self.unanswered.park(parked, charge);
             }
             Err(error) => error,
         };
@@ -954,11 +952,9 @@ impl<T: Transport> Session<T> {
     /// Sends a request for a list of an extension to several servers. It counts as one call.
     fn fan_out(&mut self, request: ForwardableRequest, extension: Arc<str>, servers: &[usize], view: &View) {
         let began = Instant::now();
-        let permit = match self.unanswered.permit(request.line.len(), began) {
-            Ok(permit) => permit,
-            Err(reached) => {
-                return self.output.respond_error(Some(&request.id), &reached.to_object(Delivery::NotSent));
-            }
+        let charge = match self.unanswered.charge(Cost::Message(request.line.len())) {
+            Ok(charge) => charge,
+            Err(over) => return self.output.respond_error(Some(&request.id), &over.to_object(Delivery::NotSent)),
         };
         self.agent.count_call();
         let mut sent = Vec::new();
@@ -971,7 +967,7 @@ impl<T: Transport> Session<T> {
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
         let (id, max_message) = (request.id.clone(), list_bytes(self.output.limit().bytes()));
-        let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
+        let fan_out = FanOut::new(request, extension, began, sent, max_message, charge);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
         self.advance_fan_out(next);
@@ -1152,17 +1148,18 @@ impl<T: Transport> Session<T> {
         let Destination { member, server, tool, rename, access, time_limits, kind } = to;
         // Not recorded: such calls would displace others in the history. They are counted.
         let is_subrequest = on_response.is_some();
-        let permit = (!is_subrequest).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
-        let permit = permit
-            .transpose()
-            .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
-        let named = tool.map(|tool| &tool.name);
-        let record = self.recorder.begin(&request, server.name(), named, member.config.settings.log_arguments);
-        if let Some(limit) = self.exceeded_limit(&request, &kind) {
-            let line = reply::error(Some(&request.id), &overloaded(limit));
-            self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
-            return Err(line);
-        }
+        let size = request.line.len();
+        let charge = self.charge_call(if is_subrequest { Cost::Part(size) } else { Cost::Call(size) }, &kind);
+        let (named, log_arguments) = (tool.map(|tool| &tool.name), member.config.settings.log_arguments);
+        let begin = |recorder: &CallRecorder| recorder.begin(&request, server.name(), named, log_arguments);
+        let charge = charge.map_err(|over| {
+            let line = reply::error(Some(&request.id), &over.to_object(Delivery::NotSent));
+            if over.is_of_connection() {
+                self.recorder.end(begin(&self.recorder), Some(server), CallOutcome::Overloaded, line.len());
+            }
+            line
+        })?;
+        let record = begin(&self.recorder);
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
         let access = access.map(|target| self.access(&request, target, member, view));
@@ -1203,7 +1200,7 @@ impl<T: Transport> Session<T> {
             let unsent = record.in_scope(|| server.try_call(call));
             self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
         }
-        self.unanswered.insert(id, UnansweredCall { key, server: server.clone(), record, on_response, permit });
+        self.unanswered.insert(id, UnansweredCall { key, server: server.clone(), record, on_response, charge });
         Ok(key)
     }
 
@@ -1216,22 +1213,16 @@ impl<T: Transport> Session<T> {
         Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
     }
 
-    /// The limit that this request would exceed, as the text of the error.
-    fn exceeded_limit(&mut self, request: &ForwardableRequest, kind: &RequestKind) -> Option<&'static str> {
-        if !self.unanswered.has_room_for(request.line.len()) {
-            return Some(TOO_LARGE);
-        }
-        if self.is_full() {
-            return Some(TOO_MANY);
-        }
+    /// Charges a call, unless it would exceed the limit of subscriptions or tasks.
+    fn charge_call(&mut self, cost: Cost, kind: &RequestKind) -> Result<Charge, OverLimit> {
+        let charge = self.unanswered.charge(cost)?;
+        let subscriptions = self.subscriptions.resources();
         match kind {
-            RequestKind::ResourceSubscription(subscription)
-                if !self.subscriptions.resources().has_room_for(subscription, &self.unanswered) =>
-            {
-                Some(TOO_MANY_SUBSCRIPTIONS)
+            RequestKind::ResourceSubscription(one) if !subscriptions.has_room_for(one, &self.unanswered) => {
+                Err(OverLimit::SUBSCRIPTIONS)
             }
-            RequestKind::NewTask if !self.tasks.has_room(&self.unanswered) => Some(TOO_MANY_TASKS),
-            _ => None,
+            RequestKind::NewTask if !self.tasks.has_room(&self.unanswered) => Err(OverLimit::TASKS),
+            _ => Ok(charge),
         }
     }
 
@@ -1240,19 +1231,15 @@ impl<T: Transport> Session<T> {
         self.agent.to_session().daemon_is_stopping()
     }
 
-    fn permit_parking(&self, bytes: usize) -> Result<RequestBytes, ErrorObject> {
-        if self.is_full() {
-            return Err(overloaded(TOO_MANY));
-        }
-        if !self.unanswered.has_room_to_park() {
-            return Err(overloaded(TOO_LARGE));
-        }
-        self.unanswered.permit_parking(bytes).map_err(|reached| reached.to_object(Delivery::NotSent))
+    /// The charge of a request that is to be parked, which it has if it was parked before.
+    fn charge_parking(&self, request: &ParkableRequest, charge: Option<Charge>) -> Result<Charge, ErrorObject> {
+        let charge = charge.map_or_else(|| self.unanswered.charge(Cost::Request(request.bytes())), Ok);
+        charge.map_err(|over| over.to_object(Delivery::NotSent))
     }
 
     async fn retry_parked(&mut self) {
-        for (request, permit) in self.unanswered.take_parked() {
-            self.route_with(request, Some(permit));
+        for (request, charge) in self.unanswered.take_parked() {
+            self.route_with(request, Some(charge));
             self.send_command().await;
         }
     }
@@ -1287,10 +1274,6 @@ impl<T: Transport> Session<T> {
     /// Whether a request is unanswered, besides `subscriptions/listen`, which stays open.
     fn owes_responses(&self) -> bool {
         !self.unanswered.is_empty() || self.tasks.pages() > 0
-    }
-
-    fn is_full(&self) -> bool {
-        self.unanswered.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_UNANSWERED_PER_SESSION
     }
 
     // Messages of servers.
@@ -1611,10 +1594,6 @@ fn reserved(server: &str) -> ErrorObject {
 
 fn no_subscriptions(server: &str) -> ErrorObject {
     invalid(format!("server `{server}` does not support resource subscriptions")).about_server(server)
-}
-
-fn overloaded(what: &str) -> ErrorObject {
-    ErrorObject::of_mcpd(ErrorCode::Overloaded, what, Delivery::NotSent)
 }
 
 fn stopping() -> ErrorObject {

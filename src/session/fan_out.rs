@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 
 use super::forwardable_request::ForwardableRequest;
-use super::quota::CallPermit;
+use crate::account::Charge;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{each, elements, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
@@ -42,7 +42,7 @@ pub(super) struct FanOut {
     /// The first error line in file order, with the index of its subrequest.
     error: Option<(usize, Bytes)>,
     #[expect(dead_code, reason = "it counts the request as one call until it is dropped")]
-    permit: CallPermit,
+    charge: Charge,
 }
 
 /// What the items of all servers may still use.
@@ -162,10 +162,10 @@ impl FanOut {
         began: Instant,
         sent: Vec<(Arc<str>, Result<CallKey, Bytes>)>,
         max_message: usize,
-        permit: CallPermit,
+        charge: Charge,
     ) -> Self {
         let limits = Limits { bytes: 0, items: 0, max_bytes: max_message.min(MAX_BYTES) };
-        let mut fan_out = Self { request, extension, began, subrequests: Vec::new(), limits, error: None, permit };
+        let mut fan_out = Self { request, extension, began, subrequests: Vec::new(), limits, error: None, charge };
         for (index, (server, sent)) in sent.into_iter().enumerate() {
             let (state, member, items) = (SubrequestState::Failed, None, Vec::new());
             fan_out.subrequests.push(Subrequest { server, state, pages: 0, member, items, ttl: None });
@@ -304,8 +304,9 @@ fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::quota::tests::unlimited;
     use super::*;
+    use crate::account::Cost;
+    use crate::account::tests::unlimited;
     use crate::clock::Moment;
 
     fn key(serial: u64) -> CallKey {
@@ -326,9 +327,9 @@ mod tests {
         let (id, method) = (Bytes::from_static(b"7"), Bytes::from_static(b"x/list"));
         let request = ForwardableRequest::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
         let sent = vec![("a".into(), Ok(key(1))), ("b".into(), Ok(key(2)))];
-        let (now, quota) = (Instant::now(), unlimited());
-        let permit = quota.begin_call(0, now).expect("there is no quota");
-        FanOuts(vec![FanOut::new(request, "e/x".into(), now, sent, max_bytes, permit)])
+        let now = Instant::now();
+        let charge = unlimited().charge(Cost::Message(0), now).expect("within the limits");
+        FanOuts(vec![FanOut::new(request, "e/x".into(), now, sent, max_bytes, charge)])
     }
 
     fn answer(fan_outs: &mut FanOuts, serial: u64, line: &Bytes) -> Next {

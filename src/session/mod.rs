@@ -8,13 +8,12 @@
 //! - `view`: what the agent sees, and the servers that the agent is attached to
 //! - `unanswered`: unanswered calls and parked requests
 //! - `named_uris`: the resources that results on its profile have named
-//! - `memory_budget`, `quota`: the memory and the other resources that agents use together
 //! - `server_requests`: requests of servers to the agent
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
 //! - `call_record`: the record of each tool call
 //!
-//! Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other
+//! Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call), [`crate::account`] (to charge). Must not touch: processes, configuration, other
 //! sessions, the interior of the manager. No module here imports the dispatcher, and their imports have no cycle.
 
 mod agent;
@@ -27,11 +26,9 @@ mod extension_route;
 mod fan_out;
 pub mod forwardable_request;
 pub(crate) mod initialize_meta;
-mod memory_budget;
 mod named_uris;
 mod notification_queue;
 mod output;
-mod quota;
 mod resource_subscriptions;
 mod results;
 mod server_requests;
@@ -46,8 +43,6 @@ mod view;
 
 pub use self::agent::SessionStatus;
 pub(crate) use self::dispatcher::{Orders, Setup, run};
-pub use self::memory_budget::{Budget, MemoryUse};
 pub(crate) use self::named_uris::NamedUris;
-pub(crate) use self::quota::{AgentQuota, Meter, QuotaError, QuotaScope, QuotaUse};
 pub use self::task_token::TaskTokenKey;
 pub(crate) use self::transport::PeerIdentity;

@@ -5,13 +5,13 @@
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::memory_budget::{ALLOWANCE, MemoryUse};
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::Transport;
+use crate::account::{ALLOWANCE, Account};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::message_limit::MessageLimit;
 use crate::server::Counter;
@@ -28,8 +28,8 @@ pub(super) struct Output {
     delayed: NotificationQueue,
     /// Notifications that were dropped.
     dropped: Arc<Counter>,
-    /// The memory that this connection uses of the budget of all connections.
-    memory_use: Arc<MemoryUse>,
+    /// Counts the memory that this connection uses.
+    account: Arc<Account>,
     /// Bytes of incomplete input at the last `publish_memory`.
     unreturned_bytes: usize,
     limit: MessageLimit,
@@ -45,9 +45,9 @@ pub(super) struct WriteProgress {
 }
 
 impl Output {
-    pub(super) fn new(limit: MessageLimit, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
+    pub(super) fn new(limit: MessageLimit, dropped: Arc<Counter>, account: Arc<Account>) -> Self {
         let (outbox, delayed) = (Outbox::default(), NotificationQueue::default());
-        Self { outbox, delayed, dropped, memory_use, unreturned_bytes: 0, limit }
+        Self { outbox, delayed, dropped, account, unreturned_bytes: 0, limit }
     }
 
     /// The limit of each message, in each direction.
@@ -92,16 +92,16 @@ impl Output {
     /// responses of servers that are not sent yet.
     /// Returns how long mcpd has to pause before it reads more.
     pub(super) fn publish_memory(&mut self, unreturned_bytes: usize, collected: usize) -> Duration {
-        self.memory_use.set(self.outbox.bytes() + unreturned_bytes + collected);
+        self.account.hold(self.outbox.bytes() + unreturned_bytes + collected);
         let read = unreturned_bytes.saturating_sub(self.unreturned_bytes.max(ALLOWANCE));
         self.unreturned_bytes = unreturned_bytes;
-        if read == 0 { Duration::ZERO } else { self.memory_use.read(read) }
+        if read == 0 { Duration::ZERO } else { self.account.pause_in_line(read, Instant::now()) }
     }
 
     /// Forgets everything that was not written.
     pub(super) fn clear(&mut self) {
         self.outbox = Outbox::default();
-        self.memory_use.set(0);
+        self.account.hold(0);
     }
 
     /// Sends a whole line, in parts.
@@ -167,9 +167,8 @@ mod tests {
     use futures_util::future::{BoxFuture, FutureExt};
 
     use super::super::agent_message::AgentMessage;
-    use super::super::memory_budget::Budget;
-    use super::super::quota::tests::unlimited;
     use super::*;
+    use crate::account::tests::unlimited;
 
     const MAX_MESSAGE: usize = 1 << 20;
 
@@ -206,11 +205,7 @@ mod tests {
     }
 
     fn output() -> Output {
-        Output::new(
-            MessageLimit::new("", None, MAX_MESSAGE),
-            Arc::default(),
-            MemoryUse::new(&Budget::new(MAX_MESSAGE), unlimited()),
-        )
+        Output::new(MessageLimit::new("", None, MAX_MESSAGE), Arc::default(), unlimited())
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.

@@ -16,8 +16,9 @@ use super::agent::AgentInfo;
 use super::output::Output;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskTokenContents, TaskTokens};
-use super::tasks::{Lifetime, MAX_TASKS, Task, TaskSource, Tasks, cursor};
+use super::tasks::{Lifetime, Task, TaskSource, Tasks, cursor};
 use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
+use crate::account::{Charge, MAX_TASKS};
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
@@ -166,14 +167,14 @@ impl TaskDirectory {
     }
 
     /// Answers with the page of tasks after number `after`, each in its current state.
-    pub(super) fn list(&mut self, id: &Bytes, after: u64, context: PageContext<'_>) {
-        self.pages.push(id, after);
+    pub(super) fn list(&mut self, id: &Bytes, after: u64, charge: Charge, context: PageContext<'_>) {
+        self.pages.push(id, after, charge);
         self.gather(context);
     }
 
     /// Polls the tasks on the next page, unless a page is being gathered.
     fn gather(&mut self, PageContext { agent, view, unanswered, output }: PageContext<'_>) {
-        while let Some(PageRequest { id, after }) = self.pages.next() {
+        while let Some(PageRequest { id, after, charge }) = self.pages.next() {
             let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, &view));
             let tasks: Vec<_> = found.by_ref().take(PAGE).collect();
             let last = tasks.last().map(|task| task.number);
@@ -187,7 +188,7 @@ impl TaskDirectory {
                 items.push(Item { number: task.number, key, polled });
                 polls.extend(poll.map(|poll| (task.source.instance.clone(), poll)));
             }
-            self.pages.gather(Page { id, items, next });
+            self.pages.gather(Page { id, items, next, charge });
             for (instance, poll) in polls {
                 instance.call_soon(poll);
             }
@@ -227,7 +228,7 @@ impl TaskDirectory {
         }
     }
 
-    fn send_page(&self, Page { id, items, next }: Page, view: &View, output: &mut Output) {
+    fn send_page(&self, Page { id, items, next, .. }: Page, view: &View, output: &mut Output) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
         let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| {
             // Checked again, because the tool may have been denied while the page was gathered.

@@ -48,7 +48,7 @@ pub(super) trait Transport {
     /// Bytes that were read and not returned as messages.
     fn unreturned_bytes(&self) -> usize;
 
-    /// Reads nothing for this time.
+    /// Receives nothing for this time.
     fn pause(&mut self, pause: Duration);
 
     /// Writes as much of `outbox` as the agent accepts now. Pending if it accepts nothing.
@@ -101,6 +101,7 @@ impl Transport for LineTransport {
     }
 
     fn stop_receiving(&mut self) -> io::Result<()> {
+        self.reader.resume();
         Ok(shutdown(self.socket(), Shutdown::Read)?)
     }
 

@@ -52,6 +52,8 @@ pub struct MessageReader<R, T = Incoming> {
     throttle: Throttle,
     /// No reads until it ends.
     pause: Option<Pin<Box<Sleep>>>,
+    /// Until then, no messages either.
+    holds_back: bool,
 }
 
 /// A line that is parsed on another thread.
@@ -75,6 +77,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             line_timeout: LineTimeout::default(),
             throttle: Throttle::default(),
             pause: None,
+            holds_back: false,
         }
     }
 
@@ -97,6 +100,9 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     /// # Errors
     /// Those of the stream.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<T>>> {
+        if self.holds_back {
+            ready!(self.poll_pause(cx));
+        }
         loop {
             if self.taken >= TURN {
                 self.taken = 0;
@@ -120,7 +126,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
 
     /// The next message, if it is buffered and the turn is not over.
     pub fn next_buffered(&mut self) -> Option<T> {
-        if self.parsing.is_some() || self.taken >= TURN {
+        if self.parsing.is_some() || self.taken >= TURN || self.holds_back {
             return None;
         }
         if let Some(next) = self.following.next() {
@@ -163,10 +169,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(cx));
-            self.pause = None;
-        }
+        ready!(self.poll_pause(cx));
         if self.buffer.is_empty() && self.buffer.capacity() > MAX_RETAINED_BUFFER {
             self.buffer = BytesMut::new();
         }
@@ -186,6 +189,19 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         Poll::Ready(Ok(read))
     }
 
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+        }
+        self.resume();
+        Poll::Ready(())
+    }
+
+    /// Ends a pause.
+    pub fn resume(&mut self) {
+        (self.pause, self.holds_back) = (None, false);
+    }
+
     /// Bytes that were read and not returned as messages.
     pub fn unreturned_bytes(&self) -> usize {
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
@@ -196,8 +212,9 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         if self.parsing.is_none() { &self.buffer } else { &[] }
     }
 
-    /// Reads nothing for this time. Messages that were read are returned. A longer pause that has begun continues.
+    /// Reads and returns nothing for this time. A longer pause that has begun continues.
     pub fn pause(&mut self, pause: Duration) {
+        self.holds_back = true;
         match &mut self.pause {
             // A new timer would not wake the task that was polled with the old one.
             Some(current) => {

@@ -9,6 +9,9 @@ use crate::support::{MCPD, skipped};
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
 const PURE: &[&str] = &[
     "config_lints",
+    "account/ledger",
+    "account/limits",
+    "account/usage",
     "bridge",
     "catalog",
     "client_capabilities",
@@ -16,7 +19,6 @@ const PURE: &[&str] = &[
     "config",
     "era",
     "extensions",
-    "gcra",
     "instructions",
     "jsonrpc",
     "log_level",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::pending_call::PendingCall;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
-use crate::server::fair_share::{self, MAX_IN_FLIGHT, Usage, Vacancies};
+use crate::server::fair_share::{MAX_IN_FLIGHT, Usage, Vacancies};
 use crate::server::messages::call::{Call, Exposure};
 use crate::server::stats::Stats;
 
@@ -39,26 +39,24 @@ impl CallCounter {
         self.count -= 1;
     }
 
-    /// The sessions that may start one more call. `max` calls may be in flight, including `cancelled` ones.
+    /// Who may start one more call. `max` calls may be in flight, including `cancelled` ones.
     pub(super) fn vacancies(&self, wire: &Wire, max: Option<usize>, cancelled: usize) -> Vacancies {
         match max {
-            Some(max) if self.count + cancelled < max => Vacancies::All,
-            Some(_) => Vacancies::None,
-            None if self.count < MAX_IN_FLIGHT => Vacancies::All,
-            None => {
-                Vacancies::BelowShare(Usage::of(wire.calls().map(|(_, call)| (call.response_handle.key.session, 1))))
-            }
+            Some(max) if self.count + cancelled < max => Vacancies::Everybody,
+            Some(_) => Vacancies::Nobody,
+            None if self.count < MAX_IN_FLIGHT => Vacancies::Everybody,
+            None => Vacancies::BelowShare(Usage::of(wire.calls().map(|(_, call)| (call.response_handle.payer(), 1)))),
         }
     }
 
     /// Whether this call must not be queued, because the server does not read its input. Unwritten calls may together have as many
-    /// bytes as the largest message. A call beyond that is refused with −31003, unless its session has less than its share.
+    /// bytes as the largest message. A call beyond that is refused with −31003, unless its user or session has less than its share.
     pub(super) fn exceeds_outbox(&self, wire: &Wire, call: &Call) -> bool {
-        let (session, bytes) = (call.response_handle.key.session, call.request.line.len());
+        let (payer, bytes) = (call.response_handle.payer(), call.request.line.len());
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
-        let unread = || wire.calls().map(|(_, call)| (call.response_handle.key.session, unread(call)));
+        let unread = || wire.calls().map(|(_, call)| (call.response_handle.payer(), unread(call)));
         wire.unwritten_lines() >= MAX_LINES
-            || wire.is_full_with(bytes) && !fair_share::is_below_share(wire.buffer_unit(), session, bytes, unread())
+            || wire.is_full_with(bytes) && !Usage::of(unread()).is_below_share(wire.buffer_unit(), payer, bytes)
     }
 
     /// Removes unwritten calls that their listener hides by now.

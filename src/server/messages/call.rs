@@ -24,7 +24,7 @@ use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::log_level::LogLevel;
 use crate::server::error::ServerError;
 use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
-use crate::server::fair_share::MAX_IN_FLIGHT;
+use crate::server::fair_share::{MAX_IN_FLIGHT, Payer};
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
 use crate::server::stop_level::{StopLevel, StopReceiver};
@@ -71,6 +71,8 @@ pub struct ResponseHandle {
     /// Names the call in a later [`crate::server::Command::Cancel`].
     pub key: CallKey,
     id: Bytes,
+    /// The user of the agent, if it is known.
+    uid: Option<u32>,
     server: Arc<str>,
     /// `None` once the answer was sent.
     to: Option<SessionSender>,
@@ -88,6 +90,7 @@ impl ResponseHandle {
         Self {
             key,
             id: Bytes::copy_from_slice(id),
+            uid: to.uid(),
             server: Arc::clone(server),
             to: Some(to.clone()),
             load_token: None,
@@ -108,6 +111,11 @@ impl ResponseHandle {
     /// The load token, if the instance is one of several.
     pub(crate) fn load_token(&self) -> Option<&LoadToken> {
         self.load_token.as_ref()
+    }
+
+    /// Whose share of a server the call uses.
+    pub(crate) fn payer(&self) -> Payer {
+        Payer { uid: self.uid, session: self.key.session }
     }
 
     /// The agent's raw id.

@@ -44,8 +44,8 @@ impl ServerTask {
 
     /// Writes a call to the instance, or queues it at the limit.
     pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let session = call.response_handle.key.session;
-        if !counts_against_limit(&call, instance) || !self.waiting.has_queued() && instance.vacancies().has(session) {
+        let payer = call.response_handle.payer();
+        if !counts_against_limit(&call, instance) || !self.waiting.has_queued() && instance.vacancies().has(payer) {
             self.send_to_instance(call, instance);
         } else if self.may_wait(&call) {
             let until = Instant::now() + call.limit.progress_timeout;
@@ -71,7 +71,7 @@ impl ServerTask {
     fn release_queued(&mut self, instance: &mut Instance) {
         while self.waiting.has_queued() {
             let vacancies = instance.vacancies();
-            let Some(call) = self.waiting.next_queued(|session| vacancies.has(*session)) else { return };
+            let Some(call) = self.waiting.next_queued(|payer| vacancies.has(payer)) else { return };
             match self.readiness(&call, instance) {
                 Readiness::Send => self.send_to_instance(call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*call),

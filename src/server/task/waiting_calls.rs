@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::server::fair_queue::{self, Entry, FairQueue};
+use crate::server::fair_share::Payer;
 use crate::server::messages::call::{Call, CallKey};
 
 /// A call that waits.
@@ -19,8 +20,8 @@ pub(super) struct WaitingCall {
 impl WaitingCall {
     /// An entry for a call that waits at most until `until`.
     fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
-        let (session, bytes) = (call.response_handle.key.session, call.request.line.len());
-        Entry { session, bytes, until, item: Self { call, is_unlisted: false } }
+        let (payer, bytes) = (call.response_handle.payer(), call.request.line.len());
+        Entry { payer, bytes, until, item: Self { call, is_unlisted: false } }
     }
 }
 
@@ -51,7 +52,7 @@ impl WaitingCalls {
 
     /// Whether one more call may wait, if all together may have `max_bytes`.
     pub(super) fn may_wait(&self, call: &Call, max_bytes: usize) -> bool {
-        let call = (call.response_handle.key.session, call.request.line.len());
+        let call = (call.response_handle.payer(), call.request.line.len());
         fair_queue::may_wait(&[&self.parked, &self.queued], call, max_bytes)
     }
 
@@ -73,7 +74,7 @@ impl WaitingCalls {
     }
 
     /// Removes the next queued call of a session for which `may` is true.
-    pub(super) fn next_queued(&mut self, may: impl FnMut(&u64) -> bool) -> Option<Box<Call>> {
+    pub(super) fn next_queued(&mut self, may: impl Fn(Payer) -> bool) -> Option<Box<Call>> {
         self.queued.pop(may).map(|entry| entry.item.call)
     }
 

@@ -74,7 +74,7 @@ const LARGE_DISPATCHERS: &[&str] = &["Daemon"];
 /// Lines of code of a file: it is one concept.
 const MAX_LINES: usize = 500;
 /// Files that have more for now.
-const LARGE_FILES: &[&str] = &["daemon", "session/dispatcher"];
+const LARGE_FILES: &[&str] = &["session/dispatcher"];
 
 type Imports = BTreeMap<String, BTreeSet<String>>;
 

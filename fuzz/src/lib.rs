@@ -34,13 +34,16 @@ mod mcpd {
         mod keys;
         mod sandbox;
         mod settings;
-        pub mod size;
-        mod timeouts;
+        mod value_types;
 
         /// Stub: printing of keys, which no target uses.
-        mod edit {
+        mod serialize {
             pub fn toml_string(value: &str) -> String {
                 value.to_owned()
+            }
+
+            pub fn sandbox_text(_: &super::Sandbox) -> String {
+                String::new()
             }
         }
 
@@ -57,7 +60,7 @@ mod mcpd {
         }
 
         /// Stub: values with their place in a file, which no target reads.
-        mod spanned {
+        mod diagnostic {
             /// A value without its place.
             #[derive(Debug, Clone)]
             pub struct Spanned<T> {
@@ -67,7 +70,7 @@ mod mcpd {
 
         pub use sandbox::Sandbox;
         pub use settings::{Malformed, Settings};
-        pub use timeouts::CallLimit;
+        pub use value_types::CallLimit;
     }
 
     /// HTTP parsing.
@@ -92,9 +95,19 @@ mod mcpd {
         /// Messages between sessions and servers.
         pub mod messages {
             pub mod call;
-            pub mod resource_subscribers;
             pub mod server_notification;
+            pub mod subscribers;
             pub mod tasks;
+
+            /// Agents, which no target has.
+            pub mod agents {
+                /// An agent.
+                #[derive(Debug, Clone)]
+                pub struct Agent {
+                    /// Number of its connection.
+                    pub session: u64,
+                }
+            }
 
             /// The handle of a server, which no target uses.
             pub mod handle {
@@ -104,7 +117,7 @@ mod mcpd {
             }
         }
 
-        pub use messages::resource_subscribers::ResourceSubscriptionChange;
+        pub use messages::subscribers::ResourceSubscriptionChange;
 
         /// Stub: errors of servers, of which the targets see only the one of a dropped call.
         pub mod error {
@@ -207,7 +220,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level,
-    message_limit, naming, net, policy, printable, server, session, task_state, 
-    transport, validity,
+    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, naming,
+    net, policy, printable, server, session, task_state, transport, validity,
 };

@@ -147,14 +147,14 @@ pub(super) const LIMITS: &[Limit] = &[
     fixed(Resource::Requests, Holder::Connection, |_, _| Some(MAX_UNANSWERED_PER_SESSION), REQUESTS),
     OF_SUBSCRIPTIONS,
     OF_TASKS,
-    fixed(Resource::Backlog, Holder::Guests, |of, _| Some(backlog(of) / 2), BACKLOG),
-    fixed(Resource::Backlog, Holder::All, |of, _| Some(backlog(of)), BACKLOG),
+    fixed(Resource::Backlog, Holder::Guests, |of, _| Some(max_backlog(of) / 2), BACKLOG),
+    fixed(Resource::Backlog, Holder::All, |of, _| Some(max_backlog(of)), BACKLOG),
     fixed(Resource::ConnectionRate, Holder::Profile, |_, _| Some(1000), DELAYED),
     fixed(Resource::ReadRate, Holder::Guest, |_, _| Some(16 << 20), DELAYED),
     fixed(Resource::MessageRate, Holder::Guest, |_, _| Some(1000), DELAYED),
 ];
 
-fn backlog(of: Sizes) -> usize {
+fn max_backlog(of: Sizes) -> usize {
     of.buffer_unit.saturating_mul(16).max(64 << 20)
 }
 

@@ -67,7 +67,7 @@ use crate::config::{Profile, ServerConfig};
 pub use crate::naming::Naming;
 use crate::policy::pattern;
 use crate::server::lifecycle::State;
-use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopReceiver};
+use crate::server::{HealthOverride, ServerSnapshot, StopChannel, StopLevel};
 
 /// Capacity of the queue of commands. At the limit, senders wait.
 const COMMAND_CAPACITY: usize = 16;
@@ -81,7 +81,7 @@ pub struct Manager {
     commands: mpsc::Sender<ManagerCommand>,
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
-    stop: Arc<watch::Sender<StopLevel>>,
+    stop: Arc<StopChannel>,
 }
 
 /// Watches the lists that a [`Manager`] exposes.
@@ -89,7 +89,7 @@ pub struct Manager {
 pub struct ListWatch(watch::Receiver<Arc<View>>);
 
 impl ListWatch {
-    /// Waits until a list or the state of a server has changed since the last call.
+    /// Waits until a list or the set of servers has changed since the last call. Changes of a state are not reported.
     ///
     /// # Errors
     /// [`ManagerError::Closed`].
@@ -126,8 +126,8 @@ impl Manager {
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());
         let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
-        let (stop, stop_receiver) = StopReceiver::channel();
-        let running = tokio::spawn(task.run(receiver, stop_receiver));
+        let stop = StopChannel::new();
+        let running = tokio::spawn(task.run(receiver, stop.receiver.clone()));
         Ok((Self { commands, view, profiles, stop: Arc::new(stop) }, running))
     }
 
@@ -296,19 +296,17 @@ impl Manager {
 
     /// Completes once the servers are being stopped for good.
     pub(crate) async fn stopping(&self) {
-        let mut stop = self.stop.subscribe();
-        // This manager has a sender.
-        let _ = stop.wait_for(|level| *level > StopLevel::Run).await;
+        self.stop.receiver.clone().at_least(StopLevel::FinishAll).await;
     }
 
     /// Whether the servers are being stopped for good, or have been.
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stop.borrow() > StopLevel::Run || self.is_closed()
+        self.stop.receiver.now() > StopLevel::Run || self.is_closed()
     }
 
     /// Stops every server for good, in the way that `stop` names.
     pub(crate) fn stop(&self, stop: StopLevel) {
-        server::raise(&self.stop, stop);
+        self.stop.raise(stop);
     }
 
     async fn execute<T>(&self, command: impl FnOnce(OutcomeSender<T>) -> ManagerCommand) -> Result<T, ManagerError> {

@@ -91,7 +91,6 @@ pub use self::secret_programs::SecretPrograms;
 pub use self::shared_state::SharedState;
 use self::start_error::StartError;
 pub use self::stats::{AnswerTimes, Counter, RefusedCalls};
-pub(crate) use self::stop_level::raise;
 pub use self::stop_level::{StopChannel, StopLevel, StopReceiver};
 pub(crate) use self::subtree::{AncestryEnd, ancestry, pid_and_descendants};
 pub(crate) use self::subtree_owner::{close_inherited, core_size, protect_memory};

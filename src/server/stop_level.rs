@@ -69,6 +69,6 @@ impl Default for StopChannel {
 }
 
 /// Raises the level to `stop`, unless it is as high already.
-pub(crate) fn raise(sender: &watch::Sender<StopLevel>, stop: StopLevel) {
+pub(super) fn raise(sender: &watch::Sender<StopLevel>, stop: StopLevel) {
     sender.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
 }

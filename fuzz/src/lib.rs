@@ -17,6 +17,7 @@ mod mcpd {
     pub mod list_kind;
     pub mod log_level;
     pub mod message_limit;
+    pub mod methods;
     pub mod naming;
     pub mod policy;
     pub mod printable;
@@ -211,6 +212,6 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, client_info, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level,
-    message_limit, naming, net, policy, printable, progress_token, server, session, task_state, token_estimate,
+    message_limit, methods, naming, net, policy, printable, progress_token, server, session, task_state, token_estimate,
     transport, validity,
 };

@@ -16,7 +16,8 @@ use crate::catalog::{Item, Route, identity};
 use crate::client::{ClientError, Refused, ToolResult, call_tool, no_tool, not_sent};
 use crate::era::Era;
 use crate::list_kind::ListKind;
-use crate::server::messages::call::{Access, AccessTarget, CallError, Failure, TargetKind};
+use crate::methods::TargetKind;
+use crate::server::messages::call::{Access, AccessTarget, CallError, Failure};
 use crate::server::{START_WAIT, ServerError};
 
 /// An exposed tool.

@@ -103,6 +103,7 @@ use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::message_limit::MessageLimit;
+use crate::methods;
 use crate::server::error::{ListProblem, ServerError};
 use crate::task_state::{TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
@@ -531,7 +532,7 @@ impl Instance {
             b"notifications/elicitation/complete" => {
                 self.server_requests.elicitation_completed(&line, params.as_ref());
             }
-            _ if era::may_be_extension_notification(method) => {
+            _ if methods::may_be_extension_notification(method) => {
                 return self.extension_notification(&line, method, params.as_ref());
             }
             _ if self.subscriptions.is_expected(&self.wire, params.as_ref()) => self.lists.notified(method),

@@ -12,6 +12,7 @@ use crate::era::request_meta::{Client, ModernMeta};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::log_level::LogLevel;
+use crate::methods::servers_may_send;
 use crate::printable::excerpt;
 use crate::server::messages::call::{Origin, SessionSender};
 use crate::server::{Agent, Counter, User};
@@ -103,9 +104,9 @@ impl AgentInfo {
         self.status.initialized.get().map(|introduction| introduction.protocol_version)
     }
 
-    /// Whether the negotiated version has this method, notification or capability.
+    /// Whether the negotiated version has this request or notification of servers.
     pub(super) fn version_has(&self, name: &str) -> bool {
-        self.protocol_version().is_some_and(|protocol_version| era::has(protocol_version, name))
+        self.protocol_version().is_some_and(|protocol_version| servers_may_send(protocol_version, name))
     }
 
     pub(super) fn supports(&self, capability: ClientCapability) -> bool {

@@ -7,8 +7,8 @@ use tracing::Span;
 use super::forwardable_request::ForwardableRequest;
 use crate::calls::{CallOutcome, Caller, CompletedCall, History, Moment, span, text};
 use crate::logging::Limiter;
+use crate::methods::TargetKind;
 use crate::server::ServerHandle;
-use crate::server::messages::call::TargetKind;
 
 /// What is known of a call while it runs. Only tool calls are written to the history.
 pub(super) struct CallRecord {

@@ -18,14 +18,14 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use super::agent::{AgentInfo, SessionStatus};
-use super::agent_message::{AgentMessage, Method, Notification, Request};
+use super::agent_message::{AgentMessage, Notification, Request};
 use super::call_record::CallRecorder;
-use super::declaration::{Declaration, capability_of};
+use super::declaration::Declaration;
 use super::events::{Event, Events};
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
 use super::fan_out::{FanOut, MergedList, Next};
-use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
-use super::initialize_meta::{InitializeMeta, USE_FACE};
+use super::forwardable_request::{ExtensionRequest, ForwardableRequest, RouteTarget};
+use super::initialize_meta::InitializeMeta;
 use super::memory_budget::MemoryUse;
 use super::named_uris::NamedUris;
 use super::notification_queue::OutgoingNotification;
@@ -44,6 +44,7 @@ use crate::catalog::{Route, identity, visible_response};
 use crate::client_capabilities::ClientCapability;
 use crate::clock::Moment;
 use crate::config::CallLimit;
+use crate::era::request_meta::MetaError;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
@@ -61,9 +62,13 @@ use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, Unlisted, View};
 use crate::message_limit::{MessageLimit, list_bytes};
+use crate::methods::{
+    AnsweredBy, ELICITATION_COMPLETE, Forwarding, Method, NotificationMeaning, OwnMethod, TASK_STATUS, TargetKind,
+    may_be_extension_notification,
+};
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
-    SessionSender, TargetKind, ToAgent,
+    SessionSender, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{
@@ -72,6 +77,7 @@ use crate::server::messages::server_notification::{
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
 use crate::server::server_request::ForwardedRequest;
 use crate::server::{ResourceSubscriptionChange, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
+use crate::validity::ResultKind;
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -81,8 +87,6 @@ const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(500);
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(25);
 /// Time for unanswered calls after the profile of the agent was removed.
 const PROFILE_REMOVED_TIMEOUT: Duration = Duration::from_secs(2);
-
-const TASK_STATUS: &str = "notifications/tasks/status";
 
 const NOT_INTRODUCED: &str = "send `initialize` first, or add what MCP 2026-07-28 requires to `_meta` of each request: \
     `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
@@ -536,24 +540,24 @@ impl<T: Transport> Session<T> {
             }
             self.output.respond(&id, b"{}");
         }
-        let Notification { line, method, about, .. } = notification;
-        match (&method[..], about) {
-            (b"notifications/initialized", _) => {
+        let Notification { line, method, meaning, about, .. } = notification;
+        match (meaning, about) {
+            (Some(NotificationMeaning::Initialized), _) => {
                 self.agent.set_ready();
                 if self.agent.is_ready() {
                     self.server_requests.send_early(&mut self.output, &mut self.events);
                 }
                 self.announce_list_changes();
             }
-            (b"notifications/cancelled", Some(id)) => self.cancelled(line, &id),
-            (b"notifications/progress", Some(token)) => self.server_requests.progress(&line, &token),
-            (USE_FACE, Some(server)) if !self.agent.is_introduced() => {
+            (Some(NotificationMeaning::Cancelled), Some(id)) => self.cancelled(line, &id),
+            (Some(NotificationMeaning::Progress), Some(token)) => self.server_requests.progress(&line, &token),
+            (Some(NotificationMeaning::UseFace), Some(server)) if !self.agent.is_introduced() => {
                 if let Some(server) = string(&server) {
                     self.view.set_face(server.into());
                 }
             }
-            (b"notifications/roots/list_changed", _) => self.command = Some(ServerCommand::RootsChanged(line)),
-            _ if era::may_be_extension_notification(&method) => self.extension_notification(&line, &method),
+            (Some(NotificationMeaning::RootsChanged), _) => self.command = Some(ServerCommand::RootsChanged(line)),
+            (None, _) if may_be_extension_notification(&method) => self.extension_notification(&line, &method),
             _ => {}
         }
     }
@@ -612,7 +616,7 @@ impl<T: Transport> Session<T> {
     }
 
     fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
-        let Request { id, method, method_name, params, modern, face } = request;
+        let Request { id, method, method_name, params, call, modern, face } = request;
         if self.is_unanswered(&id) {
             self.recorder.warn_of_reused_id();
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
@@ -623,67 +627,76 @@ impl<T: Transport> Session<T> {
         let (modern, params) = (modern.map_err(|error| error.to_object())?, params.as_ref());
         let protocol = if modern.is_some() {
             let face = self.view.check_face(face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?;
-            self.record_client(params, matches!(method, Method::Discover), face);
+            let is_discover =
+                method.is_some_and(|method| method.answered_by == AnsweredBy::Daemon(OwnMethod::Discover));
+            self.record_client(params, is_discover, face);
             Some(era::MODERN)
         } else {
             self.agent.protocol_version()
         };
-        let method = match protocol {
-            Some(protocol) if !era::has(protocol, &method_name) => Method::Unknown,
-            Some(protocol) if self.is_undeclared(&method, &method_name, protocol, face.as_ref()) => Method::Unknown,
-            _ => method,
-        };
-        match method {
-            // Answered here.
-            Method::Initialize if protocol.is_none() => self.initialize(&id, params)?,
-            Method::Initialize if self.unanswered.has_initialize() => {
+        let method = method.filter(|method| {
+            protocol.is_none_or(|protocol| {
+                method.versions.include(protocol) && !self.is_undeclared(method, call.as_ref(), protocol, face.as_ref())
+            })
+        });
+        match (method.map(|method| method.answered_by), call) {
+            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) if protocol.is_none() => {
+                self.initialize(&id, params)?
+            }
+            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) if self.unanswered.has_initialize() => {
                 return Err(ErrorObject::new(INVALID_REQUEST, INITIALIZING));
             }
-            Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
-            Method::Ping => self.output.respond(&id, b"{}"),
+            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) => {
+                return Err(ErrorObject::new(INVALID_REQUEST, "already initialized"));
+            }
+            (Some(AnsweredBy::Daemon(OwnMethod::Ping)), _) => self.output.respond(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
-            Method::Discover => self.answer_handshake(&id, era::MODERN, face, None),
-            Method::SetLevel => {
+            (Some(AnsweredBy::Daemon(OwnMethod::Discover)), _) => self.answer_handshake(&id, era::MODERN, face, None),
+            (Some(AnsweredBy::Daemon(OwnMethod::SetLevel)), _) => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
                 self.output.respond(&id, b"{}");
             }
-            Method::ListTasks => self.list_tasks(&id, params)?,
-            Method::List(kind) => {
-                let era = if modern.is_some() { Era::Modern } else { Era::Legacy };
-                self.route(read_list(kind, id, params, (era, face))?);
-            }
-            Method::Listen => {
+            (Some(AnsweredBy::Daemon(OwnMethod::ListTasks)), _) => self.list_tasks(&id, params)?,
+            (Some(AnsweredBy::Daemon(OwnMethod::Listen)), _) => {
                 let supports_tasks = modern.is_some_and(|modern| modern.supports_tasks);
                 self.route(read_listen(&id, params, supports_tasks, face)?);
             }
-            // Forwarded.
-            Method::Forward(request) => match request.method {
-                ForwardedMethod::Task(_) | ForwardedMethod::UpdateTask if modern.is_some() => {
-                    self.send_modern_task(request)
-                }
-                ForwardedMethod::Task(act) => self.send_task(request, act),
+            (Some(AnsweredBy::List(kind)), _) => {
+                let era = if modern.is_some() { Era::Modern } else { Era::Legacy };
+                self.route(read_list(kind, id, params, (era, face))?);
+            }
+            (Some(AnsweredBy::Server(forwarding)), Some(Ok(request))) => match (request.target_kind, forwarding) {
+                (TargetKind::Task, _) if modern.is_some() => self.send_modern_task(request),
+                (_, Forwarding::Task(operation)) => self.send_task(request, operation),
                 _ => self.route(ParkableRequest::Forward { request, until: None }),
             },
-            // Refused.
-            Method::Malformed(error) => return Err(error.to_object()),
-            Method::Unknown => return Err(TargetKind::Method.unknown(&method_name, Era::Legacy)),
+            (Some(AnsweredBy::Server(_)), Some(Err(error))) => return Err(error.to_object()),
+            (Some(AnsweredBy::Server(_)) | None, _) => {
+                return Err(TargetKind::Method.unknown(&method_name, Era::Legacy));
+            }
         }
         Ok(())
     }
 
     /// Whether the agent uses the face of a server that has not declared the capability that this request needs, and does not expose what
     /// it names.
-    fn is_undeclared(&self, method: &Method, name: &[u8], protocol: &'static str, face: Option<&Arc<str>>) -> bool {
+    fn is_undeclared(
+        &self,
+        method: &Method,
+        call: Option<&Result<ForwardableRequest, MetaError>>,
+        protocol: &'static str,
+        face: Option<&Arc<str>>,
+    ) -> bool {
         let era = era::of(protocol);
-        let Some(capability) = capability_of(name, era).filter(|_| self.view.is_face(face)) else { return false };
+        let Some(capability) = method.capability(era).filter(|_| self.view.is_face(face)) else { return false };
         if self.view.has_declared(capability) {
             return false;
         }
         let view = self.view.of(era, face);
-        let is_exposed = match method {
-            Method::List(kind) => view.catalog.count(*kind) > 0,
-            Method::Forward(request) => request.names_item() && self.target(request, &view).is_some(),
+        let is_exposed = match (method.answered_by, call) {
+            (AnsweredBy::List(kind), _) => view.catalog.count(kind) > 0,
+            (_, Some(Ok(request))) => request.names_item() && self.target(request, &view).is_some(),
             _ => false,
         };
         if is_exposed {
@@ -1066,12 +1079,12 @@ impl<T: Transport> Session<T> {
     /// use a resource that a result has named.
     fn target<'a>(&self, request: &ForwardableRequest, view: &'a View) -> Option<RouteTarget<'a>> {
         let resources = self.subscriptions.resources();
-        let subscribed = (request.method == ForwardedMethod::Unsubscribe)
+        let subscribed = (request.forwarding == Forwarding::Unsubscribe)
             .then(|| resources.server_of(&request.exposed_name, &self.unanswered));
         let subscribed = subscribed
             .flatten()
             .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
-        let uses_named = matches!(request.method, ForwardedMethod::ReadResource | ForwardedMethod::Subscribe);
+        let uses_named = matches!(request.forwarding, Forwarding::ReadResource | Forwarding::Subscribe);
         let named = || {
             let server = if uses_named { self.view.server_of_named(&request.exposed_name, view) } else { None };
             server.map(RouteTarget::Unlisted)
@@ -1176,7 +1189,7 @@ impl<T: Transport> Session<T> {
             RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
-            _ if request.method == ForwardedMethod::CompleteArgument => OnResponse::Completion(request.era()),
+            _ if request.forwarding == Forwarding::Complete => OnResponse::Completion(request.era()),
             _ if is_of_skills => {
                 let unknown = reply::error(Some(&request.id), &request.unknown_skill());
                 let (era, face) = (request.era(), request.face.clone());
@@ -1195,7 +1208,12 @@ impl<T: Transport> Session<T> {
         let ForwardableRequest { line, id: request_id, progress_token, method, .. } = request;
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let result_kind = method.result_kind(tool.is_some_and(|tool| tool.has_output_schema));
+        let result_kind = match method.result {
+            Some(ResultKind::Call) if tool.is_some_and(|tool| tool.has_output_schema) => {
+                Some(ResultKind::StructuredCall)
+            }
+            result => result,
+        };
         let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
         if is_subrequest {
             server.call_soon(call);
@@ -1428,7 +1446,7 @@ impl<T: Transport> Session<T> {
                 if self.agent.level().is_some_and(|least| level < least) => {}
             ServerNotification::Logged { line, .. } => self.notify_line(line),
             ServerNotification::ElicitationCompleted(line) => {
-                if self.agent.version_has("notifications/elicitation/complete") {
+                if self.agent.version_has(ELICITATION_COMPLETE) {
                     self.notify_line(line);
                 }
             }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod};
+use super::forwardable_request::{ExtensionRequest, ForwardableRequest};
 use crate::catalog::Route;
 use crate::era::Era;
 use crate::extensions::SKILLS;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
-use crate::server::messages::call::{AccessTarget, Exposure, TargetKind};
+use crate::methods::{Forwarding, TargetKind};
+use crate::server::messages::call::{AccessTarget, Exposure};
 
 /// The error for a cursor of a merged list.
 pub(super) const UNKNOWN_CURSOR: &str = "unknown cursor: the list has one page";
@@ -50,7 +51,7 @@ impl ExtensionRoute {
 
     /// The route of a request that reads a resource which the catalog does not have, if one server alone exposes skills.
     pub(super) fn of_unlisted_skill(request: &ForwardableRequest, view: &View) -> Option<Self> {
-        if request.method != ForwardedMethod::ReadResource {
+        if request.forwarding != Forwarding::ReadResource {
             return None;
         }
         let owners = view.owners(SKILLS, request.era());

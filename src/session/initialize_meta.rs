@@ -18,10 +18,6 @@ pub(crate) const CONNECT: &str = "mcpd/connect";
 /// The first id for requests to the agent: a previous daemon has used the lower ones.
 pub(crate) const IDS_FROM: &str = "mcpd/ids_from";
 
-/// The notification with which `mcpd connect` begins a connection that uses the face of one server. It holds for the requests of
-/// both eras, so that no request has to be changed.
-pub(crate) const USE_FACE: &[u8] = b"notifications/mcpd/server";
-
 /// Ids count up from here and must stay below 2^53, so that every language represents them exactly.
 const MAX_ID: u64 = 1 << 52;
 /// In bytes; a longer version is ignored.

@@ -21,8 +21,8 @@ use crate::era::task::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
+use crate::methods::TargetKind;
 use crate::random;
-use crate::server::messages::call::TargetKind;
 use crate::server::messages::tasks::TaskEvent;
 
 /// Bytes of the HMAC in an id.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
-use super::declaration::{Capability, has_capability};
+use super::declaration::has_capability;
 use super::events::{Event, Events};
 use super::named_uris::NamedUris;
 use crate::catalog::{Catalog, is_same};
@@ -28,6 +28,7 @@ use crate::config::{AgentDirectory, Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, ViewPart, WatchedView};
+use crate::methods::Capability;
 use crate::printable::excerpt;
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle, ServerIdentity, ServerSnapshot};

@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["server"],
     &["transport"],
     &["oauth", "config_lints"],
-    &["bridge", "calls", "catalog", "known_clients", "demo_server", "net", "sockets", "tool"],
+    &["bridge", "calls", "catalog", "known_clients", "demo_server", "methods", "net", "sockets", "tool"],
     &["client_capabilities", "config", "task_state", "validity"],
     &["client_info", "era", "logging", "policy", "progress_token", "systemctl", "token_estimate"],
     &[

@@ -31,6 +31,7 @@ const PURE: &[&str] = &[
     "oauth/callback",
     "oauth/request",
     "oauth/scopes",
+    "methods",
     "policy",
     "printable",
     "progress_token",

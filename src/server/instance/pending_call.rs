@@ -11,9 +11,10 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
+use crate::methods::TargetKind;
 use crate::server::deadline::Deadline;
 use crate::server::messages::call::{
-    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, TargetKind, WeakLoadToken,
+    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, WeakLoadToken,
 };
 use crate::server::messages::tasks::TaskEvent;
 use crate::server::stats::Stats;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-pub use self::access::{Access, AccessTarget, Exposure, ExposureView, TargetKind};
+pub use self::access::{Access, AccessTarget, Exposure, ExposureView};
 pub use self::failure::{CallError, Failure};
 pub use self::origin::Origin;
 pub use self::request_kind::RequestKind;

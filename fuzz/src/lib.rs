@@ -169,7 +169,7 @@ mod mcpd {
 
     /// The pure parts of `session`.
     pub mod session {
-        pub mod forwardable_request;
+        pub mod received_call;
     }
 
     /// The pure parts of `transport`.

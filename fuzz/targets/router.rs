@@ -26,7 +26,7 @@ use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
 use pure_modules::server::stop_level::StopReceiver;
-use pure_modules::session::forwardable_request::{ForwardableRequest, RouteTarget};
+use pure_modules::session::received_call::{ReceivedCall, RouteTarget};
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
@@ -135,7 +135,7 @@ impl Router {
         if self.open.contains_key(&(agent, id.clone())) {
             return false;
         }
-        let Ok(request) = ForwardableRequest::read(row, forwarding, line.clone(), &id, params.as_ref(), Moment::now()) else {
+        let Ok(request) = ReceivedCall::read(row, forwarding, line.clone(), &id, params.as_ref(), Moment::now()) else {
             return false;
         };
         let Some(RouteTarget::Route(route)) = request.target(&self.world.catalog) else { return false };
@@ -184,7 +184,7 @@ impl Router {
 
 /// `sent` equals the agent's line except for id, name and token.
 fn check_request(
-    request: &ForwardableRequest,
+    request: &ReceivedCall,
     name: &Bytes,
     route: &Route,
     number: u64,
@@ -195,7 +195,7 @@ fn check_request(
     let Ok(Message::Request { id, method, params }) = parse(&line) else { panic!("no request any more: {line:?}") };
     assert_eq!((&method, &id[..]), (name, number.to_string().as_bytes()));
     let again =
-        ForwardableRequest::read(request.method, request.forwarding, line.clone(), &id, params.as_ref(), request.received)
+        ReceivedCall::read(request.method, request.forwarding, line.clone(), &id, params.as_ref(), request.received)
             .expect("a call still");
     assert_eq!(again.raw_exposed_name, route.raw_name);
     assert_eq!(again.exposed_name, route.name.as_bytes());

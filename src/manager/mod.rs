@@ -39,6 +39,8 @@ pub mod report;
 mod resources;
 mod setup;
 mod task;
+#[cfg(test)]
+pub(crate) mod tests;
 mod tools;
 mod unlisted;
 mod view;
@@ -64,7 +66,7 @@ pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::{ExposedTool, ToolRef};
-pub(crate) use self::unlisted::Unlisted;
+pub(crate) use self::unlisted::{Unlisted, start_for_call};
 pub(crate) use self::view::ServedProfile;
 pub(crate) use self::view::{Member, View, ViewPart};
 pub(crate) use self::wait_ready::ServerOutcome;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::sleep_until;
 
-use super::unlisted::Unlisted;
+use super::unlisted::{Unlisted, start_for_call};
 use super::view::{Member, ViewPart};
 use super::watched_view::WatchedView;
 use super::{Manager, ManagerError, View};
@@ -124,10 +124,11 @@ impl Manager {
                     view.may_still_list(None).filter(|member| *member.config.name == *server).collect()
                 }
             };
-            match Unlisted::of(candidates, until) {
+            let now = Instant::now();
+            match Unlisted::of(candidates, until, now) {
                 Unlisted::Unknown => return Err(no_route(&view, tool)),
                 Unlisted::Down(error) => return Err(down(&view, error)),
-                Unlisted::Waits(candidates) => candidates.iter().for_each(|member| member.handle.note_waiting_call()),
+                Unlisted::Waits(candidates) => start_for_call(&candidates, now),
             }
             tokio::select! {
                 () = listed => {}

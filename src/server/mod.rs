@@ -61,6 +61,8 @@ mod stop_level;
 mod subtree;
 mod subtree_owner;
 mod task;
+#[cfg(test)]
+pub(crate) mod tests;
 mod wiring;
 
 pub use self::cache::last_known;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::forwardable_request::ForwardableRequest;
+use super::received_call::ReceivedCall;
 use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
 use crate::jsonrpc::members::members;
@@ -49,7 +49,7 @@ pub(super) struct Request {
     /// Raw JSON.
     pub(super) params: Option<Bytes>,
     /// The same as a call, if a server answers it.
-    pub(super) call: Option<Result<ForwardableRequest, MetaError>>,
+    pub(super) call: Option<Result<ReceivedCall, MetaError>>,
     /// The metadata of a modern request; `None` for a legacy one.
     pub(super) modern: Result<Option<ModernMeta>, MetaError>,
     /// The server whose face a modern request uses.
@@ -110,7 +110,7 @@ impl Request {
     fn parse(line: Bytes, id: Bytes, name: Bytes, params: Option<Bytes>) -> Self {
         let request = Self::read(line, id, name, params);
         match &request.call {
-            Some(Ok(ForwardableRequest { line, face: Some(face), .. })) => {
+            Some(Ok(ReceivedCall { line, face: Some(face), .. })) => {
                 Self::read_without_face(line, face).unwrap_or(request)
             }
             _ => request,
@@ -135,10 +135,10 @@ impl Request {
         let method = methods::find(&name).or_else(|| may_be_extension_request(&name).then_some(EXTENSION));
         let call = match method {
             Some(&Method { answered_by: AnsweredBy::Server(Forwarding::Extension), .. }) => {
-                Some(ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now()))
+                Some(ReceivedCall::read_extension(&name, line, &id, params.as_ref(), Moment::now()))
             }
             Some(method @ &Method { answered_by: AnsweredBy::Server(forwarding), .. }) => {
-                Some(ForwardableRequest::read(method, forwarding, line, &id, params.as_ref(), Moment::now()))
+                Some(ReceivedCall::read(method, forwarding, line, &id, params.as_ref(), Moment::now()))
             }
             _ => None,
         };

@@ -16,7 +16,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
 use sha2::Sha256;
 
-use super::forwardable_request::ForwardableRequest;
+use super::received_call::ReceivedCall;
 use crate::era::task::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
@@ -111,7 +111,7 @@ impl TaskTokens {
     /// tool that the request calls, or whose call has created its task.
     pub(super) fn id_replacement(
         &self,
-        request: &ForwardableRequest,
+        request: &ReceivedCall,
         server: &Arc<str>,
         tool: Option<Arc<str>>,
     ) -> Option<TaskIdReplacement> {

@@ -1,4 +1,4 @@
-//! A request that goes to one server, read once: its parts by range, and the server that it leads to. Pure.
+//! A call of an agent as it was received: its parts by range, and the server that it leads to. Pure.
 //!
 //! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`, `server/utilities/completion`.
 
@@ -24,9 +24,9 @@ use crate::server::messages::tasks::LegacyTaskRequest;
 
 const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
-/// A request that goes to one server. All parts but a name with escapes are slices of the line.
+/// A request that servers answer. All parts but a name with escapes are slices of the line.
 #[derive(Debug, Clone)]
-pub struct ForwardableRequest {
+pub struct ReceivedCall {
     /// The row of its method.
     pub method: &'static Method,
     /// What mcpd does about it besides forwarding it.
@@ -136,7 +136,7 @@ impl ExtensionRequest {
     }
 }
 
-impl ForwardableRequest {
+impl ReceivedCall {
     /// Reads the request `line` with this id and these params.
     ///
     /// # Errors
@@ -400,10 +400,10 @@ mod tests {
     use super::*;
     use crate::methods::AnsweredBy;
 
-    fn read(method: &str, params: &Bytes) -> Result<ForwardableRequest, MetaError> {
+    fn read(method: &str, params: &Bytes) -> Result<ReceivedCall, MetaError> {
         let method = methods::find(method.as_bytes()).expect("a method");
         let AnsweredBy::Server(forwarding) = method.answered_by else { panic!("{method:?} is not forwarded") };
-        ForwardableRequest::read(method, forwarding, params.clone(), &Bytes::from_static(b"1"), Some(params), Moment(0))
+        ReceivedCall::read(method, forwarding, params.clone(), &Bytes::from_static(b"1"), Some(params), Moment(0))
     }
 
     fn check(method: &str, params: &str, expected: Result<(TargetKind, &str), &'static str>) {

@@ -1,0 +1,250 @@
+//! Carries out what the router decides: answers, sends, parks or refuses a request.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{ServerCommand, Session};
+use crate::calls::CallOutcome;
+use crate::catalog::identity;
+use crate::era::{self, Era};
+use crate::extensions::SKILLS;
+use crate::jsonrpc::mcpd_error::Delivery;
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::request_line::{Rename, RequestLine};
+use crate::manager::{Member, View, start_for_call};
+use crate::methods::Forwarding;
+use crate::server::messages::call::{Access, AccessTarget, Call, CallKey, RequestKind, ResponseHandle};
+use crate::session::declaration::Declaration;
+use crate::session::quota::RequestBytes;
+use crate::session::received_call::ReceivedCall;
+use crate::session::results::{self, overloaded};
+use crate::session::router::{self, AwaitedChange, Decision, Destination, RoutingState};
+use crate::session::transport::Transport;
+use crate::session::unanswered::{OnResponse, OwnRequest, ParkableRequest, SkillRequest, UnansweredCall};
+use crate::validity::ResultKind;
+
+pub(super) const TOO_MANY: &str = "this connection has too many unanswered requests";
+pub(super) const TOO_MANY_SUBSCRIPTIONS: &str =
+    "this connection has too many subscriptions, or their URIs are too large together";
+const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
+const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
+
+impl<T: Transport> Session<T> {
+    /// Answers, sends, parks or refuses a request.
+    pub(super) fn route(&mut self, request: ParkableRequest, permit: Option<RequestBytes>) {
+        let (view, now) = (self.view.of(request.era(), request.face()), Instant::now());
+        match router::route(request, &view, &self.routing_state(), now) {
+            Decision::Answer(request) => self.answer(request, &view),
+            Decision::Send(call, to) => self.send(call, to, &view),
+            Decision::FanOut(call, extension, servers) => self.fan_out(call, extension, &servers, &view),
+            Decision::Park(request, awaited) => self.park(request, &awaited, permit, &view),
+            Decision::Refuse(call, error, outcome) => self.refuse_call(&call, &error, outcome),
+        }
+    }
+
+    /// What routing needs to know of this session.
+    pub(super) fn routing_state(&self) -> RoutingState<'_> {
+        RoutingState {
+            session: self.agent.session(),
+            is_stopping: self.agent.to_session().daemon_is_stopping(),
+            has_first_lists: self.view.has_first_lists(),
+            all_instances_listed: self.view.all_instances_listed(),
+            named_uris: self.view.named_uris(),
+            resources: self.subscriptions.resources(),
+            unanswered: &self.unanswered,
+            tasks: &self.tasks,
+        }
+    }
+
+    fn answer(&mut self, request: OwnRequest, view: &View) {
+        let session = self.agent.session();
+        match request {
+            OwnRequest::Handshake { id, protocol, .. } => {
+                let identity = self.view.identity(view, session, era::of(protocol));
+                let declaration = Declaration { protocol, view, identity: identity.as_deref() };
+                self.view.note_declared(view.face_member().map(|_| declaration.read_capabilities()));
+                let result = match era::of(protocol) {
+                    Era::Legacy => results::initialize(&declaration),
+                    Era::Modern => results::discover(&declaration),
+                };
+                self.output.send([reply::result(&id, result.as_bytes())]);
+            }
+            OwnRequest::List { id, kind, era: Era::Modern, face } => {
+                self.subscriptions.list_sent(kind, face.as_ref(), &view.catalog);
+                let identity = self.view.identity(view, session, Era::Modern);
+                let declaration = Declaration { protocol: era::MODERN, view, identity: identity.as_deref() };
+                self.output.send(results::modern_list(&id, kind, &declaration));
+            }
+            OwnRequest::List { id, kind, era: Era::Legacy, .. } => {
+                self.view.list_sent(kind, &view.catalog);
+                self.output.send(results::list(&id, kind, &view.catalog));
+            }
+            OwnRequest::Listen { id, filter, face } => self.begin_listen(&id, filter, face),
+        }
+    }
+
+    /// Parks a request, unless the agent has too much unanswered.
+    fn park(
+        &mut self,
+        request: ParkableRequest,
+        awaited: &AwaitedChange<'_>,
+        permit: Option<RequestBytes>,
+        view: &View,
+    ) {
+        let permit = match permit.map_or_else(|| self.permit_parking(request.bytes()), Ok) {
+            Ok(permit) => permit,
+            Err(error) => return self.refuse_parkable(&request, &error, CallOutcome::Overloaded),
+        };
+        match awaited {
+            AwaitedChange::Handshake(until) if !self.is_stopping() => {
+                self.view.await_handshake(view, self.agent.session(), request.era(), *until, &mut self.events);
+            }
+            AwaitedChange::List(candidates, until) => {
+                start_for_call(candidates, Instant::now());
+                self.view.await_lists(view, *until, &mut self.events);
+            }
+            AwaitedChange::FirstLists | AwaitedChange::Handshake(_) => {}
+        }
+        self.unanswered.park(request, permit);
+    }
+
+    pub(super) fn permit_parking(&self, bytes: usize) -> Result<RequestBytes, ErrorObject> {
+        if self.is_full() {
+            return Err(overloaded(TOO_MANY));
+        }
+        if !self.unanswered.has_room_to_park() {
+            return Err(overloaded(TOO_LARGE));
+        }
+        self.unanswered.permit_parking(bytes).map_err(|reached| reached.to_object(Delivery::NotSent))
+    }
+
+    pub(super) async fn retry_parked(&mut self) {
+        for (request, permit) in self.unanswered.take_parked() {
+            self.route(request, Some(permit));
+            self.send_command().await;
+        }
+    }
+
+    /// Answers a request that is parked, or would have to be, with an error.
+    pub(super) fn refuse_parkable(&mut self, request: &ParkableRequest, error: &ErrorObject, outcome: CallOutcome) {
+        match request {
+            ParkableRequest::Call { call, .. } => self.refuse_call(call, error, outcome),
+            ParkableRequest::Own(request) => self.output.respond_error(Some(request.id()), error),
+        }
+    }
+
+    /// Answers a request that reaches no server with an error.
+    pub(super) fn refuse_call(&mut self, request: &ReceivedCall, error: &ErrorObject, outcome: CallOutcome) {
+        let line = reply::error(Some(&request.id), error);
+        self.recorder.record_unforwarded(request, outcome, line.len());
+        self.output.send([line]);
+    }
+
+    /// Sends a request to a server, unless the agent has too much unanswered.
+    fn send(&mut self, request: ReceivedCall, to: Destination<'_>, view: &View) {
+        if let Err(line) = self.send_call(request, to, view, None) {
+            self.output.send([line]);
+        }
+    }
+
+    /// Sends a call and returns its key. `Err` has the response line if the agent has too much unanswered.
+    pub(super) fn send_call(
+        &mut self,
+        request: ReceivedCall,
+        to: Destination<'_>,
+        view: &View,
+        on_response: Option<OnResponse>,
+    ) -> Result<CallKey, Bytes> {
+        let server = to.server().clone();
+        let Destination { member, tool, rename, access, time_limits, kind, .. } = to;
+        // Not recorded: such calls would displace others in the history. They are counted.
+        let is_subrequest = on_response.is_some();
+        let permit = (!is_subrequest).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
+        let permit = permit
+            .transpose()
+            .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
+        let named = tool.map(|tool| &tool.name);
+        let record = self.recorder.begin(&request, server.name(), named, member.config.settings.log_arguments);
+        if let Some(limit) = self.exceeded_limit(&request, &kind) {
+            let line = reply::error(Some(&request.id), &overloaded(limit));
+            self.recorder.end(record, Some(&server), CallOutcome::Overloaded, line.len());
+            return Err(line);
+        }
+        let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
+        let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
+        let access = access.map(|target| self.access(&request, target, member, view));
+        let key = self.unanswered.next_key();
+        if !is_subrequest {
+            self.agent.count_call();
+        }
+        let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
+        let id = response_handle.id().clone();
+        let on_response = on_response.unwrap_or_else(|| match &kind {
+            RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
+            // Copied, so that a small name does not keep a large line in memory.
+            RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
+            _ if request.forwarding == Forwarding::Complete => OnResponse::Completion(request.era()),
+            _ if is_of_skills => {
+                let unknown = reply::error(Some(&request.id), &request.unknown_skill());
+                let (era, face) = (request.era(), request.face.clone());
+                OnResponse::Skill(Box::new(SkillRequest { era, face, unknown }))
+            }
+            _ => {
+                let replacement = self.tasks.tokens().id_replacement(&request, server.name(), own_name);
+                replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
+            }
+        });
+        if matches!(on_response, OnResponse::Subscription(_) | OnResponse::Topic(_) | OnResponse::NewTask { .. }) {
+            // The server ends the subscription or the task when the agent disconnects.
+            self.view.attach_for_disconnect(&server, self.agent.for_servers());
+        }
+        let origin = self.agent.origin(request.modern.as_ref());
+        let ReceivedCall { line, id: request_id, progress_token, method, .. } = request;
+        let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
+        let request = RequestLine { line, id: request_id, rename, progress_token };
+        let result_kind = match method.result {
+            Some(ResultKind::Call) if tool.is_some_and(|tool| tool.has_output_schema) => {
+                Some(ResultKind::StructuredCall)
+            }
+            result => result,
+        };
+        let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
+        if is_subrequest {
+            server.call_soon(call);
+        } else {
+            let unsent = record.in_scope(|| server.try_call(call));
+            self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
+        }
+        self.unanswered.insert(id, UnansweredCall { key, server, record, on_response, permit });
+        Ok(key)
+    }
+
+    /// The permission of a request that `view` leads to `member`.
+    fn access(&self, request: &ReceivedCall, target: AccessTarget, member: &Member, view: &View) -> Box<Access> {
+        let (error_kind, era) = (request.target_kind, request.era());
+        // Copied, so that a small name does not keep a large line in memory.
+        let requested_name = Bytes::copy_from_slice(&request.exposed_name);
+        let (current, lists) = (self.view.exposure(era, request.face.as_ref()), identity(&member.lists));
+        Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
+    }
+
+    /// The limit that this request would exceed, as the text of the error.
+    fn exceeded_limit(&mut self, request: &ReceivedCall, kind: &RequestKind) -> Option<&'static str> {
+        if !self.unanswered.has_room_for(request.line.len()) {
+            return Some(TOO_LARGE);
+        }
+        if self.is_full() {
+            return Some(TOO_MANY);
+        }
+        match kind {
+            RequestKind::ResourceSubscription(subscription)
+                if !self.subscriptions.resources().has_room_for(subscription, &self.unanswered) =>
+            {
+                Some(TOO_MANY_SUBSCRIPTIONS)
+            }
+            RequestKind::NewTask if !self.tasks.has_room(&self.unanswered) => Some(TOO_MANY_TASKS),
+            _ => None,
+        }
+    }
+}

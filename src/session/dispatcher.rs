@@ -34,7 +34,7 @@ use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::task_directory::TaskDirectory;
 use super::task_token::{TaskTokenKey, TaskTokens};
-use super::transport::{LineTransport, PeerIdentity, Transport};
+use super::transport::{Address, LineTransport, PeerIdentity, Transport};
 use super::unanswered::{UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, History};
@@ -90,8 +90,7 @@ pub(crate) struct Orders {
 }
 
 struct Session<T> {
-    transport: T,
-    output: Output,
+    output: Output<T>,
     events: Events,
     agent: AgentInfo,
     view: SessionView,
@@ -164,9 +163,8 @@ impl<T: Transport> Session<T> {
         let caller = Caller { session: number, profile: Arc::clone(&profile), pid, uid, client: None };
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
-            transport,
             unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
-            output: Output::new(message_limit, Arc::clone(&status.dropped), setup.memory_use),
+            output: Output::new(transport, message_limit, Arc::clone(&status.dropped), setup.memory_use),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
@@ -251,10 +249,7 @@ impl<T: Transport> Session<T> {
     }
 
     fn publish_memory(&mut self) {
-        let pause = self.output.publish_memory(self.transport.unreturned_bytes(), self.unanswered.gathered_bytes());
-        if !pause.is_zero() {
-            self.transport.pause(pause);
-        }
+        self.output.publish_memory(self.unanswered.gathered_bytes());
     }
 
     /// Polls all sources in one function, because a future for each would double the cost of a small call.
@@ -276,7 +271,7 @@ impl<T: Transport> Session<T> {
                 self.deliver_all(message)?;
             } else if !self.drain.is_half_closed
                 && self.output.has_room()
-                && let Poll::Ready(message) = self.transport.poll_message(cx)?
+                && let Poll::Ready(message) = self.output.transport().poll_message(cx)?
             {
                 let Some(message) = message else {
                     self.half_close()?;
@@ -294,10 +289,10 @@ impl<T: Transport> Session<T> {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.output.poll_write(cx, &mut self.transport).map_ok(|written| {
+        self.output.poll_write(cx).map_ok(|written| {
             if written.caught_up {
-                let (output, is_current) = self.output_and_filter();
-                output.send_delayed(is_current);
+                let (output, address) = self.output_and_address();
+                output.send_delayed(address);
             }
             if written.made_room {
                 self.announce_list_changes();
@@ -309,7 +304,7 @@ impl<T: Transport> Session<T> {
     fn half_close(&mut self) -> io::Result<()> {
         self.server_requests.close();
         self.drain.is_half_closed = true;
-        self.events.push(self.transport.closed()?.map(|()| Event::HungUp));
+        self.events.push(self.output.transport().closed()?.map(|()| Event::HungUp));
         Ok(())
     }
 
@@ -324,7 +319,7 @@ impl<T: Transport> Session<T> {
             if count == BURST || !self.output.has_room() {
                 break;
             }
-            message = self.transport.next_buffered()?;
+            message = self.output.transport().next_buffered()?;
         }
         None
     }
@@ -422,7 +417,7 @@ impl<T: Transport> Session<T> {
         self.subscriptions.send_list_changes(&self.view, &mut self.output);
         if self.agent.is_ready() {
             for kind in self.view.changed_lists() {
-                self.output.send([reply::notification(kind.change_notification())]);
+                self.output.send(Address::Session, reply::notification(kind.change_notification()));
             }
         }
     }

@@ -17,6 +17,7 @@ use super::output::Output;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
 use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
+use super::transport::{Address, Transport};
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
 use crate::catalog::Catalog;
@@ -24,7 +25,6 @@ use crate::era::notification::for_subscription;
 use crate::era::subscription::{Filter, end};
 use crate::era::{Era, meta};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Change, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
@@ -139,8 +139,9 @@ impl Subscriptions {
         self.all().any(|listen| listen.id == id)
     }
 
-    pub(super) fn contains_call(&self, key: CallKey) -> bool {
-        self.all().any(|listen| listen.key == key)
+    /// The raw id of the `subscriptions/listen` with this key.
+    pub(super) fn id_of(&self, key: CallKey) -> Option<&Bytes> {
+        self.all().find(|listen| listen.key == key).map(|listen| &listen.id)
     }
 
     /// Begins a `subscriptions/listen`, whose resources the agent may read. Returns the subscriptions to tasks to begin at servers.
@@ -247,10 +248,10 @@ impl Subscriptions {
     }
 
     /// Ends every `subscriptions/listen` with its response.
-    pub(super) fn end_listens(&mut self, output: &mut Output) {
+    pub(super) fn end_listens(&mut self, output: &mut Output<impl Transport>) {
         let beginning = std::mem::take(&mut self.beginning).into_iter().map(|listen| listen.request);
         for ListenRequest { id, .. } in std::mem::take(&mut self.requests).into_iter().chain(beginning) {
-            output.send([reply::result(&id, end(&id).as_bytes())]);
+            output.respond(&id, end(&id).as_bytes());
         }
     }
 
@@ -299,10 +300,10 @@ impl Subscriptions {
     }
 
     /// Sends one notification per changed list to each `subscriptions/listen`.
-    pub(super) fn send_list_changes(&mut self, view: &SessionView, output: &mut Output) {
+    pub(super) fn send_list_changes(&mut self, view: &SessionView, output: &mut Output<impl Transport>) {
         for ListenRequest { id, face, lists, .. } in &mut self.requests {
             for kind in lists.update(&view.modern(face.as_ref()).catalog) {
-                output.send([list_changed(kind, id)]);
+                output.send(Address::DuringCall(id), list_changed(kind, id));
             }
         }
     }

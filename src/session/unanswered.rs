@@ -212,9 +212,9 @@ impl UnansweredRequests {
         self.calls.iter().any(|(known, _)| known == id) || self.parked.iter().any(|(parked, _)| parked.id() == id)
     }
 
-    /// Whether this call is unanswered.
-    pub(super) fn contains_call(&self, key: CallKey) -> bool {
-        self.calls.iter().any(|(_, call)| call.key == key)
+    /// The raw id of this call, if it is unanswered.
+    pub(super) fn id_of(&self, key: CallKey) -> Option<&Bytes> {
+        self.calls.iter().find(|(_, call)| call.key == key).map(|(id, _)| id)
     }
 
     /// Unanswered calls that begin a subscription, each with its server.
@@ -340,6 +340,6 @@ mod tests {
         let mut requests = requests(100);
         let (one, other) = (requests.next_key(), requests.next_key());
         assert!(one != other && one.session == 7 && other.session == 7);
-        assert!(!requests.contains_call(one) && requests.remove_call(one).is_none());
+        assert!(requests.id_of(one).is_none() && requests.remove_call(one).is_none());
     }
 }

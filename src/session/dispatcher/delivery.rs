@@ -24,7 +24,7 @@ use crate::server::server_request::ForwardedRequest;
 use crate::session::notification_queue::OutgoingNotification;
 use crate::session::output::Output;
 use crate::session::results::{self, invalid};
-use crate::session::transport::Transport;
+use crate::session::transport::{Address, Transport};
 use crate::session::unanswered::{OnResponse, SkillRequest, UnansweredCall};
 
 impl<T: Transport> Session<T> {
@@ -55,8 +55,8 @@ impl<T: Transport> Session<T> {
     /// Answers the agent with the response of a server. A cancelled call gets nothing. Its id may be in use again, so the call is found
     /// by its key.
     fn response(&mut self, key: CallKey, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
-        let (output, is_current) = self.output_and_filter();
-        output.flush_or_drop_delayed(key, is_current);
+        let (output, address) = self.output_and_address();
+        output.flush_or_drop_delayed(key, address);
         let Some((id, call)) = self.unanswered.remove_call(key) else {
             let (tasks, context) = self.task_pages();
             return tasks.polled(key, outcome, task.map(|task| *task), context);
@@ -117,7 +117,7 @@ impl<T: Transport> Session<T> {
         if matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError) {
             self.view.note_result(server.name(), &line);
         }
-        self.output.send([line]);
+        self.output.respond_line(&id, line);
     }
 
     /// The error in place of a response that the agent may not receive: it claims to be of mcpd, or is too large.
@@ -199,8 +199,8 @@ impl<T: Transport> Session<T> {
 
     /// Sends a notification. An agent that is behind loses the oldest.
     fn notify(&mut self, notification: OutgoingNotification) {
-        let (output, is_current) = self.output_and_filter();
-        output.notify(notification, is_current);
+        let (output, address) = self.output_and_address();
+        output.notify(notification, address);
     }
 
     /// Sends a notification of no call.
@@ -208,15 +208,16 @@ impl<T: Transport> Session<T> {
         self.notify(OutgoingNotification { key: None, line });
     }
 
-    /// The output, and a predicate: whether the call or subscription with this key may still be sent notifications.
-    pub(super) fn output_and_filter(&mut self) -> (&mut Output, impl Fn(CallKey) -> bool) {
+    /// The output, and what a notification of the call or subscription with this key belongs to. `None` if it may not be sent any more.
+    pub(super) fn output_and_address<'a>(&'a mut self) -> (&'a mut Output<T>, impl Fn(CallKey) -> Option<Address<'a>>) {
         let Self { output, unanswered, tasks, subscriptions, view, .. } = self;
-        let is_current = |key| {
-            unanswered.contains_call(key)
-                || tasks.has_running_task(key, &view.legacy())
-                || subscriptions.contains_call(key)
+        let (unanswered, tasks, subscriptions, view) = (&*unanswered, &*tasks, &*subscriptions, &*view);
+        let address = move |key| {
+            let of_task = || tasks.has_running_task(key, &view.legacy()).then_some(Address::Session);
+            let id = unanswered.id_of(key).or_else(|| subscriptions.id_of(key));
+            id.map(Address::DuringCall).or_else(of_task)
         };
-        (output, is_current)
+        (output, address)
     }
 }
 

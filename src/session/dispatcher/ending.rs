@@ -44,7 +44,7 @@ impl<T: Transport> Session<T> {
                 _ => true,
             };
             if is_last {
-                self.output.send([line]);
+                self.output.respond_line(&id, line);
             }
             server.cancel(key, None).await;
         }
@@ -58,7 +58,7 @@ impl<T: Transport> Session<T> {
             self.refuse_unread().await?;
             self.subscriptions.end_listens(&mut self.output);
             while !self.output.is_empty() {
-                poll_fn(|cx| self.output.poll_write(cx, &mut self.transport)).await?;
+                poll_fn(|cx| self.output.poll_write(cx)).await?;
             }
             Ok(())
         };
@@ -68,8 +68,8 @@ impl<T: Transport> Session<T> {
     /// Refuses what the agent has sent and nobody has read, so that the agent knows that no server has received it.
     async fn refuse_unread(&mut self) -> io::Result<()> {
         self.drain.refusal.get_or_insert_with(stopping);
-        self.transport.stop_receiving()?;
-        while let Some(message) = poll_fn(|cx| self.transport.poll_message(cx)).await? {
+        self.output.transport().stop_receiving()?;
+        while let Some(message) = poll_fn(|cx| self.output.transport().poll_message(cx)).await? {
             self.receive(message);
             self.command = None;
         }
@@ -80,7 +80,7 @@ impl<T: Transport> Session<T> {
     pub(super) async fn write_last(&mut self, error: &ErrorObject) {
         if self.output.is_empty() {
             self.output.respond_error(None, error);
-            poll_fn(|cx| Poll::Ready(self.output.poll_write(cx, &mut self.transport).is_ready())).await;
+            poll_fn(|cx| Poll::Ready(self.output.poll_write(cx).is_ready())).await;
         }
     }
 

@@ -69,12 +69,8 @@ impl<T: Transport> Session<T> {
         }
         let time_limits = CallLimit { progress_timeout: total, total };
         let access = Some(AccessTarget::Extension { id: Some(Arc::clone(extension)), items: Vec::new() });
-        self.send_call(
-            subrequest,
-            Destination { time_limits, ..Destination::of(member, access) },
-            view,
-            Some(OnResponse::Subrequest),
-        )
+        let to = Destination { time_limits, ..Destination::of(member, access) };
+        self.send_call(subrequest, to, view, Some(OnResponse::Subrequest)).map_err(|unsent| unsent.line)
     }
 
     /// A server has answered the subrequest of the request with this raw id.
@@ -119,7 +115,7 @@ impl<T: Transport> Session<T> {
             }
             Err(line) => line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
         };
-        self.output.send([line]);
+        self.output.respond_line(&request.id, line);
     }
 
     /// Cancels the calls for a request that several servers answer. `line` is the agent's cancellation.

@@ -30,6 +30,18 @@ pub(super) const TOO_MANY_SUBSCRIPTIONS: &str =
 const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
 const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 
+/// The response to a call that was not sent.
+pub(super) struct Unsent {
+    id: Bytes,
+    pub(super) line: Bytes,
+}
+
+impl Unsent {
+    fn of(call: &ReceivedCall, error: &ErrorObject) -> Self {
+        Self { id: call.id.clone(), line: reply::error(Some(&call.id), error) }
+    }
+}
+
 impl<T: Transport> Session<T> {
     /// Answers, sends, parks or refuses a request.
     pub(super) fn route(&mut self, request: ParkableRequest, permit: Option<RequestBytes>) {
@@ -68,17 +80,17 @@ impl<T: Transport> Session<T> {
                     Era::Legacy => results::initialize(&declaration),
                     Era::Modern => results::discover(&declaration),
                 };
-                self.output.send([reply::result(&id, result.as_bytes())]);
+                self.output.respond(&id, result.as_bytes());
             }
             OwnRequest::List { id, kind, era: Era::Modern, face } => {
                 self.subscriptions.list_sent(kind, face.as_ref(), &view.catalog);
                 let identity = self.view.identity(view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view, identity: identity.as_deref() };
-                self.output.send(results::modern_list(&id, kind, &declaration));
+                self.output.respond_in_parts(&id, results::modern_list(&id, kind, &declaration));
             }
             OwnRequest::List { id, kind, era: Era::Legacy, .. } => {
                 self.view.list_sent(kind, &view.catalog);
-                self.output.send(results::list(&id, kind, &view.catalog));
+                self.output.respond_in_parts(&id, results::list(&id, kind, &view.catalog));
             }
             OwnRequest::Listen { id, filter, face } => self.begin_listen(&id, filter, face),
         }
@@ -138,38 +150,37 @@ impl<T: Transport> Session<T> {
     pub(super) fn refuse_call(&mut self, request: &ReceivedCall, error: &ErrorObject, outcome: CallOutcome) {
         let line = reply::error(Some(&request.id), error);
         self.recorder.record_unforwarded(request, outcome, line.len());
-        self.output.send([line]);
+        self.output.respond_line(&request.id, line);
     }
 
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: ReceivedCall, to: Destination<'_>, view: &View) {
-        if let Err(line) = self.send_call(request, to, view, None) {
-            self.output.send([line]);
+        if let Err(Unsent { id, line }) = self.send_call(request, to, view, None) {
+            self.output.respond_line(&id, line);
         }
     }
 
-    /// Sends a call and returns its key. `Err` has the response line if the agent has too much unanswered.
+    /// Sends a call and returns its key, unless the agent has too much unanswered.
     pub(super) fn send_call(
         &mut self,
         request: ReceivedCall,
         to: Destination<'_>,
         view: &View,
         on_response: Option<OnResponse>,
-    ) -> Result<CallKey, Bytes> {
+    ) -> Result<CallKey, Unsent> {
         let server = to.server().clone();
         let Destination { member, tool, rename, access, time_limits, kind, .. } = to;
         // Not recorded: such calls would displace others in the history. They are counted.
         let is_subrequest = on_response.is_some();
         let permit = (!is_subrequest).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
-        let permit = permit
-            .transpose()
-            .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
+        let permit =
+            permit.transpose().map_err(|reached| Unsent::of(&request, &reached.to_object(Delivery::NotSent)))?;
         let named = tool.map(|tool| &tool.name);
         let record = self.recorder.begin(&request, server.name(), named, member.config.settings.log_arguments);
         if let Some(limit) = self.exceeded_limit(&request, &kind) {
-            let line = reply::error(Some(&request.id), &overloaded(limit));
-            self.recorder.end(record, Some(&server), CallOutcome::Overloaded, line.len());
-            return Err(line);
+            let unsent = Unsent::of(&request, &overloaded(limit));
+            self.recorder.end(record, Some(&server), CallOutcome::Overloaded, unsent.line.len());
+            return Err(unsent);
         }
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));

@@ -15,7 +15,7 @@ use crate::session::received_call::ReceivedCall;
 use crate::session::results::overloaded;
 use crate::session::router::Destination;
 use crate::session::subscriptions::TooMany;
-use crate::session::transport::Transport;
+use crate::session::transport::{Address, Transport};
 use crate::session::unanswered::OnResponse;
 
 impl<T: Transport> Session<T> {
@@ -51,7 +51,7 @@ impl<T: Transport> Session<T> {
             }
         }
         if let Some(line) = self.subscriptions.acknowledge(id) {
-            self.output.send([line]);
+            self.output.send(Address::DuringCall(id), line);
             self.announce_list_changes();
         }
     }

@@ -293,7 +293,7 @@ impl<T: Transport> Session<T> {
     }
 
     /// The task directory, and what it needs to list tasks.
-    pub(super) fn task_pages(&mut self) -> (&mut TaskDirectory, PageContext<'_>) {
+    pub(super) fn task_pages(&mut self) -> (&mut TaskDirectory, PageContext<'_, T>) {
         let Self { tasks, agent, view, unanswered, output, .. } = self;
         (tasks, PageContext { agent, view: view.legacy(), unanswered, output })
     }

@@ -65,7 +65,10 @@ use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
-use crate::session::{self, Budget, MemoryUse, Meter, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
+use crate::session::{
+    self, Budget, LineTransport, MemoryUse, Meter, PeerIdentity, SessionOrders, SessionSetup, SessionStatus,
+    TaskTokenKey,
+};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
@@ -421,7 +424,7 @@ impl Daemon {
         let status = Arc::new(SessionStatus::default());
         let memory_use = MemoryUse::new(&self.budget, Arc::clone(&quota));
         let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
-        let setup = session::Setup {
+        let setup = SessionSetup {
             number: self.next_session,
             identity: identity.clone(),
             guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
@@ -446,7 +449,9 @@ impl Daemon {
             task_token_key: Arc::clone(&self.task_token_key),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
-        let task = self.sessions.spawn(session::run(stream, setup, Orders { profile_removed: left, cut_off: closed }));
+        let transport = LineTransport::new(stream, setup.message_limit.bytes());
+        let orders = SessionOrders { profile_removed: left, cut_off: closed };
+        let task = self.sessions.spawn(session::run(transport, setup, orders));
         let (number, profile) = (self.next_session, Arc::clone(&profile.name));
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
         let connected =

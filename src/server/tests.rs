@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
 use super::era_cache::EraPreference;
@@ -38,7 +39,7 @@ impl TestServer {
     }
 
     /// The server of the legacy era is ready, with these capabilities and lists.
-    pub(crate) fn is_ready(self, capabilities: &str, lists: &[(ListKind, &str)]) -> Self {
+    pub(crate) fn ready(self, capabilities: &str, lists: &[(ListKind, &str)]) -> Self {
         let identity = ServerIdentity::new(NEWEST_LEGACY, None, Bytes::copy_from_slice(capabilities.as_bytes()), None);
         self.update(|snapshot| {
             snapshot.state = State::Ready { ready_since: Instant::now() };
@@ -53,7 +54,7 @@ impl TestServer {
     }
 
     /// The server cannot be started.
-    pub(crate) fn has_failed(self) -> Self {
+    pub(crate) fn failed(self) -> Self {
         self.update(|snapshot| {
             snapshot.state = State::Failed { reason: ServerError::Internal("was broken by a test".to_owned()) };
             snapshot.first_start_ended = true;
@@ -64,6 +65,12 @@ impl TestServer {
     fn update(&self, change: impl FnOnce(&mut ServerSnapshot)) {
         self.publisher.update(change);
     }
+}
+
+/// Runs a test of pure code in a runtime, which the queues of servers need.
+pub(crate) fn in_runtime(test: impl FnOnce()) {
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async { test() });
 }
 
 /// The list with these entries.

@@ -18,7 +18,7 @@ use crate::transport::Incoming;
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most messages are requests, and a box would cost each an allocation")]
-pub(super) enum AgentMessage {
+pub(crate) enum AgentMessage {
     Request(Request),
     Notification(Notification),
     Response {
@@ -39,7 +39,7 @@ pub(super) enum AgentMessage {
 }
 
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Raw JSON.
     pub(super) id: Bytes,
     /// The row of its method; `None` for one that agents cannot request: of a server, or of a notification.
@@ -57,7 +57,7 @@ pub(super) struct Request {
 }
 
 #[derive(Debug)]
-pub(super) struct Notification {
+pub(crate) struct Notification {
     /// Without its newline.
     pub(super) line: Bytes,
     pub(super) method: Bytes,

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::FutureExt;
-use tokio::net::UnixStream;
 use tokio::sync::{oneshot, watch};
 
 use super::agent::{AgentInfo, SessionStatus};
@@ -34,7 +33,7 @@ use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::task_directory::TaskDirectory;
 use super::task_token::{TaskTokenKey, TaskTokens};
-use super::transport::{Address, LineTransport, PeerIdentity, Transport};
+use super::transport::{Address, PeerIdentity, Transport};
 use super::unanswered::{UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, History};
@@ -51,7 +50,7 @@ use crate::server::{ServerHandle, StopReceiver, SubscriptionChange, User};
 const BURST: usize = 64;
 
 /// What a session is started with.
-pub(crate) struct Setup {
+pub(crate) struct SessionSetup {
     /// The server that has started the agent, if one has.
     pub(crate) own_server: Option<Arc<str>>,
     /// The number of the connection.
@@ -81,8 +80,8 @@ pub(crate) struct Setup {
     pub(crate) task_token_key: Arc<TaskTokenKey>,
 }
 
-/// Orders of the daemon to one session.
-pub(crate) struct Orders {
+/// SessionOrders of the daemon to one session.
+pub(crate) struct SessionOrders {
     /// The profile is no longer available to the agent. The agent still receives the responses to its unanswered requests.
     pub(crate) profile_removed: oneshot::Receiver<()>,
     /// Several connections together use too much memory. This one receives the error and is closed at once.
@@ -134,9 +133,8 @@ enum Wakeup {
     Done,
 }
 
-/// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
-pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
-    let transport = LineTransport::new(stream, setup.message_limit.bytes());
+/// Serves one agent until the agent disconnects, is disconnected, or the daemon stops.
+pub(crate) async fn run(transport: impl Transport, setup: SessionSetup, orders: SessionOrders) {
     let (warnings, user) = (Arc::clone(&setup.warnings), Arc::clone(&setup.user));
     let session = setup.number;
     match Session::new(transport, setup, orders).run().await {
@@ -150,8 +148,9 @@ pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
 }
 
 impl<T: Transport> Session<T> {
-    fn new(transport: T, setup: Setup, orders: Orders) -> Self {
-        let Setup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } = setup;
+    fn new(transport: T, setup: SessionSetup, orders: SessionOrders) -> Self {
+        let SessionSetup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } =
+            setup;
         let profile = Arc::clone(&user.profile);
         let (to_session, from_servers) = SessionSender::channel(Some(user.uid), Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
@@ -223,7 +222,7 @@ impl<T: Transport> Session<T> {
                     self.retry_parked().await;
                 }
                 Wakeup::Event(Event::Withdrawn(id, withdrawal)) => {
-                    self.server_requests.withdrawn(id, withdrawal, &mut self.output);
+                    self.server_requests.withdraw(id, withdrawal, &mut self.output);
                 }
                 Wakeup::Event(Event::ProfileRemoved) => self.begin_leaving(),
                 Wakeup::Event(Event::ProfileRemovedTimeout) => {
@@ -373,11 +372,6 @@ impl<T: Transport> Session<T> {
 
     fn is_full(&self) -> bool {
         self.unanswered.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_UNANSWERED_PER_SESSION
-    }
-
-    /// Whether the daemon is stopping. Parked requests are refused then.
-    fn is_stopping(&self) -> bool {
-        self.agent.to_session().daemon_is_stopping()
     }
 
     async fn show(&mut self, view: watch::Receiver<Arc<View>>) {

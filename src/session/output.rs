@@ -222,7 +222,9 @@ mod tests {
                 Address::Response(id) | Address::DuringCall(id) => Some(id.clone()),
                 Address::Session => None,
             });
-            message.into_iter().for_each(|part| drop(self.outbox.push(part)));
+            for part in message {
+                self.outbox.push(part);
+            }
         }
 
         fn unwritten_bytes(&self) -> usize {

@@ -27,14 +27,14 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, Unlisted, View};
 use crate::methods::{Forwarding, TargetKind};
-use crate::server::messages::call::{AccessTarget, RequestKind};
+use crate::server::messages::call::{AccessTarget, RequestKind, SessionSender};
 use crate::server::messages::tasks::{ModernTaskRequest, TaskOperation};
 use crate::server::{START_WAIT, ServerHandle};
 
 /// What a decision depends on, besides the request and the view.
 pub(super) struct RoutingState<'a> {
     pub(super) session: u64,
-    pub(super) is_stopping: bool,
+    pub(super) to_session: &'a SessionSender,
     /// Each instance for this agent has sent its lists, or has cached ones.
     pub(super) has_first_lists: bool,
     /// Each instance for this agent has sent its lists.
@@ -46,7 +46,6 @@ pub(super) struct RoutingState<'a> {
 }
 
 /// What becomes of a request.
-#[expect(clippy::large_enum_variant, reason = "most requests are sent, and a box would cost each an allocation")]
 pub(super) enum Decision<'v> {
     /// mcpd answers it now.
     Answer(OwnRequest),
@@ -139,7 +138,8 @@ fn route_own<'v>(request: OwnRequest, view: &View, state: &RoutingState<'_>, now
     let awaited = match &request {
         OwnRequest::Handshake { protocol, until, .. } => {
             let handshake = FaceHandshake::of(view, state.session, era::of(protocol));
-            let is_open = handshake.is_some_and(|handshake| !handshake.can_answer(*until, state.is_stopping, now));
+            let is_open = handshake
+                .is_some_and(|handshake| !handshake.can_answer(*until, state.to_session.daemon_is_stopping(), now));
             is_open.then_some(AwaitedChange::Handshake(*until))
         }
         OwnRequest::List { .. } | OwnRequest::Listen { .. } => {
@@ -324,7 +324,8 @@ mod tests {
     use crate::manager::ViewPart;
     use crate::manager::tests::view;
     use crate::policy::{Policy, pattern};
-    use crate::server::tests::TestServer;
+    use crate::server::tests::{TestServer, in_runtime};
+    use crate::server::{StopLevel, StopReceiver};
     use crate::transport::Incoming;
 
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
@@ -342,8 +343,13 @@ mod tests {
         named_uris: NamedUris,
     }
 
+    /// Denies a tool, and so extensions.
+    fn policy() -> Policy {
+        Policy::new(None, &[pattern("write").expect("a glob")]).expect("small")
+    }
+
     fn config(name: &str) -> Arc<ServerConfig> {
-        let policy = Policy::new(None, &[pattern("write").expect("a glob")]).expect("small");
+        let policy = policy().exposing_extensions(&[SKILLS.into(), "e.org/x".into()]);
         Arc::new(ServerConfig { policy, ..ServerConfig::new(name, "cat") })
     }
 
@@ -358,7 +364,7 @@ mod tests {
                 (ListKind::Resources, r#"[{"uri":"x://a","name":"x"}]"#),
             ];
             let servers = vec![
-                (Arc::clone(&a), TestServer::new(&a).is_ready(EXTENSIONS, &lists)),
+                (Arc::clone(&a), TestServer::new(&a).ready(EXTENSIONS, &lists)),
                 (Arc::clone(&b), TestServer::new(&b)),
             ];
             let mut world = Self {
@@ -384,10 +390,15 @@ mod tests {
         fn route(&self, request: ParkableRequest, now: Instant) -> String {
             let part = ViewPart { face: self.face.map(Into::into), without: None };
             let view = view(&self.servers, self.is_settled).part(&part);
+            let (stop, stopping) = StopReceiver::channel();
+            if self.is_stopping {
+                stop.send_replace(StopLevel::FinishRunning);
+            }
+            let (to_session, _) = SessionSender::channel(None, Arc::default(), stopping);
             let tokens = TaskTokens::new(TaskTokenKey::generate().expect("random numbers").into(), "p".into());
             let state = RoutingState {
                 session: 1,
-                is_stopping: self.is_stopping,
+                to_session: &to_session,
                 has_first_lists: self.has_first_lists,
                 all_instances_listed: self.all_instances_listed,
                 named_uris: &self.named_uris,
@@ -430,6 +441,15 @@ mod tests {
         call("tools/call", &format!(r#"{{"name":"{name}"}}"#))
     }
 
+    fn read(uri: &str) -> ParkableRequest {
+        call("resources/read", &format!(r#"{{"uri":"{uri}"}}"#))
+    }
+
+    /// Params of a modern request with this member.
+    fn modern(member: &str) -> String {
+        format!("{{{member},{META}}}")
+    }
+
     fn list(kind: ListKind) -> ParkableRequest {
         ParkableRequest::Own(OwnRequest::List { id: Bytes::from("1"), kind, era: Era::Legacy, face: None })
     }
@@ -443,144 +463,144 @@ mod tests {
         ParkableRequest::Own(OwnRequest::Listen { id: Bytes::from("1"), filter, face: None })
     }
 
-    #[tokio::test]
-    async fn each_request_goes_where_its_rule_says() {
-        type Change = fn(&mut World);
+    type Change = fn(&mut World);
+    /// A rule, the world, the request, and what becomes of it.
+    type Row = (&'static str, Change, ParkableRequest, &'static str);
+
+    const AS_IS: Change = |_| {};
+    const UNSETTLED: Change = |world| world.is_settled = false;
+    const FACE_OF_A: Change = |world| world.face = Some("a");
+    const FACE_OF_B: Change = |world| world.face = Some("b");
+    const B_HAS_EXTENSIONS: Change = |world| world.change_b(|b| b.ready(EXTENSIONS, &[]));
+    const B_HAS_TOOLS: Change = |world| world.change_b(|b| b.ready(r#"{"tools":{}}"#, &[]));
+    const B_HAS_FAILED: Change = |world| world.change_b(TestServer::failed);
+
+    fn check(rows: impl IntoIterator<Item = Row>) {
+        check_at(Instant::now(), rows);
+    }
+
+    fn check_at(now: Instant, rows: impl IntoIterator<Item = Row>) {
+        in_runtime(|| {
+            for (rule, change, request, expected) in rows {
+                assert_eq!(World::new(change).route(request, now), expected, "{rule}");
+            }
+        });
+    }
+
+    #[test]
+    fn call_goes_to_the_server_that_exposes_its_tool() {
+        let unknown = "refuse -32602 Unknown tool: a__none";
+        let hint = "refuse -32602 Unknown tool: read; the tool is `a__read` here. \
+                    To use unprefixed names, connect with `mcpd connect --server a`";
+        check([
+            ("listed tool", AS_IS, tool("a__read"), "send to a as \"read\""),
+            ("listed tool before the first lists", UNSETTLED, tool("a__read"), "send to a as \"read\""),
+            ("prompt", AS_IS, call("prompts/get", r#"{"name":"a__p"}"#), "send to a as \"p\""),
+            ("denied tool", AS_IS, tool("a__write"), "refuse -32602 Unknown tool: a__write"),
+            ("unknown tool", AS_IS, tool("a__none"), unknown),
+            ("tool by its own name", AS_IS, tool("read"), hint),
+            ("tool in a face", FACE_OF_A, tool("read"), "send to a"),
+            ("exposed name in a face", FACE_OF_A, tool("a__read"), "refuse -32602 Unknown tool: a__read"),
+            ("denied tool in a face", FACE_OF_A, tool("write"), "refuse -32602 Unknown tool: write"),
+        ]);
+    }
+
+    #[test]
+    fn call_waits_for_a_server_that_may_still_list_its_tool() {
         let now = Instant::now();
-        let later = now + Duration::from_secs(1);
-        let parked_until = |request, until| match request {
+        let parked = |until| match tool("b__x") {
             ParkableRequest::Call { call, .. } => ParkableRequest::Call { call, until: Some(until) },
             own @ ParkableRequest::Own(_) => own,
         };
-        let as_is: Change = |_| {};
-        let unsettled: Change = |world| world.is_settled = false;
-        let b_ready: Change = |world| world.change_b(|b| b.is_ready(EXTENSIONS, &[]));
-        let b_plain: Change = |world| world.change_b(|b| b.is_ready(r#"{"tools":{}}"#, &[]));
-        let b_failed: Change = |world| world.change_b(TestServer::has_failed);
-        let face_of_a: Change = |world| world.face = Some("a");
-        let face_of_b: Change = |world| world.face = Some("b");
-        let modern = |params: &str| format!("{{{params},{META}}}");
-        let uri = |uri: &str| format!(r#"{{"uri":"{uri}"}}"#);
-        let rows: Vec<(&str, Change, ParkableRequest, &str)> = vec![
-            ("listed tool", as_is, tool("a__read"), "send to a as \"read\""),
-            ("listed tool before the first lists", unsettled, tool("a__read"), "send to a as \"read\""),
-            ("denied tool", as_is, tool("a__write"), "refuse -32602 Unknown tool: a__write"),
-            ("unknown tool", as_is, tool("a__none"), "refuse -32602 Unknown tool: a__none"),
-            (
-                "tool by its own name",
-                as_is,
-                tool("read"),
-                "refuse -32602 Unknown tool: read; the tool is `a__read` here. \
-                 To use unprefixed names, connect with `mcpd connect --server a`",
-            ),
-            ("tool in a face", face_of_a, tool("read"), "send to a"),
-            ("exposed name in a face", face_of_a, tool("a__read"), "refuse -32602 Unknown tool: a__read"),
-            ("denied tool in a face", face_of_a, tool("write"), "refuse -32602 Unknown tool: write"),
-            ("prompt", as_is, call("prompts/get", r#"{"name":"a__p"}"#), "send to a as \"p\""),
-            ("tool of a starting server", as_is, tool("b__x"), "park for b"),
-            (
-                "the same, for too long",
-                as_is,
-                parked_until(tool("b__x"), now),
-                "refuse -31004 server `b` is not available: is still starting",
-            ),
-            ("the same, in time", as_is, parked_until(tool("b__x"), later), "park for b"),
-            ("tool of a ready server", b_ready, tool("b__x"), "refuse -32602 Unknown tool: b__x"),
-            (
-                "tool of a failed server",
-                b_failed,
-                tool("b__x"),
-                "refuse -31004 server `b` is not available: was broken by a test",
-            ),
-            (
-                "tool that an own instance may list",
-                |world| world.all_instances_listed = false,
-                tool("a__none"),
-                "park for first lists",
-            ),
-            ("resource", as_is, call("resources/read", &uri("x://a")), "send to a"),
-            ("unlisted resource", as_is, call("resources/read", &uri("x://b")), "park for b"),
-            (
-                "unknown resource",
-                |world| world.change_b(|b| b.is_ready(r#"{"tools":{}}"#, &[])),
-                call("resources/subscribe", &uri("y://b")),
-                "refuse -32002 Resource not found",
-            ),
-            (
-                "unknown resource, modern",
-                |world| {
-                    world.face = Some("b");
-                    world.change_b(|b| b.is_ready(r#"{"resources":{}}"#, &[]));
-                },
-                call("resources/read", &modern(r#""uri":"y://b""#)),
-                "refuse -32602 Resource not found",
-            ),
-            (
-                "resource that a result has named",
-                |world| {
-                    let block = r#"{"type":"resource_link","uri":"z://n","name":"n"}"#;
-                    let line = format!("{{\"result\":{{\"content\":[{block}]}}}}\n");
-                    world.named_uris.record(&"a".into(), &line.into());
-                },
-                call("resources/read", &uri("z://n")),
-                "send to a",
-            ),
-            ("list", as_is, list(ListKind::Tools), "answer tools/list"),
-            ("list before the first lists", unsettled, list(ListKind::Tools), "park for first lists"),
-            (
-                "list before an own instance has listed",
-                |world| world.has_first_lists = false,
-                list(ListKind::Tools),
-                "park for first lists",
-            ),
-            ("listen", as_is, listen(), "answer listen"),
-            ("listen before the first lists", unsettled, listen(), "park for first lists"),
-            ("handshake", as_is, handshake(NEWEST_LEGACY, later), "answer handshake"),
-            ("handshake in a face", face_of_a, handshake(MODERN, later), "answer handshake"),
-            ("handshake in the face of a starting server", face_of_b, handshake(MODERN, later), "park for handshake"),
-            ("the same, for too long", face_of_b, handshake(MODERN, now), "answer handshake"),
-            (
-                "the same, while the daemon stops",
-                |world| (world.face, world.is_stopping) = (Some("b"), true),
-                handshake(MODERN, now),
-                "park for handshake",
-            ),
-            ("list of skills", as_is, call("skills/list", "{}"), "answer skills/list"),
-            ("list of skills before the first lists", unsettled, call("skills/list", "{}"), "park for first lists"),
-            (
-                "second page of skills",
-                as_is,
-                call("skills/list", r#"{"cursor":"c"}"#),
-                "refuse -32602 unknown cursor: the list has one page",
-            ),
-            ("skill that nobody lists", b_plain, call("resources/read", &uri("skill://s/SKILL.md")), "send to a"),
-            (
-                "the same at two servers",
-                b_ready,
-                call("resources/read", &uri("skill://s/x")),
-                "refuse -32002 Resource not found",
-            ),
-            ("method of an extension", as_is, call("x/run", "{}"), "send to a"),
-            ("list of an extension of two servers", b_ready, call("x/list", "{}"), "fan out e.org/x to a b"),
-            (
-                "method of an extension of two servers",
-                b_ready,
-                call("x/run", "{}"),
-                "refuse -32602 several servers have this method: a, b. Connect to one of them with `mcpd connect --server NAME`",
-            ),
-            ("method of no extension", as_is, call("y/run", "{}"), "refuse -32601 unknown method: y/run"),
-            ("unknown task", as_is, call("tasks/get", r#"{"taskId":"t"}"#), "refuse -32602 Unknown task: t"),
-            (
-                "task without support of tasks",
-                as_is,
-                call("tasks/get", &modern(r#""taskId":"t""#)),
-                "refuse -32021 the request does not declare the extension for tasks",
-            ),
-        ];
-        let wrong = rows.into_iter().filter_map(|(rule, change, request, expected)| {
-            let decision = World::new(change).route(request, now);
-            (decision != expected).then(|| format!("{rule}: {decision}, and not {expected}"))
-        });
-        assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+        let not_listed: Change = |world| world.all_instances_listed = false;
+        let starting = "refuse -31004 server `b` is not available: is still starting";
+        let failed = "refuse -31004 server `b` is not available: was broken by a test";
+        check_at(
+            now,
+            [
+                ("tool of a starting server", AS_IS, tool("b__x"), "park for b"),
+                ("parked in time", AS_IS, parked(now + Duration::from_secs(1)), "park for b"),
+                ("parked too long", AS_IS, parked(now), starting),
+                ("tool of a ready server", B_HAS_TOOLS, tool("b__x"), "refuse -32602 Unknown tool: b__x"),
+                ("tool of a failed server", B_HAS_FAILED, tool("b__x"), failed),
+                ("tool that an own instance may list", not_listed, tool("a__none"), "park for first lists"),
+            ],
+        );
+    }
+
+    #[test]
+    fn resource_is_read_where_it_is_listed_or_was_named() {
+        let of_b: Change = |world| {
+            world.face = Some("b");
+            world.change_b(|b| b.ready(r#"{"resources":{}}"#, &[]));
+        };
+        let named: Change = |world| {
+            let block = r#"{"type":"resource_link","uri":"z://n","name":"n"}"#;
+            let line = format!("{{\"result\":{{\"content\":[{block}]}}}}\n");
+            world.named_uris.record(&"a".into(), &line.into());
+        };
+        let modern = call("resources/read", &modern(r#""uri":"y://b""#));
+        check([
+            ("resource", AS_IS, read("x://a"), "send to a"),
+            ("resource that a starting server may list", AS_IS, read("x://b"), "park for b"),
+            ("resource that a result has named", named, read("z://n"), "send to a"),
+            ("unknown resource", of_b, read("y://b"), "refuse -32002 Resource not found"),
+            ("unknown resource, modern", of_b, modern, "refuse -32602 Resource not found"),
+            ("unlisted skill of one server", B_HAS_TOOLS, read("skill://s/SKILL.md"), "send to a"),
+            ("unlisted skill of one of two", B_HAS_EXTENSIONS, read("skill://s/x"), "refuse -32002 Resource not found"),
+        ]);
+    }
+
+    #[test]
+    fn own_answers_wait_for_first_lists_and_handshakes() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let not_listed: Change = |world| world.has_first_lists = false;
+        let stopping: Change = |world| (world.face, world.is_stopping) = (Some("b"), true);
+        let tools = || list(ListKind::Tools);
+        check_at(
+            now,
+            [
+                ("list", AS_IS, tools(), "answer tools/list"),
+                ("list before the first lists", UNSETTLED, tools(), "park for first lists"),
+                ("list before an own instance has listed", not_listed, tools(), "park for first lists"),
+                ("listen", AS_IS, listen(), "answer listen"),
+                ("listen before the first lists", UNSETTLED, listen(), "park for first lists"),
+                ("handshake", AS_IS, handshake(NEWEST_LEGACY, later), "answer handshake"),
+                ("handshake in a face", FACE_OF_A, handshake(MODERN, later), "answer handshake"),
+                ("face of a starting server", FACE_OF_B, handshake(MODERN, later), "park for handshake"),
+                ("the same, for too long", FACE_OF_B, handshake(MODERN, now), "answer handshake"),
+                ("the same, while the daemon stops", stopping, handshake(MODERN, now), "park for handshake"),
+            ],
+        );
+    }
+
+    #[test]
+    fn method_of_an_extension_goes_to_the_servers_that_expose_it() {
+        let skills = |params| call("skills/list", params);
+        let denied: Change = |world| Arc::make_mut(&mut world.servers[0].0).policy = policy();
+        let second_page = "refuse -32602 unknown cursor: the list has one page";
+        let ambiguous = "refuse -32602 several servers have this method: a, b. \
+                         Connect to one of them with `mcpd connect --server NAME`";
+        check([
+            ("list of skills", AS_IS, skills("{}"), "answer skills/list"),
+            ("list of skills before the first lists", UNSETTLED, skills("{}"), "park for first lists"),
+            ("second page of skills", AS_IS, skills(r#"{"cursor":"c"}"#), second_page),
+            ("method of one server", AS_IS, call("x/run", "{}"), "send to a"),
+            ("method of two servers", B_HAS_EXTENSIONS, call("x/run", "{}"), ambiguous),
+            ("list of two servers", B_HAS_EXTENSIONS, call("x/list", "{}"), "fan out e.org/x to a b"),
+            ("method of a denied extension", denied, call("x/run", "{}"), "refuse -32601 unknown method: x/run"),
+            ("method of no extension", AS_IS, call("y/run", "{}"), "refuse -32601 unknown method: y/run"),
+        ]);
+    }
+
+    #[test]
+    fn request_about_a_task_needs_the_task_and_modern_support() {
+        let unsupported = "refuse -32021 the request does not declare the extension for tasks";
+        let modern = call("tasks/get", &modern(r#""taskId":"t""#));
+        check([
+            ("unknown task", AS_IS, call("tasks/get", r#"{"taskId":"t"}"#), "refuse -32602 Unknown task: t"),
+            ("modern request without support", AS_IS, modern, unsupported),
+        ]);
     }
 }

@@ -114,7 +114,7 @@ impl ServerRequests {
     }
 
     /// The agent has answered the request with this id.
-    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes) {
+    pub(super) fn answer(&mut self, line: &Bytes, id: &Bytes) {
         if let Some(UnansweredRequest { response_handle, .. }) = self.take(id) {
             let line = splice(line, &mut [Edit { part: id, replacement: response_handle.id() }]);
             response_handle.answer(line);
@@ -122,7 +122,7 @@ impl ServerRequests {
     }
 
     /// The agent has answered with an invalid response.
-    pub(super) fn answered_badly(&mut self, id: &Bytes, code: i32, why: &str) {
+    pub(super) fn refuse(&mut self, id: &Bytes, code: i32, why: &str) {
         if let Some(UnansweredRequest { response_handle, .. }) = self.take(id) {
             response_handle.refuse(&ErrorObject::new(code, why));
         }
@@ -144,7 +144,7 @@ impl ServerRequests {
     }
 
     /// Forwards the agent's progress notification to the server whose request it is about.
-    pub(super) fn progress(&mut self, line: &Bytes, token: &Bytes) {
+    pub(super) fn forward_progress(&mut self, line: &Bytes, token: &Bytes) {
         if line.len() > MAX_NOTIFICATION {
             return;
         }
@@ -156,7 +156,7 @@ impl ServerRequests {
     }
 
     /// A server does not need the response any more. The agent is notified, unless it has answered.
-    pub(super) fn withdrawn(&mut self, id: u64, withdrawal: Option<Withdrawal>, output: &mut Output<impl Transport>) {
+    pub(super) fn withdraw(&mut self, id: u64, withdrawal: Option<Withdrawal>, output: &mut Output<impl Transport>) {
         let mut digits = itoa::Buffer::new();
         let replacement = digits.format(id).as_bytes();
         let Match::Owner(_) = self.unanswered.take(replacement) else { return };

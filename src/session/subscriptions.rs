@@ -187,11 +187,7 @@ impl Subscriptions {
     }
 
     /// A server has answered a requested resource of this `subscriptions/listen`. It has accepted it if the resource is given.
-    pub(super) fn topic_answered(
-        &mut self,
-        id: &Bytes,
-        accepted: Option<(&ResourceSubscriptionChange, &ServerHandle)>,
-    ) {
+    pub(super) fn record_topic(&mut self, id: &Bytes, accepted: Option<(&ResourceSubscriptionChange, &ServerHandle)>) {
         let Some(listen) = self.beginning.iter_mut().find(|listen| listen.request.id == id) else { return };
         listen.waiting -= 1;
         if let Some((topic, server)) = accepted {
@@ -293,7 +289,7 @@ impl Subscriptions {
     }
 
     /// The agent receives the list of this kind in the view that a request with this face sees.
-    pub(super) fn list_sent(&mut self, kind: ListKind, face: Option<&Arc<str>>, catalog: &Catalog) {
+    pub(super) fn note_list_sent(&mut self, kind: ListKind, face: Option<&Arc<str>>, catalog: &Catalog) {
         let beginning = self.beginning.iter_mut().map(|listen| &mut listen.request);
         let all = self.requests.iter_mut().chain(beginning);
         all.filter(|listen| listen.face.as_ref() == face).for_each(|listen| listen.lists.received(kind, catalog));

@@ -41,7 +41,7 @@ pub(crate) struct PeerIdentity {
 
 /// What a message to the agent belongs to. Ids are raw, and are those of requests of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Address<'a> {
+pub(crate) enum Address<'a> {
     /// The response to this request, which ends the request. A request that the agent cancels gets none.
     Response(&'a Bytes),
     /// A notification about this unanswered request. A `subscriptions/listen` stays unanswered until it ends.
@@ -53,7 +53,7 @@ pub(super) enum Address<'a> {
 /// Messages from an agent, and messages to it.
 ///
 /// A transport with several streams refuses a request whose id is that of an unanswered one. On one stream, the session does.
-pub(super) trait Transport {
+pub(crate) trait Transport {
     /// The next message; `None` once the agent has finished sending.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>>;
 
@@ -86,14 +86,14 @@ pub(super) trait Transport {
 }
 
 /// Newline-delimited JSON over a Unix socket.
-pub(super) struct LineTransport {
+pub(crate) struct LineTransport {
     reader: MessageReader<OwnedReadHalf, AgentMessage>,
     writer: OwnedWriteHalf,
     outbox: Outbox,
 }
 
 impl LineTransport {
-    pub(super) fn new(stream: UnixStream, max_message: usize) -> Self {
+    pub(crate) fn new(stream: UnixStream, max_message: usize) -> Self {
         let (read, writer) = stream.into_split();
         let line_timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(LINE_TIMEOUT, Duration::from_millis);
         let reader = MessageReader::new(read, Sender::Agent, max_message).line_timeout(line_timeout);

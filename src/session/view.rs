@@ -290,7 +290,7 @@ impl SessionView {
     }
 
     /// The agent receives this list.
-    pub(super) fn list_sent(&mut self, kind: ListKind, catalog: &Catalog) {
+    pub(super) fn note_list_sent(&mut self, kind: ListKind, catalog: &Catalog) {
         self.lists.0[kind] = Some(catalog.version(kind));
     }
 

@@ -11,7 +11,7 @@ use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::methods::USE_FACE;
-use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM};
+use crate::session::{CONNECT, CWD, IDS_FROM};
 use crate::transport::Incoming;
 
 /// What the shim tells the daemon.

@@ -30,9 +30,9 @@ use crate::session::unanswered::{OnResponse, SkillRequest, UnansweredCall};
 impl<T: Transport> Session<T> {
     pub(super) fn deliver(&mut self, message: ToAgent) {
         match message {
-            ToAgent::Response { key, line, outcome, task, .. } => self.response(key, line, outcome, task),
+            ToAgent::Response { key, line, outcome, task, .. } => self.deliver_response(key, line, outcome, task),
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
-            ToAgent::ServerNotification(notification) => self.server_notification(notification),
+            ToAgent::ServerNotification(notification) => self.deliver_notification(notification),
             ToAgent::Request(request) if !self.permits_request(&request) => {
                 request.response_handle.unable(request.capability);
             }
@@ -54,7 +54,7 @@ impl<T: Transport> Session<T> {
 
     /// Answers the agent with the response of a server. A cancelled call gets nothing. Its id may be in use again, so the call is found
     /// by its key.
-    fn response(&mut self, key: CallKey, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
+    fn deliver_response(&mut self, key: CallKey, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
         let (output, address) = self.output_and_address();
         output.flush_or_drop_delayed(key, address);
         let Some((id, call)) = self.unanswered.remove_call(key) else {
@@ -94,7 +94,7 @@ impl<T: Transport> Session<T> {
         let is_success = matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError);
         if let OnResponse::Topic(topic) = on_response {
             self.recorder.end(record, Some(&server), outcome, line.len());
-            self.subscriptions.topic_answered(&id, is_success.then_some((&*topic, &server)));
+            self.subscriptions.record_topic(&id, is_success.then_some((&*topic, &server)));
             // The server may have been replaced meanwhile.
             self.update_subscriptions();
             return self.continue_listen(&id);
@@ -112,7 +112,7 @@ impl<T: Transport> Session<T> {
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
         if is_subrequest {
-            return self.subrequest_answered(&id, key, &line);
+            return self.record_part(&id, key, &line);
         }
         if matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError) {
             self.view.note_result(server.name(), &line);
@@ -153,9 +153,9 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn server_notification(&mut self, notification: ServerNotification) {
+    fn deliver_notification(&mut self, notification: ServerNotification) {
         match notification {
-            ServerNotification::Updated(updated) => self.resource_updated(*updated),
+            ServerNotification::Updated(updated) => self.deliver_update(*updated),
             // A message of an unknown level is always sent.
             ServerNotification::Logged { level: Some(level), .. }
                 if self.agent.level().is_some_and(|least| level < least) => {}
@@ -186,7 +186,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn resource_updated(&mut self, ResourceUpdate { server, uri, line }: ResourceUpdate) {
+    fn deliver_update(&mut self, ResourceUpdate { server, uri, line }: ResourceUpdate) {
         if !self.view.permits_resource(&server, &uri) {
             return;
         }

@@ -74,7 +74,7 @@ impl<T: Transport> Session<T> {
     }
 
     /// A server has answered the subrequest of the request with this raw id.
-    pub(super) fn subrequest_answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) {
+    pub(super) fn record_part(&mut self, id: &Bytes, key: CallKey, line: &Bytes) {
         let next = self.unanswered.fan_outs_mut().answered(id, key, line);
         self.advance_fan_out(next);
     }

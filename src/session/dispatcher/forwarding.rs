@@ -59,7 +59,7 @@ impl<T: Transport> Session<T> {
     pub(super) fn routing_state(&self) -> RoutingState<'_> {
         RoutingState {
             session: self.agent.session(),
-            is_stopping: self.agent.to_session().daemon_is_stopping(),
+            to_session: self.agent.to_session(),
             has_first_lists: self.view.has_first_lists(),
             all_instances_listed: self.view.all_instances_listed(),
             named_uris: self.view.named_uris(),
@@ -83,13 +83,13 @@ impl<T: Transport> Session<T> {
                 self.output.respond(&id, result.as_bytes());
             }
             OwnRequest::List { id, kind, era: Era::Modern, face } => {
-                self.subscriptions.list_sent(kind, face.as_ref(), &view.catalog);
+                self.subscriptions.note_list_sent(kind, face.as_ref(), &view.catalog);
                 let identity = self.view.identity(view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view, identity: identity.as_deref() };
                 self.output.respond_in_parts(&id, results::modern_list(&id, kind, &declaration));
             }
             OwnRequest::List { id, kind, era: Era::Legacy, .. } => {
-                self.view.list_sent(kind, &view.catalog);
+                self.view.note_list_sent(kind, &view.catalog);
                 self.output.respond_in_parts(&id, results::list(&id, kind, &view.catalog));
             }
             OwnRequest::Listen { id, filter, face } => self.begin_listen(&id, filter, face),
@@ -109,7 +109,7 @@ impl<T: Transport> Session<T> {
             Err(error) => return self.refuse_parkable(&request, &error, CallOutcome::Overloaded),
         };
         match awaited {
-            AwaitedChange::Handshake(until) if !self.is_stopping() => {
+            AwaitedChange::Handshake(until) if !self.agent.to_session().daemon_is_stopping() => {
                 self.view.await_handshake(view, self.agent.session(), request.era(), *until, &mut self.events);
             }
             AwaitedChange::List(candidates, until) => {

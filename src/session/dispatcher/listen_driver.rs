@@ -46,7 +46,7 @@ impl<T: Transport> Session<T> {
             }
             for (uri, raw) in topics {
                 if self.request_topic(id, uri, raw).is_none() {
-                    self.subscriptions.topic_answered(id, None);
+                    self.subscriptions.record_topic(id, None);
                 }
             }
         }

@@ -21,10 +21,10 @@ use crate::list_kind::ListKind;
 use crate::manager::Member;
 use crate::methods::{AnsweredBy, Method, NotificationMeaning, OwnMethod, TargetKind, may_be_extension_notification};
 use crate::server::messages::cancellation::Cancellation;
+use crate::session::agent::InitializeMeta;
 use crate::session::agent_message::{AgentMessage, Notification, Request};
 use crate::session::declaration::Declaration;
 use crate::session::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
-use crate::session::initialize_meta::InitializeMeta;
 use crate::session::quota::RequestBytes;
 use crate::session::received_call::{ExtensionRequest, ReceivedCall};
 use crate::session::results::{invalid, overloaded};
@@ -43,16 +43,16 @@ impl<T: Transport> Session<T> {
     pub(super) fn receive(&mut self, message: AgentMessage) {
         let (output, server_requests) = (&mut self.output, &mut self.server_requests);
         match message {
-            AgentMessage::Request(request) => self.request(request),
-            AgentMessage::Notification(notification) => self.notification(notification),
-            AgentMessage::Response { line, id } => server_requests.answered(&line, &id),
+            AgentMessage::Request(request) => self.handle_request(request),
+            AgentMessage::Notification(notification) => self.handle_notification(notification),
+            AgentMessage::Response { line, id } => server_requests.answer(&line, &id),
             AgentMessage::Malformed(MessageError::BadResponse { id }) => {
-                server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
+                server_requests.refuse(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
             AgentMessage::TooLarge { id: Some(id), is_response: true, size } => {
                 let code = ErrorCode::TooLarge.number();
                 let why = format!("the answer of the agent {}", output.limit().excess(Some(size)));
-                server_requests.answered_badly(&id, code, &why);
+                server_requests.refuse(&id, code, &why);
             }
             AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
             AgentMessage::Malformed(MessageError::Batch) => {
@@ -72,7 +72,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn notification(&mut self, notification: Notification) {
+    fn handle_notification(&mut self, notification: Notification) {
         if let Some(id) = notification.id.clone() {
             if self.is_unanswered(&id) {
                 let error = ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered");
@@ -89,22 +89,22 @@ impl<T: Transport> Session<T> {
                 }
                 self.announce_list_changes();
             }
-            (Some(NotificationMeaning::Cancelled), Some(id)) => self.cancelled(line, &id),
-            (Some(NotificationMeaning::Progress), Some(token)) => self.server_requests.progress(&line, &token),
+            (Some(NotificationMeaning::Cancelled), Some(id)) => self.cancel(line, &id),
+            (Some(NotificationMeaning::Progress), Some(token)) => self.server_requests.forward_progress(&line, &token),
             (Some(NotificationMeaning::UseFace), Some(server)) if !self.agent.is_introduced() => {
                 if let Some(server) = string(&server) {
                     self.view.set_face(server.into());
                 }
             }
             (Some(NotificationMeaning::RootsChanged), _) => self.command = Some(ServerCommand::RootsChanged(line)),
-            (None, _) if may_be_extension_notification(&method) => self.extension_notification(&line, &method),
+            (None, _) if may_be_extension_notification(&method) => self.forward_notification(&line, &method),
             _ => {}
         }
     }
 
     /// Forwards a notification of an extension to the only possible server. It counts for the rate of requests; beyond the quotas of
     /// the agent it is dropped.
-    fn extension_notification(&mut self, line: &Bytes, method: &Bytes) {
+    fn forward_notification(&mut self, line: &Bytes, method: &Bytes) {
         if !self.agent.is_introduced() {
             return;
         }
@@ -120,7 +120,7 @@ impl<T: Transport> Session<T> {
         self.command = Some(ServerCommand::Notify(handle.clone(), era, line.slice(..line.len() - 1)));
     }
 
-    fn cancelled(&mut self, line: Bytes, id: &Bytes) {
+    fn cancel(&mut self, line: Bytes, id: &Bytes) {
         if let Some(parked) = self.unanswered.cancel_parked(id) {
             self.record_cancelled(&parked);
         }
@@ -146,14 +146,14 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn request(&mut self, request: Request) {
+    fn handle_request(&mut self, request: Request) {
         let id = request.id.clone();
-        if let Err(error) = self.handle(request) {
+        if let Err(error) = self.accept_request(request) {
             self.output.respond_error(Some(&id), &error);
         }
     }
 
-    fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
+    fn accept_request(&mut self, request: Request) -> Result<(), ErrorObject> {
         let Request { id, method, method_name, params, call, modern, face } = request;
         if self.is_unanswered(&id) {
             self.recorder.warn_of_reused_id();
@@ -178,15 +178,7 @@ impl<T: Transport> Session<T> {
             })
         });
         match (method.map(|method| method.answered_by), call) {
-            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) if protocol.is_none() => {
-                self.initialize(&id, params)?
-            }
-            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) if self.unanswered.has_initialize() => {
-                return Err(ErrorObject::new(INVALID_REQUEST, INITIALIZING));
-            }
-            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) => {
-                return Err(ErrorObject::new(INVALID_REQUEST, "already initialized"));
-            }
+            (Some(AnsweredBy::Daemon(OwnMethod::Initialize)), _) => self.initialize(&id, params)?,
             (Some(AnsweredBy::Daemon(OwnMethod::Ping)), _) => self.output.respond(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
             (Some(AnsweredBy::Daemon(OwnMethod::Discover)), _) => self.answer_handshake(&id, era::MODERN, face, None),
@@ -243,6 +235,10 @@ impl<T: Transport> Session<T> {
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
+        if self.agent.protocol_version().is_some() {
+            let why = if self.unanswered.has_initialize() { INITIALIZING } else { "already initialized" };
+            return Err(ErrorObject::new(INVALID_REQUEST, why));
+        }
         let mut meta = params.map(InitializeMeta::of).unwrap_or_default();
         let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?;
         // Requested first, so that an agent whose `initialize` is refused can send another one.

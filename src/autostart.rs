@@ -26,6 +26,11 @@ pub(crate) use self::units::{UnitState, Units};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir, SocketError};
 use crate::systemctl::SERVICE;
 
+/// The exit code of a daemon that refuses its arguments or its configuration.
+const CONFIGURATION_EXIT_CODE: u8 = 2;
+/// The exit code of a daemon beside another one in the same directory. systemd does not restart it (`RestartPreventExitStatus=`).
+pub(crate) const OTHER_DAEMON_EXIT_CODE: u8 = 4;
+
 /// Until a started daemon has to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until a daemon has to listen that another process starts, including reading the login environment.
@@ -74,7 +79,7 @@ pub(crate) async fn start(directory: &RuntimeDir, options: &StartOptions) -> Res
 
 /// Starts the unit if it has failed, else returns `None`.
 pub(crate) async fn start_failed(directory: &RuntimeDir) -> Option<Result<StartOutcome, AutostartError>> {
-    match Units::find(directory).await?.state() {
+    match Units::find(directory).await?.settle().await.state() {
         UnitState::Failed(_) => Some(start(directory, &StartOptions::default()).await),
         _ => None,
     }
@@ -82,7 +87,7 @@ pub(crate) async fn start_failed(directory: &RuntimeDir) -> Option<Result<StartO
 
 /// The reason why the unit has failed, if it has.
 pub(crate) async fn failure_of_unit(directory: &RuntimeDir) -> Option<String> {
-    match Units::find(directory).await?.state() {
+    match Units::find(directory).await?.settle().await.state() {
         UnitState::Failed(why) => Some(format!("{SERVICE} has failed: {why}")),
         _ => None,
     }

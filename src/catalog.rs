@@ -6,8 +6,6 @@
 //! Pure: no I/O and no clock.
 
 mod build;
-mod cache_hint;
-mod cut;
 mod list;
 mod names;
 mod offer;
@@ -19,8 +17,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::cache_hint::CacheHint;
-pub use self::list::{Identity, Item, List, Lists, identity, interface_in, is_same, offer_any};
+pub use self::list::{
+    CacheHint, Identity, Item, List, Lists, estimate_tokens, identity, interface_in, is_same, offer_any, sent_bytes,
+    tokens_of,
+};
 pub use self::names::Names;
 pub use self::offer::Offer;
 pub use self::skills::visible_response;

@@ -1,7 +1,7 @@
 //! One MCP server, owned by a Rust program: what the daemon does for each of its servers, as a library.
 //!
 //! A [`Client`] runs the same task as the daemon, but never restarts a server that has failed. Framing, ids, tool list, stop sequence
-//! and guard process are the same code. Knows: [`crate::server`].
+//! and guard process are the same code.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use self::error::{ClientError, Outcome};
-pub use self::result::{Content, ResourceContents, ToolResult};
+
+pub use self::result::{Content, ResourceContents, Tool, ToolResult};
 use crate::catalog::{Identity, List, Lists, Offer};
 use crate::config::{CallLimit, ServerConfig, Settings, Start};
 use crate::era::{self, Era};
@@ -45,7 +46,6 @@ use crate::server::{
     StopLevel, failure_in,
 };
 use crate::suggest::nearest;
-use crate::tool::Tool;
 
 /// One server of this program: a process that it has started, or a session with a server at a URL.
 ///

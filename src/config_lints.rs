@@ -3,19 +3,14 @@
 //! Pure: the inputs are the configuration, the system as [`Sources`] shows it, and the last known lists of servers. Every warning
 //! has a place. A false warning is worse than a missed one. Each file has one group of lints.
 
-mod arguments;
 mod commands;
-mod directories;
-mod guests;
 mod known_commands;
 mod names;
 mod patterns;
 mod permissions;
 mod remotes;
-mod stdio_bridges;
 #[cfg(test)]
 mod tests;
-mod undefined;
 mod unexpanded;
 
 use std::collections::{BTreeSet, HashMap};
@@ -35,14 +30,14 @@ type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All lints but `commands`.
 const LINTS: [Lint; 11] = [
-    undefined::warnings,
+    unexpanded::undefined_references,
     remotes::warnings,
-    stdio_bridges::warnings,
-    arguments::warnings,
+    commands::stdio_bridges,
+    commands::secret_arguments,
     unexpanded::warnings,
-    directories::warnings,
+    commands::missing_directories,
     permissions::warnings,
-    guests::warnings,
+    permissions::guest_directories,
     known_commands::warnings,
     patterns::warnings,
     names::warnings,

@@ -11,13 +11,11 @@ mod agent_sockets;
 mod config_state;
 mod error;
 mod files;
-mod limits;
 mod notify;
 mod operators;
 mod pattern_check;
 mod peer_origin;
 mod process;
-mod quotas;
 mod reload;
 mod status;
 #[cfg(test)]
@@ -41,20 +39,19 @@ use tokio::time::timeout;
 use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
 use self::config_state::ConfigState;
 pub use self::error::DaemonError;
-use self::limits::{Holder, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
 pub(crate) use self::process::{cache_directory, logins, server_output_path};
-use self::quotas::{ALL_GUESTS_DIVISOR, QuotaTable};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
+use crate::account::{Accounts, Held};
 use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls::History;
 use crate::config::interpolate::Environment;
-use crate::config::{DaemonConfig, LoadedConfig, size};
-use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
+use crate::config::{DaemonConfig, LoadedConfig};
+use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
 use crate::logging::{self, ServerOutput};
@@ -65,10 +62,7 @@ use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
-use crate::session::{
-    self, Budget, LineTransport, MemoryUse, Meter, PeerIdentity, SessionOrders, SessionSetup, SessionStatus,
-    TaskTokenKey,
-};
+use crate::session::{self, LineTransport, PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
@@ -91,7 +85,7 @@ struct Logs {
 struct Daemon {
     started: Instant,
     limits: DaemonConfig,
-    quotas: QuotaTable,
+    accounts: Arc<Accounts>,
     manager: Manager,
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
@@ -110,8 +104,6 @@ struct Daemon {
     /// Raised when no server is left: sessions write their last answers and end.
     closing: watch::Sender<bool>,
     descendants: Descendants,
-    /// Limits the bytes that agents leave unread or unfinished.
-    budget: Arc<Budget>,
     /// Limits warnings that a peer can cause.
     warnings: Arc<logging::Limiter>,
     operator: admin::Access,
@@ -265,7 +257,6 @@ impl Daemon {
         let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
             parts;
         let buffer_unit = buffer_unit(limits.max_message_bytes);
-        let budget = Budget::new(buffer_unit);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let operator = admin::Access {
@@ -278,7 +269,7 @@ impl Daemon {
         };
         let daemon = Self {
             started: Instant::now(),
-            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), buffer_unit),
+            accounts: Accounts::new(MAX_SESSIONS.min(process::open_files() / 2), buffer_unit),
             limits,
             view: manager.view(),
             profiles: manager.profiles(),
@@ -294,7 +285,6 @@ impl Daemon {
             stopping,
             closing: watch::Sender::new(false),
             descendants,
-            budget,
             warnings: Arc::default(),
             operator,
             calls: logs.calls,
@@ -318,8 +308,7 @@ impl Daemon {
         let ended = loop {
             tokio::select! {
                 Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
-                    let is_admitted = self.accept_agent(listener, agent);
-                    self.agents.iter().for_each(|sockets| sockets.get(listener).listener.count(is_admitted));
+                    self.accept_or_refuse(listener, agent);
                     // Serves connected agents between two connections of a flood.
                     yield_now().await;
                 }
@@ -335,7 +324,7 @@ impl Daemon {
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 // Refilled before an agent can take the descriptors that an operator has freed.
                 () = self.operators.changed() => self.operator_listener.refill(),
-                () = self.budget.exceeded() => self.relieve(),
+                () = self.accounts.exceeded() => self.relieve(),
                 () = upkeep.due() => {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if upkeep.check(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
@@ -387,8 +376,8 @@ impl Daemon {
         let profiles = Arc::clone(&self.profiles.borrow_and_update());
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
-        self.quotas.apply(profiles.iter().map(|served| &served.profile));
-        sockets.limit_rates(|profile| self.quotas.burst(profile));
+        self.accounts.ledger().apply(profiles.iter().map(|served| &served.profile), may_connect);
+        sockets.set_backlogs(|profile| self.accounts.ledger().burst(profile));
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
             if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
@@ -400,6 +389,17 @@ impl Daemon {
         }
     }
 
+    /// Serves or refuses a new agent. After a burst, the listener accepts more slowly.
+    fn accept_or_refuse(&mut self, index: usize, stream: UnixStream) {
+        let is_admitted = self.accept_agent(index, stream);
+        let Some(ProfileListener { served, listener, .. }) = self.agents.as_ref().map(|sockets| sockets.get(index))
+        else {
+            return;
+        };
+        let mut ledger = self.accounts.ledger();
+        listener.pause(ledger.pause_after_connection(&served.profile, is_admitted, Instant::now()));
+    }
+
     /// Serves a new agent. Returns whether it was admitted.
     fn accept_agent(&mut self, listener: usize, stream: UnixStream) -> bool {
         let Some(listener) = self.agents.as_ref().map(|sockets| sockets.get(listener)) else { return false };
@@ -407,28 +407,28 @@ impl Daemon {
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return false };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
-        // Quotas come first: their check costs least.
-        let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
-        let admitted = admitted.and_then(|quota| {
+        let number = self.next_session + 1;
+        // Limits come first: their check costs least.
+        let admitted = self.accounts.connect(number, &user, Instant::now());
+        let admitted = admitted.map_err(|over| over.to_object(Delivery::NotSent)).and_then(|account| {
             let admitted = self.descendants.admit_agent(&stream, pid, &user);
-            admitted.map(|own_server| (quota, own_server)).map_err(ErrorObject::connection_refused)
+            admitted.map(|own_server| (account, own_server)).map_err(ErrorObject::connection_refused)
         });
-        let (quota, own_server) = match admitted {
-            Ok(quota) => quota,
+        let (account, own_server) = match admitted {
+            Ok(admitted) => admitted,
             Err(error) => {
                 self.refuse_agent(&stream, pid, &user, &error);
                 return false;
             }
         };
-        self.next_session += 1;
+        self.next_session = number;
         let status = Arc::new(SessionStatus::default());
-        let memory_use = MemoryUse::new(&self.budget, Arc::clone(&quota));
         let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
         let setup = SessionSetup {
-            number: self.next_session,
+            number,
             identity: identity.clone(),
             guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
-            user: Arc::clone(&user),
+            user,
             history: self.calls.clone(),
             view,
             named_uris,
@@ -444,18 +444,16 @@ impl Daemon {
             closing: self.closing.subscribe(),
             status: Arc::clone(&status),
             warnings: Arc::clone(&self.warnings),
-            memory_use: Arc::clone(&memory_use),
-            quota: Arc::clone(&quota),
+            account,
             task_token_key: Arc::clone(&self.task_token_key),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
         let transport = LineTransport::new(stream, setup.message_limit.bytes());
         let orders = SessionOrders { profile_removed: left, cut_off: closed };
         let task = self.sessions.spawn(session::run(transport, setup, orders));
-        let (number, profile) = (self.next_session, Arc::clone(&profile.name));
+        let profile = Arc::clone(&profile.name);
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
-        let connected =
-            ConnectedAgent { number, profile, peer: identity, since, status, user, memory_use, quota, leave, cut_off };
+        let connected = ConnectedAgent { number, profile, peer: identity, since, status, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
         true
@@ -521,59 +519,18 @@ impl Daemon {
         self.agent_count.send_replace(self.connected.len());
     }
 
-    /// Closes connections until the others are within their quotas and the budget.
+    /// Closes connections until the others are within the limits of what they hold.
     pub(super) fn relieve(&mut self) {
-        let over_quota = |meter: &Arc<Meter>| Some((Arc::clone(meter), meter.excess_backlog()?));
-        let over_quota: Vec<_> = self.quotas.meters().filter_map(over_quota).collect();
-        for (meter, (excess, reached)) in over_quota {
-            let of_meter = |agent: &ConnectedAgent| agent.quota.is_counted_by(&meter);
-            let closing = |agent: &&ConnectedAgent| agent.cut_off.is_none() && of_meter(agent);
-            let closing: usize = self.connected.values().filter(closing).map(|agent| agent.memory_use.used()).sum();
-            let holders = self.holders(of_meter, MemoryUse::used);
-            let total: usize = holders.iter().map(|holder| holder.bytes).sum();
-            let limit = total.saturating_sub(excess.saturating_sub(closing));
-            for holder in surplus(holders, limit) {
-                meter.count_closed();
-                self.cut_off(&holder, reached.to_object(Delivery::Unknown));
+        let surplus = self.accounts.ledger().take_surplus(Instant::now());
+        for (Held { number, bytes, .. }, reason) in surplus {
+            let Some(agent) = self.connected.values_mut().find(|agent| agent.number == number) else { continue };
+            let (pid, uid, error) = (agent.peer.pid, agent.peer.uid, reason.to_object(Delivery::Unknown));
+            if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {
+                tracing::warn!(session = number, pid, uid, bytes, "cut off an agent: {}", error.message);
             }
+            // It may have ended already.
+            let _ = agent.cut_off.take().map(|order| order.send(error));
         }
-        let limit = self.budget.limit();
-        let total: usize = self.holders(|_| true, MemoryUse::bytes).iter().map(|holder| holder.bytes).sum();
-        if total > limit {
-            let guests = self.holders(|agent| agent.user.is_guest, MemoryUse::bytes);
-            self.cut_off_all(surplus(guests, limit / ALL_GUESTS_DIVISOR), limit);
-            self.cut_off_all(surplus(self.holders(|_| true, MemoryUse::bytes), limit), limit);
-        }
-    }
-
-    /// The connections that hold bytes, except those that are being closed.
-    fn holders(&self, is_one: impl Fn(&ConnectedAgent) -> bool, bytes: fn(&MemoryUse) -> usize) -> Vec<Holder<Id>> {
-        let holders = self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && is_one(agent));
-        let holder = |(id, agent): (&Id, &ConnectedAgent)| Holder {
-            id: *id,
-            user: Arc::clone(&agent.user),
-            bytes: bytes(&agent.memory_use),
-            age: agent.memory_use.age(),
-        };
-        holders.map(holder).filter(|holder| holder.bytes > 0).collect()
-    }
-
-    fn cut_off_all(&mut self, holders: Vec<Holder<Id>>, limit: usize) {
-        let limit = size::text(limit as u64);
-        for holder in holders {
-            let message = format!("unread responses and incomplete lines of all agents are over {limit} together");
-            self.cut_off(&holder, ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::Unknown));
-        }
-    }
-
-    fn cut_off(&mut self, holder: &Holder<Id>, error: ErrorObject) {
-        let Some(agent) = self.connected.get_mut(&holder.id) else { return };
-        let (session, pid, uid, bytes) = (agent.number, agent.peer.pid, agent.peer.uid, holder.bytes);
-        if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {
-            tracing::warn!(session, pid, uid, bytes, "cut off an agent: {}", error.message);
-        }
-        // It may have ended already.
-        let _ = agent.cut_off.take().map(|order| order.send(error));
     }
 
     pub(super) fn report(&self) -> Report {
@@ -611,7 +568,7 @@ impl Daemon {
             tools: view.catalog.count(ListKind::Tools),
             cut: manager::report::cut(&view),
             agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
-            quotas: self.quotas.report(&profile.name),
+            quotas: self.accounts.ledger().report(&profile.name).into_iter().map(status::quota).collect(),
         }
     }
 }

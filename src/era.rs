@@ -6,15 +6,10 @@
 //! Most modules below translate one kind of message between the eras. They work on raw bytes, and unknown members pass unchanged.
 //! Source: MCP 2026-07-28, `changelog`.
 
-pub mod error;
 pub mod input;
-pub mod legacy_client_meta;
-pub mod notification;
-pub mod request;
 pub mod request_meta;
-pub mod result;
+pub mod response;
 pub mod subscription;
-pub mod task;
 
 use serde_json::{Value, json};
 

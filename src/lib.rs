@@ -2,6 +2,7 @@
 // Whatever a program gets from this library, it can name.
 #![warn(unnameable_types)]
 
+mod account;
 mod admin;
 mod autostart;
 mod backoff;
@@ -11,7 +12,6 @@ mod catalog;
 mod cli;
 mod client;
 mod client_capabilities;
-mod client_info;
 mod clock;
 pub mod config;
 mod config_lints;
@@ -24,7 +24,6 @@ mod disk;
 mod duration;
 mod era;
 mod extensions;
-mod gcra;
 mod instructions;
 mod jsonrpc;
 mod known_clients;
@@ -44,7 +43,6 @@ mod net;
 mod oauth;
 pub mod policy;
 mod printable;
-mod progress_token;
 mod random;
 mod server;
 mod session;
@@ -55,17 +53,14 @@ mod suggest;
 mod systemctl;
 mod task_state;
 mod test_variable;
-mod token_estimate;
-mod tool;
 mod transport;
 mod validity;
 
-pub use client::{Client, ClientError, ClientState, Content, Outcome, ResourceContents, ToolResult};
+pub use client::{Client, ClientError, ClientState, Content, Outcome, ResourceContents, Tool, ToolResult};
 pub use config::ServerConfig;
 pub use jsonrpc::reply::ErrorObject;
 pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool, ToolRef};
 pub use server::{GuardProgram, HealthOverride, StateName as ServerState};
-pub use tool::Tool;
 
 /// The `mcpd` program, and its command line.
 #[doc(hidden)]

@@ -6,19 +6,17 @@
 //! Pure: no I/O and no clock.
 
 mod hidden;
-mod patterns;
-mod run_time;
+#[cfg(test)]
+mod tests;
 mod uri;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use globset::{Glob, GlobBuilder};
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 pub use self::hidden::Hidden;
-use self::patterns::Patterns;
-pub(crate) use self::run_time::RunTimeDeny;
 pub(crate) use self::uri::Uri;
 use crate::extensions;
 use crate::jsonrpc::members::members;
@@ -378,5 +376,103 @@ pub fn pattern(text: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(text).literal_separator(false).backslash_escape(true).empty_alternates(true).build()
 }
 
-#[cfg(test)]
-mod tests;
+/// What is denied at run time. It is no part of the configuration, so no change of the configuration changes it.
+#[derive(Debug, Clone, Default)]
+pub struct RunTimeDeny {
+    /// Disabled tools, by their names on the server.
+    off: BTreeSet<Arc<str>>,
+    /// Patterns on tools. Joining policies concatenates the lists.
+    patterns: Vec<Patterns>,
+}
+
+impl RunTimeDeny {
+    /// The disabled tools, by their names on the server.
+    pub(crate) fn off(&self) -> &BTreeSet<Arc<str>> {
+        &self.off
+    }
+
+    /// Replaces the disabled tools.
+    pub(crate) fn set_off(&mut self, off: BTreeSet<Arc<str>>) {
+        self.off = off;
+    }
+
+    /// Replaces the patterns.
+    pub(crate) fn set_patterns(&mut self, deny: &[Glob]) -> Result<(), globset::Error> {
+        self.patterns = if deny.is_empty() { Vec::new() } else { vec![Patterns::of(deny)?] };
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.off.is_empty() && self.patterns.is_empty()
+    }
+
+    fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.off.extend(other.off.iter().cloned());
+        self.patterns.extend(other.patterns.iter().cloned());
+    }
+
+    fn verdict(&self, tool: &str) -> Result<(), Hidden<'_>> {
+        if self.off.contains(tool) {
+            return Err(Hidden::Off);
+        }
+        let denial = self.patterns.iter().find_map(|patterns| Some((patterns.first(tool)?, &patterns.table)));
+        denial.map_or(Ok(()), |(pattern, table)| Err(Hidden::Denied { pattern, table }))
+    }
+}
+
+/// The patterns of one list.
+#[derive(Debug, Clone)]
+struct Patterns {
+    set: GlobSet,
+    /// The texts of the patterns, in the order of the set: one for each spelling of a pattern.
+    texts: Arc<[Box<str>]>,
+    /// Their configuration table. Empty if they were built in code.
+    table: Arc<str>,
+}
+
+impl Patterns {
+    fn of(globs: &[Glob]) -> Result<Self, globset::Error> {
+        Self::compile(globs.iter().map(|glob| (glob.clone(), glob)))
+    }
+
+    /// Compiles patterns on URIs. Each matches literally and in normal form.
+    fn of_uris(globs: &[Glob]) -> Result<Self, globset::Error> {
+        Self::compile(globs.iter().flat_map(|glob| {
+            let mut spellings = uri::pattern_spellings(glob.glob());
+            spellings.retain(|spelling| spelling != glob.glob());
+            // A spelling that is not a valid glob (only with unusual character classes) is skipped; it would add nothing.
+            let others = spellings.into_iter().filter_map(|spelling| pattern(&spelling).ok());
+            std::iter::once(glob.clone()).chain(others).map(move |spelling| (spelling, glob))
+        }))
+    }
+
+    /// Compiles pairs of a glob and the pattern that it is a spelling of.
+    fn compile<'a>(globs: impl Iterator<Item = (Glob, &'a Glob)>) -> Result<Self, globset::Error> {
+        let (mut builder, mut texts) = (GlobSetBuilder::new(), Vec::new());
+        for (glob, written) in globs {
+            builder.add(glob);
+            texts.push(written.glob().into());
+        }
+        Ok(Self { set: builder.build()?, texts: texts.into(), table: Arc::default() })
+    }
+
+    /// The texts of the patterns.
+    fn texts(&self) -> &[Box<str>] {
+        &self.texts
+    }
+
+    fn match_any(&self, key: &str) -> bool {
+        self.set.is_match(key)
+    }
+
+    /// The first pattern that matches `key`.
+    fn first(&self, key: &str) -> Option<&str> {
+        // Finding the match is expensive and matches are rare, so first check whether there is any.
+        let index = self.match_any(key).then(|| self.set.matches(key).into_iter().min()).flatten()?;
+        Some(&self.texts[index])
+    }
+}

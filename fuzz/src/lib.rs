@@ -8,7 +8,6 @@
 #[path = "../../src"]
 mod mcpd {
     pub mod catalog;
-    pub mod client_info;
     pub mod clock;
     pub mod duration;
     pub mod era;
@@ -21,9 +20,7 @@ mod mcpd {
     pub mod naming;
     pub mod policy;
     pub mod printable;
-    pub mod progress_token;
     pub mod task_state;
-    pub mod token_estimate;
     pub mod validity;
 
     /// The outcome of a call, as a response reports it.
@@ -211,7 +208,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, client_info, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level,
-    message_limit, methods, naming, net, policy, printable, progress_token, server, session, task_state, token_estimate,
-    transport, validity,
+    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods, naming, net, policy,
+    printable, server, session, task_state, transport, validity,
 };

@@ -5,15 +5,12 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use pure_modules::era::error::{self, ErrorToModern};
 use pure_modules::era::input::{self, RequiredInputs};
-use pure_modules::era::legacy_client_meta::LegacyClientMeta;
-use pure_modules::era::result::{Caching, ToLegacy};
-use pure_modules::era::subscription::Filter;
-use pure_modules::era::{notification, request, result};
-use pure_modules::jsonrpc::entries::entries;
+use pure_modules::era::request_meta::{self, LegacyClientMeta};
+use pure_modules::era::response::{self, Caching, ErrorToModern, ToLegacy};
+use pure_modules::era::subscription::{self, Filter};
 use pure_modules::jsonrpc::json_eq::json_eq_except;
-use pure_modules::jsonrpc::members::text;
+use pure_modules::jsonrpc::members::{entries, text};
 use pure_modules::jsonrpc::splice::{Change, applied};
 
 /// More members than a fuzzer input can have.
@@ -30,9 +27,9 @@ fuzz_target!(|data: &[u8]| {
     results(&raw);
     notifications(&raw);
     for method in [&b"resources/read"[..], b"tools/call", b"tools/list"] {
-        let legacy: Vec<Change> = error::to_legacy(method, &raw).into_iter().collect();
+        let legacy: Vec<Change> = response::error_to_legacy(method, &raw).into_iter().collect();
         check(&raw, &legacy, &["code"]);
-        match error::to_modern(method, &raw) {
+        match response::error_to_modern(method, &raw) {
             ErrorToModern::Unchanged => {}
             ErrorToModern::Changed(change) => check(&raw, &[change], &["code"]),
             ErrorToModern::Required(result) => assert!(RequiredInputs::read(&result.into()).is_ok()),
@@ -43,16 +40,22 @@ fuzz_target!(|data: &[u8]| {
 fn requests(raw: &Bytes) {
     let again = ["_meta", "task", "inputResponses", "requestState"];
     let _ = input::retry_responses(raw);
-    if let Ok(mut changes) = request::to_modern(raw, &LegacyClientMeta::default()) {
+    if let Ok(mut changes) = request_meta::params_to_modern(raw, &LegacyClientMeta::default()) {
         check(raw, &changes, &again);
         let modern = Bytes::from(applied(raw, &changes));
-        let back = request::to_legacy(&modern).expect("what was made here can be read");
+        let back = request_meta::params_to_legacy(&modern).expect("what was made here can be read");
         check(&modern, &back, &again);
-        changes.push(request::with_inputs(raw, &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))], None));
+        changes.push(request_meta::with_inputs(
+            raw,
+            &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))],
+            None,
+        ));
         check(raw, &changes, &again);
-        assert!(request::is_retry(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw));
+        assert!(
+            request_meta::is_retry(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw)
+        );
     }
-    if let Ok(changes) = request::to_legacy(raw) {
+    if let Ok(changes) = request_meta::params_to_legacy(raw) {
         check(raw, &changes, &again);
     }
 }
@@ -69,13 +72,13 @@ fn same_keys(raw: &Bytes) -> bool {
 
 fn results(raw: &Bytes) {
     let apart = ["resultType", "ttlMs", "cacheScope"];
-    match result::to_legacy(raw) {
+    match response::result_to_legacy(raw) {
         Ok(ToLegacy::Complete(changes)) => check(raw, &changes, &apart),
         Ok(ToLegacy::Required(required)) => assert!(required.inputs.len() <= input::MAX_INPUTS),
         Ok(ToLegacy::Unknown(_) | ToLegacy::Malformed(_)) | Err(_) => {}
     }
     for cached in [Caching::No, Caching::Yes] {
-        if let Ok(changes) = result::to_modern(raw, cached) {
+        if let Ok(changes) = response::result_to_modern(raw, cached) {
             check(raw, &changes, &apart);
         }
     }
@@ -85,11 +88,11 @@ fn notifications(raw: &Bytes) {
     if let Ok(filter) = Filter::read(raw) {
         assert_eq!(Filter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was printed is read again");
     }
-    check(raw, &notification::without_subscription(Some(raw)), &["_meta"]);
-    if let Some(change) = notification::for_subscription(raw, Some(raw), b"7") {
+    check(raw, &subscription::without_subscription(Some(raw)), &["_meta"]);
+    if let Some(change) = subscription::for_subscription(raw, Some(raw), b"7") {
         check(raw, std::slice::from_ref(&change), &["_meta"]);
         let after = Bytes::from(applied(raw, &[change]));
-        assert_eq!(notification::subscription(Some(&after)).as_deref(), Some(&b"7"[..]));
+        assert_eq!(subscription::subscription(Some(&after)).as_deref(), Some(&b"7"[..]));
     }
 }
 

@@ -8,13 +8,12 @@ use futures_util::{SinkExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::channel::{Channel, channel};
 use super::report::{ControlReport, ReloadReport, Report, ToolsSummary};
 use super::{
-    AdminEvent, CallsRequest, CallsSummary, DaemonMessage, EnvironmentChanges, LogsRequest, LogsSummary, Notification,
-    Params, ProcessReport, Request, Response, ToolsRequest,
+    AdminEvent, CALLS, CHECK, CallsRequest, CallsSummary, Channel, DISABLE, DaemonMessage, ENABLE, EnvironmentChanges,
+    LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS, Params, ProcessReport, RELOAD, RESTART, Request,
+    Response, STATUS, TOOLS, ToolsRequest, channel,
 };
-use super::{CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::sockets::{self, ExpectedListener};
@@ -59,7 +58,7 @@ struct Connection<T> {
 /// See [`AdminError`].
 pub async fn status(path: &Path) -> Result<Report, AdminError> {
     let mut connection = Connection::request(path, STATUS, Params::default()).await?;
-    in_time(path, connection.response()).await
+    in_time(path, connection.read_response()).await
 }
 
 /// Requests the facts about the daemon's process.
@@ -68,7 +67,7 @@ pub async fn status(path: &Path) -> Result<Report, AdminError> {
 /// See [`AdminError`].
 pub(crate) async fn process(path: &Path) -> Result<ProcessReport, AdminError> {
     let mut connection = Connection::request(path, PROCESS, Params::default()).await?;
-    in_time(path, connection.response()).await
+    in_time(path, connection.read_response()).await
 }
 
 /// Runs a health check of every running server, then returns the status.
@@ -86,7 +85,7 @@ pub async fn check(path: &Path) -> Result<Report, AdminError> {
 pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AdminError> {
     let params = Params { filter: filter.map(str::to_owned), ..Params::default() };
     let mut connection = Connection::request(path, LOG_LEVEL, params).await?;
-    in_time(path, connection.response()).await
+    in_time(path, connection.read_response()).await
 }
 
 /// An action on one server.
@@ -191,8 +190,8 @@ impl<T: DeserializeOwned + Unpin> Feed<T> {
         let path = self.connection.path.clone();
         let no_answer = |error| no_answer(&path, &error);
         let message = match self.has_summary {
-            false => in_time(&path, self.connection.message()).await?,
-            true => self.connection.message().await.map_err(no_answer)?,
+            false => in_time(&path, self.connection.next_message()).await?,
+            true => self.connection.next_message().await.map_err(no_answer)?,
         };
         Ok(match message {
             Some(DaemonMessage::Notification(Notification { event, .. })) => Some(FeedItem::Event(event)),
@@ -222,12 +221,12 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
         let mut connection = Self { channel, path: path.to_owned() };
         // The daemon may have refused the connection and closed it. Its reason can still be read.
         if let Err(error) = sent {
-            return Err(in_time(path, connection.response()).await.err().unwrap_or(error));
+            return Err(in_time(path, connection.read_response()).await.err().unwrap_or(error));
         }
         Ok(connection)
     }
 
-    async fn message(&mut self) -> io::Result<Option<DaemonMessage<T>>> {
+    async fn next_message(&mut self) -> io::Result<Option<DaemonMessage<T>>> {
         self.channel.next().await.transpose()
     }
 
@@ -236,7 +235,7 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
         let (mut limit, path) = (TIMEOUT, self.path.clone());
         let no_answer = |error| no_answer(&path, &error);
         loop {
-            match in_time_of(&path, limit, self.message()).await? {
+            match in_time_of(&path, limit, self.next_message()).await? {
                 Some(DaemonMessage::Response(response)) => return result(response).map_err(no_answer),
                 Some(DaemonMessage::Notification(Notification {
                     event: AdminEvent::Waiting { at_most_ms }, ..
@@ -249,9 +248,9 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
         }
     }
 
-    async fn response(&mut self) -> io::Result<T> {
+    async fn read_response(&mut self) -> io::Result<T> {
         loop {
-            match self.message().await?.ok_or(io::ErrorKind::UnexpectedEof)? {
+            match self.next_message().await?.ok_or(io::ErrorKind::UnexpectedEof)? {
                 DaemonMessage::Response(response) => return result(response),
                 DaemonMessage::Notification(_) => {}
             }

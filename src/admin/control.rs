@@ -1,4 +1,4 @@
-//! The methods that change servers: `restart`, `enable`, `disable` and `reload`.
+//! The methods that act on servers: `check`, `restart`, `enable`, `disable` and `reload`.
 //!
 //! Each starts its action at once and waits for the outcome for a bounded time. The action continues if the operator leaves.
 
@@ -11,9 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::operator::{
-    Access, Operator, ReloadRequest, event, refuse, refuse_overload, respond, send, stopping, unknown_server,
+    Access, Operator, Query, ReloadRequest, ask, event, refuse, refuse_overload, respond, send, stopping,
+    unknown_server,
 };
-use super::report::{ControlReport, ReloadReport};
+use super::report::{ControlReport, ReloadReport, Report};
 use super::{AdminEvent, Answer, DISABLE, ENABLE, EnvironmentChanges, Params};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::manager::{ManagerError, ServerOutcome, Toggle};
@@ -114,5 +115,17 @@ pub(super) async fn wait<T>(operator: &mut Operator, limit: Duration, end: impl 
         biased;
         end = end => Ok(end),
         _ = operator.next() => Err(io::ErrorKind::ConnectionAborted.into()),
+    }
+}
+
+/// Answers the `check` request `id`: a health check of every server, then the daemon's status. Fails early if the operator
+/// disconnects.
+pub(super) async fn check(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
+    let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
+    let manager = &access.manager;
+    let servers = wait(operator, manager.check_timeout(), manager.check()).await?;
+    match ask(&access.queries, Query::Status).await {
+        Ok(report) => respond(operator, Some(id), Answer::Status(Box::new(Report { servers, ..report }))).await,
+        Err(error) => refuse(operator, Some(id), error).await,
     }
 }

@@ -1,6 +1,6 @@
 //! The operator protocol on `admin.sock`: typed JSON-RPC, one message per line, one request at a time.
 //!
-//! Depends on the manager, [`crate::calls`] and the framing. The daemon passes its channels in [`Access`]. Requests carry
+//! The daemon passes its channels in [`Access`]. Requests carry
 //! the client's version, so that the error for an unknown method can name both versions.
 //!
 //! | method | params beside `version` | result |
@@ -18,12 +18,8 @@
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod calls;
-mod channel;
-mod check;
 mod client;
 mod control;
-mod environment;
-mod lines;
 mod logs;
 mod operator;
 mod process;
@@ -31,19 +27,26 @@ pub mod report;
 mod serve;
 mod tools;
 
+use std::collections::BTreeMap;
+use std::{fmt, io};
+
+use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use tokio::net::UnixStream;
+use tokio_serde::formats::Json;
+use tokio_util::codec::{Decoder, Encoder, Framed};
 
 pub use self::client::{
     AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, reload, status, tools,
 };
 pub(crate) use self::client::{TIMEOUT, process, reload_environment};
-pub(crate) use self::environment::EnvironmentChanges;
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
 pub(crate) use self::process::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
+use crate::jsonrpc::codec::{Line, NdJson};
 use crate::jsonrpc::reply::ErrorObject;
 
 /// A request to the daemon.
@@ -218,3 +221,54 @@ const RELOAD: &str = "reload";
 const TOOLS: &str = "tools";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
+
+/// Receives `In` and sends `Out`.
+type Channel<In, Out> = tokio_serde::Framed<Framed<UnixStream, LineCodec>, In, Out, Json<In, Out>>;
+
+fn channel<In, Out>(stream: UnixStream) -> Channel<In, Out>
+where
+    In: for<'a> Deserialize<'a> + Unpin,
+    Out: Serialize + Unpin,
+{
+    let lines = Framed::new(stream, LineCodec(NdJson::new(MAX_MESSAGE)));
+    tokio_serde::Framed::new(lines, Json::default())
+}
+
+/// [`NdJson`] with the item types that `tokio_serde` needs.
+#[derive(Debug)]
+struct LineCodec(NdJson);
+
+impl Decoder for LineCodec {
+    type Item = BytesMut;
+    type Error = io::Error;
+
+    fn decode(&mut self, buffer: &mut BytesMut) -> io::Result<Option<BytesMut>> {
+        match self.0.decode(buffer)? {
+            Some(Line::Whole(line)) => Ok(Some(BytesMut::from(line))),
+            Some(Line::Oversized(_)) => Err(io::Error::other("the message is too large")),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Encoder<Bytes> for LineCodec {
+    type Error = io::Error;
+
+    fn encode(&mut self, message: Bytes, buffer: &mut BytesMut) -> io::Result<()> {
+        buffer.reserve(message.len() + 1);
+        buffer.put(message);
+        buffer.put_u8(b'\n');
+        Ok(())
+    }
+}
+
+/// New values by variable name; `None` unsets the variable. `Debug` shows names only.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct EnvironmentChanges(pub(crate) BTreeMap<String, Option<String>>);
+
+impl fmt::Debug for EnvironmentChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

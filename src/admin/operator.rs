@@ -8,9 +8,8 @@ use futures_util::SinkExt;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::channel::Channel;
 use super::report::{ReloadReport, Report};
-use super::{AdminEvent, Answer, DaemonMessage, EnvironmentChanges, Notification, Request, Response};
+use super::{AdminEvent, Answer, Channel, DaemonMessage, EnvironmentChanges, Notification, Request, Response};
 use crate::calls::History;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::manager::malformed::Defect;
+use crate::manager::report::Defect;
 pub use crate::manager::report::{CutReport, InstanceReport, LimitsReport, LimitsState, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 

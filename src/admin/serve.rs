@@ -9,10 +9,11 @@ use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::channel::channel;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
-use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
-use super::{Request, calls, check, control, logs, process, tools};
+use super::{
+    Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request, STATUS, TOOLS, calls,
+    channel, control, logs, process, tools,
+};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
 /// Whether a connection is idle. Idle connections are closed when there are too many operators.
@@ -81,7 +82,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
                 Err(error) => Err(error),
             }
         }
-        CHECK => return check::answer(operator, request.id, access).await,
+        CHECK => return control::check(operator, request.id, access).await,
         CALLS => return calls::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,

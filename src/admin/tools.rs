@@ -10,14 +10,14 @@ use tokio::time::timeout;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond};
 use super::report::{HiddenReport, ToolReport, ToolServer, ToolsSummary};
 use super::{AdminEvent, Answer, ToolsRequest};
+use crate::catalog::tokens_of;
 use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
-use crate::manager::malformed::defects;
+use crate::manager::report::defects;
 use crate::manager::{OfferedTool, ServedProfile, Unseen, View, tool_groups};
 use crate::naming::Naming;
-use crate::token_estimate;
 
 /// Tools examined before other tasks run.
 const TOOLS_PER_TURN: usize = 32;
@@ -122,7 +122,7 @@ fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -
         tool: offered.tool.to_owned(),
         name: name.map(str::to_owned),
         description,
-        tokens: token_estimate::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
+        tokens: tokens_of(name.unwrap_or(offered.tool).len(), offered.passed_on),
         hidden: offered.exposed_as.err().map(hidden),
         hidden_from_modern: offered.is_legacy_only.then(|| "task_only".to_owned()),
         defects: defects(offered.reasons),

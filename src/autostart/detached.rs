@@ -11,15 +11,16 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::log::Log;
-use super::{AutostartError, START_TIMEOUT, StartOptions, StartOutcome, listens, until_listens};
+use super::{
+    AutostartError, CONFIGURATION_EXIT_CODE, OTHER_DAEMON_EXIT_CODE, START_TIMEOUT, StartOptions, StartOutcome,
+    listens, until_listens,
+};
 use crate::detach;
 use crate::login_env::{self, Variables};
-use crate::sockets::{RuntimeDir, SocketError};
+use crate::sockets::RuntimeDir;
 
 /// Between attempts while another daemon holds the lock but does not listen, because it is starting or stopping.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// The exit code of a daemon with an invalid configuration.
-const CONFIGURATION_EXIT_CODE: i32 = 2;
 const NO_LOG: &str = "its log cannot be written; run `mcpd serve` in a terminal to see the reason";
 
 /// Starts a daemon, and waits until it listens.
@@ -44,11 +45,9 @@ pub(super) async fn start(directory: &RuntimeDir, options: &StartOptions) -> Res
             status = watcher.wait() => status?,
         };
         let output = log.as_ref().map(|log| log.since(before));
-        let already_running = SocketError::AlreadyRunning(directory.path().to_owned()).to_string();
-        // Without a log only the exit code tells. A daemon beside another one ends with another code.
-        let is_configuration = status.code() == Some(CONFIGURATION_EXIT_CODE);
-        let output = output.or_else(|| is_configuration.then(|| NO_LOG.to_owned()));
-        if let Some(output) = output.filter(|output| !output.contains(&already_running)) {
+        if status.code() != Some(OTHER_DAEMON_EXIT_CODE.into()) {
+            let output = output.unwrap_or_else(|| NO_LOG.to_owned());
+            let is_configuration = status.code() == Some(CONFIGURATION_EXIT_CODE.into());
             return Err(AutostartError::Exit { how: describe(status), output, log: path(), is_configuration });
         }
         sleep(RETRY_INTERVAL).await;

@@ -33,7 +33,7 @@ pub(super) fn failure(service: &Properties) -> String {
     let text = property(service, "StatusText");
     match (property(service, "ExecMainCode"), status.parse::<u16>()) {
         // With other exit codes the status text is still the last summary of servers.
-        (EXITED, Ok(1..=2)) if !text.is_empty() => text.to_owned(),
+        (EXITED, Ok(1 | 2 | 4)) if !text.is_empty() => text.to_owned(),
         (EXITED, Ok(code)) => match SETUP_FAILURES.iter().find(|(known, _)| *known == code) {
             Some((_, sentence)) => (*sentence).to_owned(),
             None => format!("it exited with code {code} ({})", property(service, "Result")),

@@ -10,7 +10,7 @@ use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
 
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Until a failed unit has to reach its final state.
+/// Until a unit that starts or stops has to reach its final state.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
 const PROFILE_SOCKETS: &str = "mcpd@*.socket";
@@ -48,6 +48,20 @@ impl<'a> Units<'a> {
         Some(Self { manager, service, socket })
     }
 
+    /// Waits for the end of a start or stop in progress, at most [`SETTLE_TIMEOUT`]. systemd repeats failed starts, and a start in
+    /// progress has no reason yet.
+    pub(crate) async fn settle(mut self) -> Self {
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            self.service = self.manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.unwrap_or_default();
+            let is_changing = matches!(property(&self.service, "ActiveState"), "activating" | "deactivating");
+            if !is_changing || is_to_restart(&self.service) || Instant::now() >= deadline {
+                return self;
+            }
+            sleep(SETTLE_INTERVAL).await;
+        }
+    }
+
     pub(crate) fn state(&self) -> UnitState {
         match (property(&self.service, "ActiveState"), property(&self.socket, "ActiveState")) {
             ("failed", _) => UnitState::Failed(failure(&self.service)),
@@ -61,11 +75,12 @@ impl<'a> Units<'a> {
 
     /// Starts the daemon with the enabled sockets, and returns once it serves.
     ///
-    /// Resets start limits first, so that starts that failed before the configuration was corrected do not prevent this one.
+    /// Resets start limits first, which units of earlier versions have: starts that failed before the configuration was corrected do not
+    /// prevent this one.
     ///
     /// # Errors
     /// [`AutostartError::Unit`] with the reason from the daemon or systemd.
-    pub(super) async fn start(&self, limit: Duration) -> Result<(), AutostartError> {
+    pub(super) async fn start(self, limit: Duration) -> Result<(), AutostartError> {
         let mut units = match self.state() {
             // systemd opens no socket for a service that runs.
             UnitState::Running(_) => Vec::new(),
@@ -126,18 +141,8 @@ impl<'a> Units<'a> {
     }
 
     /// Replaces systemd's reason by the daemon's own, which is more specific.
-    async fn explain(&self, error: SystemctlError) -> AutostartError {
-        let deadline = Instant::now() + SETTLE_TIMEOUT;
-        // An agent that waits on the socket makes systemd start the unit again, and each start clears the status text.
-        let service = loop {
-            let service = self.manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.unwrap_or_default();
-            let is_over = matches!(property(&service, "ActiveState"), "failed" | "inactive" | "");
-            let is_settled = is_over || is_to_restart(&service);
-            if is_settled || Instant::now() >= deadline {
-                break service;
-            }
-            sleep(SETTLE_INTERVAL).await;
-        };
+    async fn explain(self, error: SystemctlError) -> AutostartError {
+        let service = self.settle().await.service;
         let has_failed = property(&service, "ActiveState") == "failed" || is_to_restart(&service);
         let why = if has_failed { failure(&service) } else { error.to_string() };
         AutostartError::Unit { why, is_configuration: has_failed && property(&service, "ExecMainStatus") == "2" }

@@ -11,15 +11,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::input_requests::{PendingInputRequest, take_answered};
-use super::request::BridgedRequest;
-use super::step::{BridgeError, Step};
+use super::{BridgeError, BridgedRequest, Step};
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
-use crate::era::error::{self, ErrorToModern};
 use crate::era::input::{self, RetryResponses};
-use crate::era::result;
+use crate::era::response::{self, ErrorToModern};
 use crate::jsonrpc::members::{NotAnObject, members};
-use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::printable::excerpt;
 
 /// How long requests of the server are collected. A server that needs several inputs requests them together.
@@ -179,17 +176,17 @@ impl CallToLegacy {
             return Step::MissingCapability(capability);
         }
         match outcome {
-            Ok(result) => match result::to_modern(result, request.caching()) {
+            Ok(result) => match response::result_to_modern(result, request.caching()) {
                 Ok(changes) => Step::ForwardResponse(changes),
                 Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
             },
-            Err(raw) => match error::to_modern(request.method(), raw) {
+            Err(raw) => match response::error_to_modern(request.method(), raw) {
                 ErrorToModern::Unchanged => Step::ForwardResponse(Vec::new()),
                 ErrorToModern::Changed(change) => Step::ForwardResponse(vec![change]),
                 ErrorToModern::Required(required) if self.agent.capabilities.include(ClientCapability::Url) => {
                     Step::RequireUrls(required.into())
                 }
-                ErrorToModern::Required(_) => Step::ForwardResponse(error::without_urls(raw).into_iter().collect()),
+                ErrorToModern::Required(_) => Step::ForwardResponse(response::without_urls(raw).into_iter().collect()),
             },
         }
     }
@@ -219,10 +216,64 @@ impl Suspension {
 
 /// The error for a retry whose URLs, required by a legacy server, were not opened.
 pub(crate) fn unopened_urls(request: &BridgedRequest, server: &str) -> Option<ErrorObject> {
-    let (key, refusal) = error::unopened(request.params())?;
+    let (key, refusal) = response::unopened(request.params())?;
     let key = excerpt(&key, MAX_KEY_LEN);
     let why = format!("the server does this only after a URL was opened, which was {refusal} (`{key}`)");
     Some(ErrorObject::new(INTERNAL_ERROR, why).about_server(server))
+}
+
+/// A request of the server that its agent has not answered.
+#[derive(Debug)]
+pub(crate) struct PendingInputRequest {
+    /// The key in `inputRequests`.
+    key: String,
+    /// The server's id, raw.
+    id: Bytes,
+    /// As text.
+    method: Bytes,
+    params: Option<Bytes>,
+}
+
+impl PendingInputRequest {
+    /// Copies the parts, so that the input does not keep a large line in memory.
+    pub(crate) fn new(number: u64, id: &[u8], method: &[u8], params: Option<&[u8]>) -> Self {
+        let [id, method] = [id, method].map(Bytes::copy_from_slice);
+        Self { key: number.to_string(), id, method, params: params.map(Bytes::copy_from_slice) }
+    }
+
+    pub(crate) fn id(&self) -> &Bytes {
+        &self.id
+    }
+
+    pub(crate) fn into_id(self) -> Bytes {
+        self.id
+    }
+
+    /// The size that counts against the limits.
+    pub(crate) fn bytes(&self) -> usize {
+        self.params.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Key, method and params, as in `inputRequests`.
+    pub(crate) fn parts(&self) -> (&str, &[u8], Option<&Bytes>) {
+        (&self.key, &self.method, self.params.as_ref())
+    }
+}
+
+/// Removes the inputs that these responses answer. Returns the server's ids, each with the response line for it.
+pub(crate) fn take_answered(
+    inputs: &mut Vec<PendingInputRequest>,
+    responses: &[(Bytes, Bytes)],
+) -> Vec<(Bytes, Bytes)> {
+    let mut lines = Vec::new();
+    for (key, result) in responses {
+        if let Some(index) = inputs.iter().position(|input| input.key.as_bytes() == &key[..]) {
+            let input = inputs.remove(index);
+            let line = reply::result(&input.id, result);
+            lines.push((input.id, line));
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

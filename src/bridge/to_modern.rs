@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::step::{BridgeError, Step};
+use super::{BridgeError, Step};
 use crate::era::input::RequiredInputs;
-use crate::era::legacy_client_meta::LegacyClientMeta;
-use crate::era::request;
-use crate::era::result::{self, ToLegacy};
+use crate::era::request_meta::{self, LegacyClientMeta};
+use crate::era::response::{self, ToLegacy};
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::splice::Change;
 use crate::printable::one_line;
@@ -66,19 +65,19 @@ impl InputResponses {
     pub(super) fn change(&self, params: &Bytes) -> Change {
         let result = |(key, result): &(Bytes, Option<Bytes>)| Some((key.clone(), result.clone()?));
         let results: Vec<_> = self.inputs.iter().filter_map(result).collect();
-        request::with_inputs(params, &results, self.request_state.as_ref())
+        request_meta::with_inputs(params, &results, self.request_state.as_ref())
     }
 }
 
 impl CallToModern {
     /// The changes that translate the request.
     pub(super) fn changes(&self, params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
-        request::to_modern(params, &self.client_meta)
+        request_meta::params_to_modern(params, &self.client_meta)
     }
 
     /// The server has answered with this result. `Err` has the inputs that it requires.
     pub(super) fn on_result(&self, result: &Bytes) -> Result<Step, RequiredInputs> {
-        Ok(match result::to_legacy(result) {
+        Ok(match response::result_to_legacy(result) {
             Ok(ToLegacy::Complete(changes)) => Step::ForwardResponse(changes),
             Ok(ToLegacy::Required(_)) if self.input_rounds >= MAX_INPUT_ROUNDS => {
                 Step::Fail(BridgeError::Input(format!("has required input {MAX_INPUT_ROUNDS} times")))

@@ -1,4 +1,5 @@
-//! The newest calls, in memory. Subscribers and the file receive each call as soon as it ends.
+//! The newest calls, in memory, and which of them an operator requests. Subscribers and the file receive each call as soon as it ends.
+
 #![expect(clippy::disallowed_types, reason = "sessions write and operators read; nothing waits while it is locked")]
 
 use std::collections::VecDeque;
@@ -6,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::file::{self, FileWriter};
-use super::{CompletedCall, Entry, Filter};
+use super::{CompletedCall, Entry};
 
 /// Subscribers at once. A further request gets entries without a subscription.
 const MAX_SUBSCRIBERS: usize = 32;
@@ -25,12 +27,12 @@ pub struct History(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    state: Mutex<State>,
+    state: Mutex<HistoryState>,
     subscribers: broadcast::Sender<Arc<Entry>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HistoryState {
     /// At most [`MAX_ENTRIES`], oldest first.
     entries: VecDeque<Arc<Entry>>,
     file: Option<FileWriter>,
@@ -67,7 +69,7 @@ impl History {
     /// An empty history, which also writes each entry to `file`.
     #[must_use]
     pub fn new(file: Option<PathBuf>) -> Self {
-        let state = Mutex::new(State { entries: VecDeque::new(), file: file.and_then(file::start) });
+        let state = Mutex::new(HistoryState { entries: VecDeque::new(), file: file.and_then(file::start) });
         Self(Arc::new(Parts { state, subscribers: broadcast::Sender::new(QUEUE_LEN) }))
     }
 
@@ -106,7 +108,7 @@ impl History {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HistoryState> {
         // A panic elsewhere cannot leave a half-written value here.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,6 +124,44 @@ impl Subscription {
                 Err(RecvError::Lagged(missed)) => return Some(CallEvent::Missed(missed)),
                 Err(RecvError::Closed) => return None,
             }
+        }
+    }
+}
+
+/// Conditions on a call. An absent condition holds for every call.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// The call was routed to this server.
+    pub server: Option<String>,
+    /// The call was of this tool.
+    pub tool: Option<ToolFilter>,
+}
+
+/// A tool, by the name in the command line and by its routes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolFilter {
+    /// The name as given. It also selects calls of an unknown tool with this name.
+    pub name: String,
+    /// Server and the server's own name for the tool.
+    pub routes: Vec<(String, String)>,
+}
+
+impl Filter {
+    /// Whether `record` meets all conditions.
+    pub(super) fn admits(&self, record: &CompletedCall) -> bool {
+        let server = record.server.as_deref();
+        (self.server.is_none() || self.server.as_deref() == server)
+            && self.tool.as_ref().is_none_or(|tool| tool.admits(server, &record.tool))
+    }
+}
+
+impl ToolFilter {
+    fn admits(&self, server: Option<&str>, tool: &str) -> bool {
+        match server {
+            Some(server) => {
+                self.routes.iter().any(|(route_server, route_tool)| route_server == server && route_tool == tool)
+            }
+            None => self.name == tool,
         }
     }
 }
@@ -187,5 +227,20 @@ mod tests {
         assert!(subscribe().is_none());
         subscriptions.pop();
         assert!(subscribe().is_some());
+    }
+
+    #[test]
+    fn tool_is_selected_by_its_route_and_an_unknown_tool_by_its_name() {
+        let routes = vec![("files".to_owned(), "read".to_owned())];
+        let filter = ToolFilter { name: "files__read".to_owned(), routes };
+        for (server, tool, expected) in [
+            (Some("files"), "read", true),
+            (Some("git"), "read", false),
+            (Some("files"), "files__read", false),
+            (None, "files__read", true),
+            (None, "read", false),
+        ] {
+            assert_eq!(filter.admits(server, tool), expected, "{server:?} {tool}");
+        }
     }
 }

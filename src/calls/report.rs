@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{Entry, text};
+use super::Entry;
+use crate::calls;
 
 /// One call that has ended.
 #[skip_serializing_none]
@@ -65,7 +66,7 @@ impl From<&Entry> for CallReport {
             client: record.caller.client.clone(),
             profile: record.caller.profile.to_string(),
             server: record.server.as_deref().map(str::to_owned),
-            tool: text::tool(&record.tool),
+            tool: calls::cut_tool(&record.tool),
             outcome: record.outcome.word().to_owned(),
             code: record.outcome.code(),
             duration_ms: milliseconds(record.ended.since(record.began)),

@@ -1,4 +1,4 @@
-//! Builds a catalog: list by list, server by server.
+//! Builds a catalog: list by list, server by server. Of a joined list that is too large for one message, each server gets a fair part.
 
 use std::collections::{HashMap, HashSet, btree_map, hash_map};
 use std::hash::{DefaultHasher, Hasher};
@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::cut::Parts;
 use super::template::Template;
-use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, skills};
+use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, list, skills};
 use crate::era::Era;
 use crate::jsonrpc::splice::{Change, Edit, splice_into};
 use crate::list_kind::{ListKind, PerKind};
+use crate::message_limit::has_memory;
 use crate::naming::Naming;
 use crate::policy::{Hidden, Policy, is_fit_name};
-use crate::token_estimate;
 
 pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], max_list: usize) -> Catalog {
     let mut catalog = Catalog {
@@ -52,7 +51,7 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], m
                     is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key, &servers)).flatten();
                 if let Some(why) = hidden.get(&*item.key) {
                     catalog.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
-                } else if !parts.take(server, item) {
+                } else if !parts.take(server, item) || !list.has_memory_for(item) {
                     catalog.cut[kind].push((server, Arc::clone(&item.key)));
                 } else if is_named(kind) {
                     let is_legacy_only = legacy_only.contains(&*item.key);
@@ -103,7 +102,7 @@ impl Catalog {
             _ => source.settings.request_limit(),
         };
         if kind == ListKind::Tools {
-            self.exposure[server][kind].tokens += token_estimate::of_bytes(vacant.key().len(), item.model_bytes);
+            self.exposure[server][kind].tokens += list::tokens_of(vacant.key().len(), item.model_bytes);
         }
         if kind == ListKind::Tools
             && let Some(uri) = item.interface().filter(|uri| source.policy.permits_interface(uri))
@@ -166,6 +165,9 @@ impl Catalog {
     }
 }
 
+/// Bytes that an exposed name and mended parts may add to a definition.
+const MAX_ADDED: usize = 64 << 10;
+
 /// Builds the raw result of a list, and its variant for modern agents.
 struct Text {
     all: BytesMut,
@@ -176,6 +178,12 @@ impl Text {
     fn begin(kind: ListKind, any_is_legacy_only: bool) -> Self {
         let begin = || BytesMut::from(&*format!("{{\"{}\":[", kind.member()));
         Self { all: begin(), modern: any_is_legacy_only.then(begin) }
+    }
+
+    /// A list for which there is no memory is cut, like one that exceeds its limit.
+    fn has_memory_for(&self, item: &Item) -> bool {
+        let added = item.json.len() + MAX_ADDED;
+        std::iter::once(&self.all).chain(&self.modern).all(|text| has_memory(text, added))
     }
 
     /// Adds `definition`: that of `item`, or a part of it, which then is not mended.
@@ -218,5 +226,66 @@ impl Text {
 fn separate(list: &mut BytesMut) {
     if list.last() == Some(&b'}') {
         list.put_u8(b',');
+    }
+}
+
+/// Bytes that an item may have beside its definition: a separator, and what an exposed name adds.
+const BESIDE: usize = 64;
+
+/// What is left of each server's part of a list.
+#[derive(Debug)]
+pub(super) struct Parts {
+    left: Vec<usize>,
+}
+
+impl Parts {
+    /// The parts of a list of `total` bytes. `hidden` has the keys of each server that policy hides.
+    pub(super) fn of<T>(kind: ListKind, sources: &[Source<'_>], hidden: &[HashMap<&str, T>], total: usize) -> Self {
+        let all = sources.iter().flat_map(|source| &source.lists[kind].items);
+        if all.map(size).sum::<usize>() <= total {
+            return Self { left: vec![total; sources.len()] };
+        }
+        let needs = sources.iter().zip(hidden).map(|(source, hidden)| {
+            source.lists[kind].items.iter().filter(|item| !hidden.contains_key(&*item.key)).map(size).sum()
+        });
+        Self { left: fair_parts(&needs.collect::<Vec<_>>(), total) }
+    }
+
+    /// Takes the bytes of an item. Returns whether they were left.
+    pub(super) fn take(&mut self, server: usize, item: &Item) -> bool {
+        let left = self.left[server].checked_sub(size(item));
+        self.left[server] = left.unwrap_or(self.left[server]);
+        left.is_some()
+    }
+}
+
+/// The bytes of an item in the list of either era, at most.
+fn size(item: &Item) -> usize {
+    item.json.len() + item.validity.growth() + BESIDE
+}
+
+/// The parts of `total` bytes for these needs: each gets what it needs, or at least an equal part of what the smaller ones leave.
+fn fair_parts(needs: &[usize], total: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..needs.len()).collect();
+    order.sort_by_key(|index| needs[*index]);
+    let (mut parts, mut left) = (vec![0; needs.len()], total);
+    for (served, index) in order.into_iter().enumerate() {
+        parts[index] = needs[index].min(left / (needs.len() - served));
+        left -= parts[index];
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_needs_are_cut_alike_and_small_ones_are_met() {
+        for (needs, total, parts) in
+            [(&[][..], 10, &[][..]), (&[3, 4], 10, &[3, 4]), (&[100], 10, &[10]), (&[1, 100, 2, 50], 13, &[1, 5, 2, 5])]
+        {
+            assert_eq!(fair_parts(needs, total), parts, "{needs:?}");
+        }
     }
 }

@@ -4,8 +4,7 @@
 
 use bytes::Bytes;
 
-use crate::jsonrpc::entries::elements;
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{elements, members, text};
 use crate::jsonrpc::splice::{Change, applied, splice};
 use crate::list_kind::ListKind;
 use crate::policy::Policy;

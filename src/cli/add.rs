@@ -3,6 +3,7 @@
 pub(super) mod corrections;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
@@ -13,25 +14,24 @@ use serde_with::skip_serializing_none;
 
 use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
-use super::import::{prompt, write};
+use super::import::{prompt, write_files};
 use super::reload::Scope;
 use super::text::split_searched_path;
 use super::{FAILED, USAGE, fail, json, try_print};
-use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
-use crate::config::edit::{self, EditError, Setting};
+use crate::config::edit::{self, EditError};
 use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
+use crate::config::serialize::{Setting, sandbox_text};
 use crate::config::{LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
-use crate::config_lints;
 use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
-use crate::printable;
 use crate::sockets::RuntimeDir;
 use crate::suggest::misspelt;
+use crate::{config, config_lints, printable};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -111,10 +111,13 @@ pub(super) struct JsonReport<'a> {
     sandbox_reason: Option<String>,
 }
 
+fn usage(error: impl Display) -> ExitCode {
+    fail(USAGE, error)
+}
+
 /// Adds the server and prints the result. `line` is the command line.
 fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
     let Add { name, options, .. } = add;
-    let usage = |error: String| fail(USAGE, error);
     check_name(name, line).map_err(usage)?;
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
@@ -145,12 +148,12 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     let same = file.text().bytes().zip(text.bytes()).take_while(|(before, now)| before == now).count();
     let warnings = warnings(&loaded, &path, same);
-    write::all(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
+    write_files(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
     moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
     let printed = match options.json {
         true => {
             let (sandbox_proposal, sandbox_reason) = match &unwritten {
-                Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox.toml()), None),
+                Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox_text(sandbox)), None),
                 Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
                 None => (None, None),
             };
@@ -260,7 +263,7 @@ impl Unwritten {
         match self {
             Self::Unanswered(sandbox) => Some(format!(
                 "note: `--yes` writes `sandbox = {}`, so that {name} reaches only the files it needs",
-                sandbox.toml()
+                sandbox_text(sandbox)
             )),
             Self::Refused(FilesObstacle::NotFound(_)) => None,
             Self::Refused(FilesObstacle::Privileges(reason)) if warnings.iter().any(|text| text.contains(reason)) => {
@@ -288,7 +291,8 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
     if !add.yes && !is_terminal {
         return Ok(Some(Unwritten::Unanswered(proposal.sandbox)));
     }
-    let question = format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, proposal.sandbox.toml());
+    let question =
+        format!("Restrict {} to the files it needs, by `sandbox = {}`?", add.name, sandbox_text(&proposal.sandbox));
     if add.yes || prompt::confirm_default(&printable::lines(&question))? {
         import::accept(proposal, settings);
     }

@@ -1,10 +1,11 @@
-//! `mcpd call`: calls a tool as an agent does.
+//! `mcpd call`: calls a tool as an agent does, and shows its progress.
+//!
+//! Source: MCP 2025-11-25, `basic/utilities/progress`.
 
 mod arg_forms;
-mod media;
-mod progress;
 mod result;
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, Read, stderr, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,13 +23,11 @@ use signal_hook_tokio::Signals;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::arg_forms::{ArgForm, TextSource};
-use self::progress::Progress;
-use super::agent::Agent;
+use super::agent::{Agent, ProfileArg};
 use super::outcome::signal_exit;
-use super::profile::ProfileArg;
-use super::schema::Schema;
 use super::spinner::with_spinner;
 use super::text::lines;
+use super::tool_schema::Schema;
 use super::tools::{self, Tool};
 use super::{FAILED, USAGE, completions, fail, tool_names};
 use crate::duration;
@@ -249,5 +248,65 @@ pub(super) fn error_message(error: &Value) -> String {
         Some("unknown") => format!("{message} (whether the call had an effect is unknown)"),
         Some("not_sent") => format!("{message} (the call was not sent)"),
         _ => message,
+    }
+}
+
+struct Progress {
+    text: RefCell<String>,
+    tool: String,
+}
+
+impl Progress {
+    fn new(tool: &str) -> Self {
+        Self { text: RefCell::new(format!("waiting for {tool}")), tool: tool.to_owned() }
+    }
+
+    fn text(&self) -> String {
+        self.text.borrow().clone()
+    }
+
+    /// Ignores notifications that do not report progress.
+    fn update(&self, method: &[u8], params: &[u8]) {
+        if method == b"notifications/progress"
+            && let Ok(params) = serde_json::from_slice::<Value>(params)
+        {
+            self.text.replace(format!("{}: {}", self.tool, describe(&params)));
+        }
+    }
+}
+
+fn describe(params: &Value) -> String {
+    let progress = match (params["progress"].as_f64(), params["total"].as_f64()) {
+        (Some(progress), Some(total)) if total > 0.0 => {
+            Some(format!("{:.0} %", (progress / total * 100.0).clamp(0.0, 100.0)))
+        }
+        (Some(_), _) => Some(params["progress"].to_string()),
+        _ => None,
+    };
+    let message = params["message"].as_str().filter(|message| !message.is_empty()).map(str::to_owned);
+    [progress, message].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn progress_notifications_are_described() {
+        for (params, expected) in [
+            (json!({ "progress": 1, "total": 3, "message": "reading" }), "t: 33 % · reading"),
+            (json!({ "progress": 7, "total": 3 }), "t: 100 %"),
+            (json!({ "progress": 12 }), "t: 12"),
+            (json!({ "progress": 12, "total": 0, "message": "" }), "t: 12"),
+            (json!({ "message": "x" }), "t: x"),
+        ] {
+            let progress = Progress::new("t");
+            progress.update(b"notifications/other", b"{}");
+            assert_eq!(progress.text(), "waiting for t");
+            progress.update(b"notifications/progress", params.to_string().as_bytes());
+            assert_eq!(progress.text(), expected, "{params}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `mcpd calls`: recorded calls, oldest first.
 
-mod columns;
+mod table;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
-use self::columns::Columns;
+use self::table::CallTable;
 use super::style::OutputStyle;
 use super::{FAILED, NOT_RUNNING, admin_failure, completions, fail, json, tool_names, tools, try_print};
 use crate::admin::{self, AdminEvent, CallsRequest, CallsSummary, FeedItem, ToolsRequest};
@@ -91,22 +91,27 @@ async fn unknown_tool(directory: &RuntimeDir, name: &str) -> ExitCode {
 async fn show(socket: &Path, request: CallsRequest, as_json: bool) -> Result<(), ExitCode> {
     let follow = request.follow;
     let mut calls = admin::calls(socket, request).await.map_err(|error| admin_failure(&error))?;
-    let columns = Columns::for_width(OutputStyle::of_stdout().width());
-    let mut has_header = as_json;
+    let mut table = CallTable::new(OutputStyle::of_stdout());
+    // The recorded calls, until all are there.
+    let mut recorded = Some(Vec::new());
     loop {
-        let next = calls.next().await.map_err(|error| admin_failure(&error))?;
-        if !has_header {
-            try_print(columns.header())?;
-            has_header = true;
-        }
-        match next {
+        match calls.next().await.map_err(|error| admin_failure(&error))? {
             Some(FeedItem::Event(AdminEvent::Call(call))) if as_json => json::print_line(&call)?,
-            Some(FeedItem::Event(AdminEvent::Call(call))) => try_print(columns.row(&call))?,
+            Some(FeedItem::Event(AdminEvent::Call(call))) => match &mut recorded {
+                Some(recorded) => recorded.push(*call),
+                None => try_print(table.add(&[*call]))?,
+            },
             Some(FeedItem::Event(AdminEvent::Missed(count))) => {
                 print_note!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
             Some(FeedItem::Event(_)) => {}
             Some(FeedItem::Summary(CallsSummary { unwritten })) => {
+                let recorded = recorded.take().unwrap_or_default();
+                // Columns are chosen by the calls, so without any the header waits for the first one.
+                let waits = follow && recorded.is_empty();
+                if !as_json && !waits {
+                    try_print(table.add(&recorded))?;
+                }
                 if unwritten > 0 {
                     print_note!(
                         "mcpd: {unwritten} calls are missing in the call log file: it could not be written, or not fast enough"

@@ -9,21 +9,19 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use tokio::time::timeout;
 
-use super::changed_files;
 use super::outcome::print_styled_note;
 use super::style::OutputStyle;
 use super::text::{count, join_limited, searched_paths, split_searched_path};
-use super::{FAILED, USAGE, json, try_print};
-use crate::admin;
+use super::{FAILED, USAGE, changed_files, json, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
-use crate::config_lints;
 use crate::daemon::cache_directory;
-use crate::manager::malformed::{MalformedItem, malformed};
+use crate::manager::report::{MalformedItem, malformed};
 use crate::server::last_known;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::{admin, config_lints};
 
 /// Until a daemon has to answer. A daemon that does not is left to `mcpd doctor`.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,7 +18,7 @@ use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{EditError, Overlay};
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{self, LoadedConfig};
+use crate::config::{self, ConfigError, LoadedConfig};
 use crate::known_clients::shell_word;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -27,6 +27,16 @@ const MAX_FILES: usize = 3;
 
 /// How to keep a client from starting its own copies of the servers that mcpd runs.
 pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
+
+/// Why the configuration is not edited.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RefusedEdit {
+    #[error("not added: the configuration would not be valid\n{0}")]
+    Invalid(ConfigError),
+    /// `${file:…}` cannot refer to the directory of the secrets.
+    #[error("`${{file:…}}` cannot refer to {}: the path has `$`, `}}` or a line feed", .0.display())]
+    SecretsDirectory(PathBuf),
+}
 
 // A doc comment here would replace the help text of the commands.
 #[derive(Debug, Args)]
@@ -79,15 +89,19 @@ impl EditOptions {
     /// Loads the configuration as it would be with `text` in `file` and with the `secrets` written.
     ///
     /// # Errors
-    /// Every error of that configuration, for a person.
-    pub(super) fn check(&self, file: &ConfigFile, text: &str, secrets: &[SecretFile]) -> Result<LoadedConfig, String> {
+    /// Every error of that configuration.
+    pub(super) fn check(
+        &self,
+        file: &ConfigFile,
+        text: &str,
+        secrets: &[SecretFile],
+    ) -> Result<LoadedConfig, RefusedEdit> {
         let overlay = Overlay::new(&Process).with(file.path(), text);
         let overlay = secrets.iter().fold(overlay, |overlay, secret| match &secret.content {
             Content::Known(content) => overlay.with(&secret.path, content),
             Content::Prompt(_) => overlay,
         });
-        config::load(&self.files(), &overlay)
-            .map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
+        config::load(&self.files(), &overlay).map_err(RefusedEdit::Invalid)
     }
 
     /// Applies the change of the files at `paths` to a running daemon that reads them, or prints what will apply it. The exit code covers
@@ -173,12 +187,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 ///
 /// # Errors
 /// If a configuration cannot refer to that directory.
-pub(super) fn secrets_directory(path: &Path) -> Result<PathBuf, String> {
+pub(super) fn secrets_directory(path: &Path) -> Result<PathBuf, RefusedEdit> {
     let directory = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).with_file_name("secrets");
     match reference(&directory, Process.home().as_deref()) {
         Some(_) => Ok(directory),
-        None => {
-            Err(format!("`${{file:…}}` cannot refer to {}: the path has `$`, `}}` or a line feed", directory.display()))
-        }
+        None => Err(RefusedEdit::SecretsDirectory(directory)),
     }
 }

@@ -18,7 +18,7 @@ use signal_hook::flag::register_conditional_default;
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use super::profile::ProfileArg;
+use super::agent::ProfileArg;
 use super::{FAILED, completions, fail, start_failure};
 use crate::autostart::{self, AutostartError};
 use crate::known_clients::Client;

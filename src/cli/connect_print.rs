@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::agent::ProfileArg;
 use super::config_edit::OLD_ENTRIES;
 use super::connect::Arguments;
-use super::profile::ProfileArg;
 use super::{FAILED, USAGE, fail, print, start_failure};
-use crate::admin;
-use crate::autostart;
 use crate::config::interpolate::Process;
 use crate::config::{self, LoadedConfig};
 use crate::known_clients::{Client, Program};
 use crate::sockets::{ADMIN_SOCKET, ExpectedListener, RuntimeDir, SESSION_VARIABLE};
+use crate::{admin, autostart};
 
 /// Prints the entries for `client` on stdout, and its file on stderr. `given`: the runtime directory on the command line.
 pub(super) fn run(

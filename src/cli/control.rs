@@ -8,12 +8,11 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 
-use super::completions;
 use super::keep::{Keep, WrittenToggle};
 use super::spinner::with_spinner;
 use super::text::one_line;
-use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
-use crate::admin::report::ControlReport;
+use super::{FAILED, USAGE, admin_failure, changed_files, completions, fail, json, print, tool_names};
+use crate::admin::report::{ControlReport, StateName};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::manager::Toggle;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -186,7 +185,7 @@ async fn qualify(directory: &RuntimeDir, target: &str) -> Result<Option<String>,
 
 /// The first tool with this own name, as `SERVER/TOOL`.
 async fn of_any_server(directory: &RuntimeDir, tool: &str) -> Option<String> {
-    let (all, _) = tools::request(directory, ToolsRequest::default()).await.ok()?;
+    let (all, _) = tool_names::request(directory, ToolsRequest::default()).await.ok()?;
     all.iter().find(|known| known.tool == tool).map(|known| tool_names::qualified(&known.server, &known.tool))
 }
 
@@ -235,7 +234,7 @@ async fn note_still_hidden(directory: &RuntimeDir, command: &ControlCommand, ser
     let name = tool_names::qualified(server, tool);
     let Ok((found, _)) = tool_names::find(directory, None, &name).await else { return };
     if let Some((report, hidden)) = found.iter().find_map(|report| Some((report, report.hidden.as_ref()?))) {
-        print_note!("note: agents still do not see it: {}", tools::all::hidden_reason(report, Some(hidden)));
+        print_note!("note: agents still do not see it: {}", tool_names::hidden_reason(report, Some(hidden)));
     }
 }
 
@@ -311,9 +310,21 @@ async fn show(
             printed
         }
         Ok(ControlReport { state, reason, .. }) => {
-            let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();
-            fail(FAILED, format!("{server}: {state}{reason}"))
+            let reason = reason.as_deref().map(one_line);
+            let details: Vec<_> = reason.into_iter().chain(next_command(server, state)).collect();
+            let separator = if details.is_empty() { "" } else { ": " };
+            fail(FAILED, format!("{server}: {state}{separator}{}", details.join("; ")))
         }
         Err(error) => admin_failure(&error),
+    }
+}
+
+/// What to do about a server that has not reached the requested state.
+fn next_command(server: &str, state: StateName) -> Option<String> {
+    match state {
+        StateName::Disabled => Some(format!("`mcpd enable {server}` enables it")),
+        StateName::NeedsLogin => Some(format!("run `mcpd login {server}`")),
+        StateName::Starting => Some("`mcpd status` shows its state".to_owned()),
+        _ => None,
     }
 }

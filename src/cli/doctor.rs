@@ -31,7 +31,7 @@ use clap_complete::ArgValueCandidates;
 
 use self::finding::{Finding, Group, count};
 use self::page::Signs;
-use self::probe::{ConfiguredServer, Daemon, DaemonProbe};
+use self::probe::{ConfiguredServer, Daemon, DaemonProbe, WrittenValue};
 use self::servers::ServerCheck;
 use super::spinner::with_spinner;
 use super::style::OutputStyle;
@@ -139,17 +139,17 @@ async fn check(
         server_states(&probe, &loaded, all, may_start),
     );
     let mut system = program::check(&probe);
+    let mut configuration = configuration::check(&probe, &loaded);
     let servers = match states {
         Ok(states) => {
             let states: Vec<_> = states.into_iter().filter(|state| is_selected(&state.report.name)).collect();
-            let mut servers = servers::check(&probe, &states, configured.as_deref());
+            let mut servers = servers::check(&probe, &mut configuration, &states, configured.as_deref());
             programs::merge_missing(&mut programs, &mut servers);
             system.findings.extend(servers::default_limits(&states));
             servers
         }
         Err(finding) => Group { title: "servers", findings: vec![finding] },
     };
-    let configuration = configuration::check(&probe, &loaded);
     let agents = agents::check(&probe, config);
     let groups = vec![system, runtime, daemon, unit, configuration, programs, servers, agents];
     Ok((groups, probe))
@@ -165,11 +165,12 @@ fn configured_servers(loaded: &LoadedConfig) -> HashMap<String, ConfiguredServer
     for note in loaded.notes() {
         let (NoteScope::Server(name), What::Text(used, template)) = (note.owner, &note.what) else { continue };
         let Some(server) = servers.get_mut(&**name) else { continue };
-        match used {
-            Use::Command => server.command = note.edit(template.source().to_owned()),
-            Use::Cwd => server.cwd = note.edit(template.source().to_owned()),
-            _ => {}
-        }
+        let place = match used {
+            Use::Command => &mut server.command,
+            Use::Cwd => &mut server.cwd,
+            _ => continue,
+        };
+        *place = Some(WrittenValue { place: note.address(), edit: note.edit(template.source().to_owned()) });
     }
     servers
 }

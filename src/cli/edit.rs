@@ -1,32 +1,33 @@
-//! `mcpd edit`: opens the configuration in an editor, and saves it only if it is valid.
+//! `mcpd edit`: opens the configuration in the user's editor, and saves it only if it is valid.
 //!
-//! The editor gets a private copy. After an invalid edit, the copy has the mistakes as comments above their lines. `mistakes` writes and removes
-//! these comments, `editor` runs the editor.
+//! The editor gets a private copy. After an invalid edit, the copy has the mistakes as comments above their lines. The comments are removed
+//! again before the text is used.
 
-mod editor;
-mod mistakes;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env::var;
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use signal_hook::consts::{SIGINT, SIGQUIT};
 use tempfile::TempDir;
 
-use self::editor::Editor;
-use self::mistakes::Mistakes;
 use super::config_edit::EditOptions;
 use super::import::prompt;
 use super::outcome::print_styled_note;
 use super::reload::Scope;
 use super::style::OutputStyle;
+use super::text::one_line;
 use super::{FAILED, USAGE, fail};
+use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::Overlay;
 use crate::config::edit::file::{ConfigFile, WriteError};
-use crate::config::interpolate::Process;
+use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, ConfigError};
 use crate::sockets::RuntimeDir;
 
@@ -126,7 +127,7 @@ fn edit_copy(
 fn errors_elsewhere(options: &EditOptions, file: &ConfigFile, text: &str) -> BTreeSet<String> {
     let overlay = Overlay::new(&Process).with(file.path(), text);
     let error = config::load(&options.files(), &overlay).err();
-    error.iter().flat_map(|error: &ConfigError| mistakes::elsewhere(error, file)).collect()
+    error.iter().flat_map(|error: &ConfigError| elsewhere(error, file)).collect()
 }
 
 /// Stores a text that could not be saved.
@@ -158,4 +159,126 @@ impl Copy {
     fn read(&self) -> std::io::Result<String> {
         fs::read_to_string(&self.path)
     }
+}
+
+/// Editors to try if no variable names one.
+const USUAL: [&str; 3] = ["sensible-editor", "nano", "vi"];
+
+struct Editor {
+    program: String,
+    arguments: Vec<String>,
+    /// Whether the keys of SIGINT and SIGQUIT end mcpd. While the editor runs, they are the editor's.
+    is_closed: Arc<AtomicBool>,
+}
+
+impl Editor {
+    /// # Errors
+    /// If there is no editor.
+    fn find() -> Result<Self, String> {
+        let mut words = words()?.into_iter();
+        let program = words.next().ok_or("no editor is named")?;
+        let is_closed = Arc::new(AtomicBool::new(true));
+        for signal in [SIGINT, SIGQUIT] {
+            // A handler, unlike an ignored signal, is not inherited.
+            let registered = signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_closed));
+            registered.map_err(|error| error.to_string())?;
+        }
+        Ok(Self { program, arguments: words.collect(), is_closed })
+    }
+
+    /// Opens `file`, and returns when the editor has ended.
+    ///
+    /// # Errors
+    /// If the editor cannot be started, or fails.
+    fn open(&self, file: &Path) -> Result<(), String> {
+        let shown = one_line(&self.program);
+        self.is_closed.store(false, Ordering::SeqCst);
+        let status = Command::new(&self.program).args(&self.arguments).arg(file).status();
+        self.is_closed.store(true, Ordering::SeqCst);
+        let status = status.map_err(|error| format!("the editor `{shown}` cannot be started: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("the editor `{shown}` failed: {status}")) }
+    }
+}
+
+/// The editor and its arguments: `$VISUAL`, else `$EDITOR`, else a usual one.
+fn words() -> Result<Vec<String>, String> {
+    for name in ["VISUAL", "EDITOR"] {
+        let Some(text) = var(name).ok().filter(|text| !text.trim().is_empty()) else { continue };
+        return shlex::split(&text).ok_or_else(|| format!("`{name}` has an open quote: {}", one_line(&text)));
+    }
+    let path = Process.var("PATH").unwrap_or_default();
+    let found = USUAL.iter().find(|name| Process.on_path(name, &path).is_some());
+    let none = || format!("no editor is found: set EDITOR, or install one of {}", USUAL.join(", "));
+    found.map(|name| vec![(*name).to_owned()]).ok_or_else(none)
+}
+
+/// The beginning of each comment.
+const MARK: &str = "#mcpd! ";
+
+/// The mistakes of one text.
+#[derive(Debug, Default)]
+struct Mistakes {
+    /// Lines of text, by the number of the line that they belong to. Those of other files belong to the first line.
+    by_line: BTreeMap<usize, Vec<String>>,
+    /// A mark that no line of the text begins with.
+    mark: String,
+}
+
+impl Mistakes {
+    /// The mistakes in `text` of `file`, and those of other files that are not `known`.
+    fn of(error: &ConfigError, file: &ConfigFile, known: &BTreeSet<String>, text: &str) -> Self {
+        let mut mark = MARK.to_owned();
+        while text.lines().any(|line| line.starts_with(&mark)) {
+            mark.insert(0, '#');
+        }
+        let mut by_line: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for one in error.diagnostics().iter().filter(|one| is_in(one, file)) {
+            let Diagnostic { message, label, help, .. } = one;
+            let lines = by_line.entry(one.place().0).or_default();
+            lines.push(message.clone());
+            lines.extend(label.iter().cloned());
+            lines.extend(help.iter().flat_map(|help| help.lines()).map(|line| format!("help: {line}")));
+        }
+        let elsewhere = elsewhere(error, file).filter(|text| !known.contains(text));
+        let elsewhere: Vec<_> =
+            elsewhere.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        if !elsewhere.is_empty() {
+            by_line.entry(1).or_default().extend(elsewhere);
+        }
+        Self { by_line, mark }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_line.is_empty()
+    }
+
+    /// `text` with the comments.
+    fn shown_in(&self, text: &str) -> String {
+        let (mut shown, mut rest) = (String::new(), self.by_line.clone());
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            let comments = rest.remove(&(index + 1)).unwrap_or_default();
+            comments.iter().for_each(|comment| shown += &format!("{}{comment}\n", self.mark));
+            shown += line;
+        }
+        // Behind the last line end.
+        rest.values().flatten().for_each(|comment| shown += &format!("{}{comment}\n", self.mark));
+        shown
+    }
+
+    /// `text` without the comments.
+    fn removed_from(&self, text: &str) -> String {
+        let is_comment = |line: &&str| !self.mark.is_empty() && line.starts_with(self.mark.trim_end());
+        text.split_inclusive('\n').filter(|line| !is_comment(line)).collect()
+    }
+}
+
+/// The errors of other files, as they are printed.
+fn elsewhere(error: &ConfigError, file: &ConfigFile) -> impl Iterator<Item = String> {
+    let unreadable = error.unreadable().map(|(path, error)| format!("cannot read {}: {error}", path.display()));
+    let others = error.diagnostics().iter().filter(|one| !is_in(one, file)).map(|one| one.render(false));
+    unreadable.chain(others).collect::<Vec<_>>().into_iter()
+}
+
+fn is_in(diagnostic: &Diagnostic, file: &ConfigFile) -> bool {
+    file.is_at(&diagnostic.file.path)
 }

@@ -1,35 +1,39 @@
 //! `mcpd import`: adds the servers of other clients to mcpd's configuration.
 //!
-//! Only the diff goes to stdout, so that it can be piped. The outcome for each server goes to stderr.
-//! Modules: `client_files` reads, `diff` renders, `prompt` questions the user, `write` writes.
+//! Only the diff goes to stdout, so that it can be piped. The outcome for each server goes to stderr. Secret files are written before the
+//! configuration, which therefore never refers to a missing file.
+//!
+//! Modules: `diff` renders, `prompt` questions the user.
 
-mod client_files;
 pub(super) mod diff;
 pub(super) mod json_report;
 pub(super) mod prompt;
-pub(super) mod write;
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::io;
 use std::io::{IsTerminal, stderr, stdin};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use self::client_files::ClientFile;
 use self::json_report::{JsonReport, ServerReport, Source};
-use super::completions;
 use super::config_edit::{EditOptions, OLD_ENTRIES, secrets_directory};
 use super::outcome::{print_note, print_styled_note};
 use super::reload::Scope;
 use super::style::OutputStyle;
 use super::text::one_line;
-use super::{FAILED, USAGE, fail, try_print};
-use crate::config::edit::file::ConfigFile;
-use crate::config::import::{Content, ForeignServer, ImportChoices, Outcome, Plan, SecretFile};
-use crate::config::interpolate::Process;
+use super::{FAILED, USAGE, completions, fail, try_print};
+use crate::config::clients::project_of;
+use crate::config::edit::file::{ConfigFile, WriteError};
+use crate::config::import::{Content, Foreign, ForeignServer, ImportChoices, Outcome, Plan, SecretFile, foreign};
+use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, ServerConfig};
+use crate::known_clients::{CLIENTS, Client};
 use crate::sockets::RuntimeDir;
 
 #[derive(Debug, Args)]
@@ -109,7 +113,7 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         }
         prompt::fill_in(&mut files).map_err(|error| fail(FAILED, error))?;
     }
-    let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
+    let unanswered = write_files(file, &text, files).map_err(|error| fail(FAILED, error))?;
     let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
     print_note(format_args!("{}", summary(added, &path, &unanswered, is_served)));
     report.written = true;
@@ -215,4 +219,145 @@ fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool
         "next:{start}\n  `mcpd check` checks the configuration\n  `mcpd connect --print CLIENT` prints the entry for a client\n  \
          {OLD_ENTRIES}\n"
     )
+}
+
+/// Writes the known secrets and the `text` of the configuration. Returns the secrets without content. If the configuration cannot
+/// be written, the secret files are removed again.
+pub(super) fn write_files(
+    file: ConfigFile,
+    text: &str,
+    secrets: Vec<SecretFile>,
+) -> Result<Vec<SecretFile>, WriteError> {
+    let (known, unanswered): (Vec<_>, Vec<_>) =
+        secrets.into_iter().partition(|secret| matches!(secret.content, Content::Known(_)));
+    let mut written = Vec::new();
+    let outcome = known.iter().try_for_each(|secret| {
+        let Content::Known(content) = &secret.content else { return Ok(()) };
+        write_secret(&secret.path, content)?;
+        written.push(&secret.path);
+        Ok(())
+    });
+    let outcome = outcome.and_then(|()| file.write(text));
+    match outcome {
+        Ok(()) => Ok(unanswered),
+        Err(error) => {
+            written.iter().for_each(|path| drop(fs::remove_file(path)));
+            Err(error)
+        }
+    }
+}
+
+/// Writes a file that only its owner can read, and makes its directory private.
+fn write_secret(path: &Path, content: &str) -> Result<(), WriteError> {
+    let cannot = |source| WriteError::Io { path: path.to_owned(), source };
+    ConfigFile::open(path).map_err(cannot)?.write(content)?;
+    make_private(path.parent().unwrap_or(path)).map_err(cannot)
+}
+
+fn make_private(directory: &Path) -> io::Result<()> {
+    let mode = fs::metadata(directory)?.permissions().mode();
+    if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
+}
+
+/// Largest file that is read. Claude Code keeps its history in the same file as its servers.
+const MAX_FILE: u64 = 32 << 20;
+
+/// A file with servers, or a file that cannot be read.
+struct ClientFile {
+    path: PathBuf,
+    /// The client's title.
+    title: &'static str,
+    read: Result<Foreign, io::Error>,
+}
+
+impl ClientFile {
+    /// Reads the files that `from` names, by client or by path, or else the files of every client: the user's files first.
+    ///
+    /// # Errors
+    /// If an element of `from` is neither a client nor a file.
+    fn read_all(from: &[String], sources: &dyn Sources) -> Result<Vec<Self>, String> {
+        let all = CLIENTS.iter().flat_map(|client| files_of(client, sources));
+        let mut candidates: Vec<Candidate> = if from.is_empty() { all.collect() } else { Vec::new() };
+        candidates.sort_by_key(|candidate| project_of(&candidate.path, sources).is_some());
+        for from in from {
+            match Client::named(from) {
+                Some(client) => candidates.extend(files_of(client, sources)),
+                None if Path::new(from).exists() => candidates.push(Candidate::named(from, sources)),
+                None => return Err(unknown(from)),
+            }
+        }
+        let mut seen = HashSet::new();
+        candidates.retain(|candidate| seen.insert(candidate.path.clone()));
+        let files: Vec<_> = candidates.into_iter().filter_map(|candidate| candidate.read(sources)).collect();
+        if files.is_empty() {
+            let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
+            print_note!(
+                "mcpd: no MCP servers are in the files of {}: `mcpd import FILE` imports another file, `mcpd add` adds one server",
+                titles.join(", ")
+            );
+        }
+        Ok(files)
+    }
+
+    /// Whether the file, or a part of it, could not be read.
+    fn has_errors(&self) -> bool {
+        self.read.as_ref().map_or(true, |read| !read.errors.is_empty() || read.left_out > 0)
+    }
+
+    /// Errors and warnings about the file, for a person.
+    fn complaints(&self, colour: bool) -> Vec<String> {
+        match &self.read {
+            Ok(read) if read.errors.is_empty() && !read.is_about_servers => {
+                vec!["  there are no MCP servers in this file, or it is one of mcpd's own".to_owned()]
+            }
+            Ok(read) => {
+                let complaints = read.errors.iter().chain(&read.warnings).map(|complaint| complaint.render(colour));
+                let more = (read.left_out > 0).then(|| format!("  {} further servers are left out", read.left_out));
+                complaints.chain(more).collect()
+            }
+            Err(error) => vec![format!("  cannot be read: {error}")],
+        }
+    }
+
+    fn servers(&self) -> &[ForeignServer] {
+        self.read.as_ref().map_or(&[], |read| &read.servers)
+    }
+}
+
+/// A file that may have servers.
+struct Candidate {
+    path: PathBuf,
+    title: &'static str,
+    /// Whether the command line names its path. Then it has to exist and to have servers.
+    is_named: bool,
+}
+
+impl Candidate {
+    fn named(path: &str, sources: &dyn Sources) -> Self {
+        let path = sources.current_dir().map_or_else(|| PathBuf::from(path), |directory| directory.join(path));
+        let known = CLIENTS.iter().flat_map(|client| files_of(client, sources)).find(|file| file.path == path);
+        let title = known.map_or("a file", |file| file.title);
+        Self { path, title, is_named: true }
+    }
+
+    /// Returns `None` for a file that nobody named and that has no servers.
+    fn read(self, sources: &dyn Sources) -> Option<ClientFile> {
+        let Self { path, title, is_named } = self;
+        let read = sources.read(&path, MAX_FILE).map(|text| foreign(&path, &text, sources));
+        let is_relevant = match &read {
+            Ok(read) => read.is_about_servers || !read.errors.is_empty(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        };
+        (is_named || is_relevant).then_some(ClientFile { path, title, read })
+    }
+}
+
+fn files_of(client: &'static Client, sources: &dyn Sources) -> Vec<Candidate> {
+    let candidate = |path: PathBuf| Candidate { path, title: client.title, is_named: false };
+    client.files(sources).into_iter().map(candidate).collect()
+}
+
+fn unknown(from: &str) -> String {
+    let words: Vec<_> = CLIENTS.iter().map(|client| client.word).collect();
+    format!("`{}` is neither a file nor a client: the clients are {}", from.escape_debug(), words.join(", "))
 }

@@ -11,7 +11,7 @@ use super::doctor::probe::DaemonProbe;
 use super::reload::{Scope, others_failed};
 use super::spinner::with_spinner;
 use super::text::one_line;
-use super::{FAILED, USAGE, admin_failure, fail, tool_names, tools};
+use super::{FAILED, USAGE, admin_failure, fail, tool_names};
 use crate::admin::report::{ControlReport, StateName, ToolServer};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::client::ClientError;
@@ -184,7 +184,7 @@ async fn own_name(directory: &RuntimeDir, server: &str, tool: &str) -> Tool {
 }
 
 async fn unknown_tool(directory: &RuntimeDir, server: &str, tool: &str) -> ExitCode {
-    let (all, _) = tools::request(directory, ToolsRequest::default()).await.unwrap_or_default();
+    let (all, _) = tool_names::request(directory, ToolsRequest::default()).await.unwrap_or_default();
     let known = all.iter().filter(|one| one.server == server).map(|one| &*one.tool);
     let nearest = nearest(tool, known).map(str::to_owned);
     fail(FAILED, ClientError::UnknownTool { server: server.into(), tool: tool.to_owned(), nearest })

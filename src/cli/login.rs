@@ -1,11 +1,9 @@
-//! `mcpd login`: logs in to a server, or lists the logins.
+//! `mcpd login`: logs in to a server, or lists the logins, and makes the running daemon use a changed login.
 //!
 //! It reads the configuration with the daemon's environment, as `mcpd doctor` does, and stores the login where the daemon finds it.
 
 mod browser;
-pub(super) mod daemon;
 pub(super) mod list;
-mod paste;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,20 +12,24 @@ use std::time::Duration;
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
-use self::paste::PasteReader;
+use self::browser::PasteReader;
 use super::doctor::probe::DaemonProbe;
 use super::outcome::print_styled_note;
 use super::spinner::with_spinner;
 use super::style::OutputStyle;
 use super::text::{join_limited, one_line};
 use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
+use crate::admin::report::{ControlReport, ServerReport};
+use crate::admin::{self, AdminError, ServerAction};
+use crate::config::interpolate::UnusableValue;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::duration;
-use crate::net::client::Clients;
+use crate::net::client::{Clients, NetError};
 use crate::oauth::{
-    self, Authorization, Browser, CallbackError, Login, LoginMethod, LoginStatus, Logins, Loopback, ValidLogin,
+    self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Loopback,
+    ValidLogin,
 };
-use crate::sockets::RuntimeDir;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
 
 /// Scopes that the result names.
@@ -74,7 +76,7 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
         Ok(LoginOutcome::NotRequired) => print(format!("{name}: requires no login\n")),
         Ok(LoginOutcome::Success { by }) => {
             match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-                Ok(()) => daemon::after_login(&context.probe, name, was_logged_in).await,
+                Ok(()) => after_login(&context.probe, name, was_logged_in).await,
                 Err(code) => code,
             }
         }
@@ -116,7 +118,7 @@ async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<Logi
 
 struct Callback {
     /// The authorization code, or the authorization server's reason for refusing it.
-    code: Result<String, String>,
+    code: Result<String, CallbackError>,
     /// The browser, which waits for the result.
     browser: Option<Browser>,
 }
@@ -155,15 +157,20 @@ async fn wait_for_callback(
 }
 
 /// The code in the first pasted line that has one.
-async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result<String, String> {
+async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result<String, CallbackError> {
     loop {
         match attempt.pasted(&pasted.line().await) {
-            Ok(code) => return Ok(code),
-            Err(CallbackError::Refused(reason)) => return Err(reason),
             Err(CallbackError::OtherLogin) => {
                 print_note!("This is no answer to what was asked; the address begins with the one above.")
             }
+            code => return code,
         }
+    }
+}
+
+impl From<LoginError> for String {
+    fn from(error: LoginError) -> Self {
+        error.to_string()
     }
 }
 
@@ -175,6 +182,24 @@ async fn allowed(login: &Login) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Why a server has no login, after its name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoLogin {
+    /// With a hint at a similar name.
+    #[error("is not a configured server{0}")]
+    NotConfigured(String),
+    #[error("is a program: only servers with a URL have logins")]
+    Program,
+    #[error("needs no login: its `oauth` is `false`")]
+    Off,
+    #[error("needs no login: it has an `Authorization` header")]
+    HasHeader,
+    #[error(transparent)]
+    Launch(#[from] UnusableValue),
+    #[error(transparent)]
+    Client(#[from] NetError),
 }
 
 /// The configuration and the directory of logins, as the daemon sees them.
@@ -218,30 +243,25 @@ impl LoginContext {
     /// The login of the server `name`.
     ///
     /// # Errors
-    /// The reason on one line, if the server has no login.
-    pub(super) async fn login(&self, name: &str) -> Result<Login, String> {
+    /// If the server has no login.
+    pub(super) async fn login(&self, name: &str) -> Result<Login, NoLogin> {
         let servers = &self.config.servers;
         let Some(server) = servers.iter().find(|server| &*server.name == name) else {
-            let near = hint(name, servers.iter().map(|server| &*server.name));
-            return Err(format!("is not a configured server{near}"));
+            return Err(NoLogin::NotConfigured(hint(name, servers.iter().map(|server| &*server.name))));
         };
         match &server.launch {
             Ok(Launch::Remote(remote)) => self.login_of(name, remote).await,
-            Ok(Launch::Program(_)) => Err("is a program: only servers with a URL have logins".to_owned()),
-            Err(reason) => Err(reason.to_string()),
+            Ok(Launch::Program(_)) => Err(NoLogin::Program),
+            Err(reason) => Err(reason.clone().into()),
         }
     }
 
-    async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, String> {
-        let no_login = || {
-            let why =
-                if remote.oauth == OAuth::Off { "its `oauth` is `false`" } else { "it has an `Authorization` header" };
-            format!("needs no login: {why}")
-        };
+    async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, NoLogin> {
+        let no_login = || if remote.oauth == OAuth::Off { NoLogin::Off } else { NoLogin::HasHeader };
         if !Login::is_for(remote) {
             return Err(no_login());
         }
-        let client = self.clients.get(remote).await.map_err(|error| error.to_string())?;
+        let client = self.clients.get(remote).await?;
         Login::of(name, remote, client, &Logins::new(self.directory.clone())).ok_or_else(no_login)
     }
 
@@ -250,4 +270,71 @@ impl LoginContext {
         let url = oauth::stored_url(&self.directory, name).await?;
         self.login_of(name, &Remote { url, ..Remote::default() }).await.ok()
     }
+}
+
+/// The effect on the daemon.
+enum Effect {
+    /// No daemon runs, or it does not need the new login.
+    None,
+    /// The daemon does not have the server.
+    UnknownServer,
+    /// The daemon runs the server with its former configuration, because the changed one failed.
+    FormerConfiguration,
+    Restarted(ControlReport),
+}
+
+/// Restarts the server if it waits for a login or `had_one`, and prints its state.
+pub(super) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
+    let waits = |server: &ServerReport| had_one || server.state.is_down();
+    match restarted(probe, name, waits).await {
+        Ok(Effect::None) => ExitCode::SUCCESS,
+        Ok(Effect::UnknownServer) => {
+            print(format!("{name}: the daemon does not know it yet: {}\n", probe.mcpd("reload")))
+        }
+        Ok(Effect::FormerConfiguration) => {
+            print(format!("{name}: goes on as it was before it was changed, until {}\n", probe.mcpd("reload")))
+        }
+        Ok(Effect::Restarted(report)) if report.done => print(format!("{name}: {}\n", report.state)),
+        Ok(Effect::Restarted(report)) => fail(FAILED, format!("{name}: {}", shown(&report))),
+        Err(error) => fail(FAILED, format!("{name}: {error}")),
+    }
+}
+
+/// Restarts the server without its login, and prints its state.
+pub(super) async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
+    match restarted(probe, name, |_| true).await {
+        Ok(Effect::None | Effect::UnknownServer | Effect::FormerConfiguration) => ExitCode::SUCCESS,
+        Ok(Effect::Restarted(report)) => print(format!("{name}: {}\n", shown(&report))),
+        Err(error) => fail(FAILED, format!("{name}: {error}")),
+    }
+}
+
+async fn restarted(
+    probe: &DaemonProbe,
+    name: &str,
+    is_due: impl Fn(&ServerReport) -> bool,
+) -> Result<Effect, AdminError> {
+    let Some(directory) = &probe.directory else { return Ok(Effect::None) };
+    let socket = directory.socket(ADMIN_SOCKET);
+    let report = match admin::status(&socket).await {
+        Err(AdminError::NotRunning(_)) => return Ok(Effect::None),
+        report => report?,
+    };
+    let Some(server) = report.servers.iter().find(|server| server.name == name) else {
+        return Ok(Effect::UnknownServer);
+    };
+    if server.update_error.is_some() {
+        return Ok(Effect::FormerConfiguration);
+    }
+    if server.disabled || !is_due(server) {
+        return Ok(Effect::None);
+    }
+    let report =
+        with_spinner(|| format!("restarting {name}"), admin::control(&socket, ServerAction::Restart, name)).await?;
+    Ok(Effect::Restarted(report))
+}
+
+fn shown(report: &ControlReport) -> String {
+    let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
+    format!("{}{reason}", report.state)
 }

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use clap_complete::ArgValueCandidates;
 
-use super::login::daemon::after_logout;
-use super::login::{Files, LoginContext};
+use super::login::{Files, LoginContext, after_logout};
 use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, fail, print, try_print};
@@ -39,10 +38,10 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
     let Logout { was_logged_in, logs_in_again, not_revoked } =
         match with_spinner(|| format!("logging out of {name}"), login.log_out()).await {
             Ok(forgotten) => forgotten,
-            Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
+            Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))),
         };
     if let Some(reason) = not_revoked {
-        print_note!("{name}: forgotten here only: {}", one_line(&reason));
+        print_note!("{name}: forgotten here only: {}", one_line(&reason.to_string()));
     }
     if !was_logged_in {
         return print(format!("{name}: nobody was logged in\n"));

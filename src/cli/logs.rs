@@ -9,6 +9,7 @@ use clap_complete::ArgValueCandidates;
 
 use super::local_time::{self, TimeFormat};
 use super::outcome::{not_running_with, server_text};
+use super::style::OutputStyle;
 use super::text::one_line;
 use super::{NOT_RUNNING, admin_failure, completions, fail, json, try_print};
 use crate::admin::report::LineReport;
@@ -16,6 +17,9 @@ use crate::admin::{self, AdminError, AdminEvent, FeedItem, LogsRequest};
 use crate::autostart::Units;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::{daemon, logging};
+
+/// Columns of a terminal that has space for times with a year and milliseconds.
+const WIDE: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct Logs {
@@ -40,6 +44,7 @@ pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, la
 
 async fn show(directory: &RuntimeDir, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
     let socket = &directory.socket(ADMIN_SOCKET);
+    let time_format = time_format(OutputStyle::of_stdout().width());
     let (follow, last, servers) = (request.follow, request.last, request.servers.clone());
     let mut is_empty = true;
     let mut lines = match admin::logs(socket, request).await {
@@ -51,7 +56,7 @@ async fn show(directory: &RuntimeDir, request: LogsRequest, as_json: bool) -> Re
         match lines.next().await.map_err(|error| admin_failure(&error))? {
             Some(FeedItem::Event(AdminEvent::Line(line))) => {
                 is_empty = false;
-                print(&line, as_json)?;
+                print(&line, time_format, as_json)?;
             }
             Some(FeedItem::Event(AdminEvent::LinesMissed { server, count })) => {
                 print_note!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
@@ -78,12 +83,13 @@ async fn show_kept(
     last: usize,
     as_json: bool,
 ) -> Result<(), ExitCode> {
+    let time_format = time_format(OutputStyle::of_stdout().width());
     let path = daemon::server_output_path();
     let kept = path.as_deref().map(logging::kept_lines).unwrap_or_default();
     let lines = kept.iter().filter_map(|line| serde_json::from_str::<LineReport>(line).ok());
     let lines: Vec<_> = lines.filter(|line| servers.is_empty() || servers.contains(&line.server)).collect();
     let shown = &lines[lines.len().saturating_sub(last)..];
-    shown.iter().try_for_each(|line| print(line, as_json))?;
+    shown.iter().try_for_each(|line| print(line, time_format, as_json))?;
     let mut details = match &path {
         Some(path) if !shown.is_empty() => {
             format!("  the lines above are from {}\n", one_line(&path.to_string_lossy()))
@@ -96,8 +102,17 @@ async fn show_kept(
     Err(not_running_with(socket, &details))
 }
 
-fn print(line: &LineReport, as_json: bool) -> Result<(), ExitCode> {
-    if as_json { json::print_line(line) } else { try_print(format(line)) }
+fn print(line: &LineReport, time_format: TimeFormat, as_json: bool) -> Result<(), ExitCode> {
+    if as_json { json::print_line(line) } else { try_print(format(line, time_format)) }
+}
+
+/// How times are shown on a terminal of this width; `None`: in a pipe.
+fn time_format(width: Option<usize>) -> TimeFormat {
+    match width {
+        None => TimeFormat::Zoned,
+        Some(WIDE..) => TimeFormat::Full,
+        Some(_) => TimeFormat::Short,
+    }
 }
 
 async fn explain_empty(socket: &Path, servers: &[String]) -> String {
@@ -117,9 +132,9 @@ async fn is_remote(socket: &Path, server: &str) -> bool {
 }
 
 /// A line in the format of syslog. If a server may have several instances, their purpose is included.
-fn format(LineReport { time, server, pid, purpose, text }: &LineReport) -> String {
+fn format(LineReport { time, server, pid, purpose, text }: &LineReport, time_format: TimeFormat) -> String {
     let purpose = purpose.as_deref().map(|purpose| format!(" ({})", one_line(purpose))).unwrap_or_default();
     let text = server_text(text, &stdout());
-    let time = local_time::format(time, TimeFormat::Zoned);
+    let time = local_time::format(time, time_format);
     format!("{time} {server}{purpose}[{pid}]: {text}\n")
 }

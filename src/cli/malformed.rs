@@ -1,7 +1,7 @@
 //! The text about items that mcpd mends or leaves out, the same in each command.
 
 use super::text::{count, one_line};
-use crate::manager::malformed::{Defect, MalformedItem};
+use crate::manager::report::{Defect, MalformedItem};
 
 /// What is wrong with an item: its first defect, and the number of others.
 pub(super) fn item(MalformedItem { kind, item, defects }: &MalformedItem) -> String {

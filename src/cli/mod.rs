@@ -1,7 +1,8 @@
 //! The command line: arguments, one file per command, and all output.
 //!
-//! This is the only module that prints, and the only one that turns errors into sentences and exit codes: 0 success, 1 the
-//! command failed or a server is down, 2 usage or configuration, 3 no daemon. It may import every other module.
+//! This is the only module that prints, and the only one that turns errors into sentences and exit codes. It may import every other
+//! module. 0 is success, 1 a command that failed or a server that is down, 2 usage or configuration, 3 no daemon, and 4, of
+//! `mcpd serve`, another daemon in the directory.
 
 #[macro_use]
 mod outcome;
@@ -33,11 +34,9 @@ mod malformed;
 mod poll;
 #[cfg(test)]
 mod printed;
-mod profile;
 mod reload;
 mod remove;
 mod sandbox;
-mod schema;
 mod screen;
 mod serve;
 mod service;
@@ -50,19 +49,18 @@ mod style;
 mod text;
 mod tips;
 mod tool_names;
+mod tool_schema;
 mod tools;
 mod top;
 
-use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 pub use self::arguments::command_line;
 use self::arguments::{Arguments, Command};
-use self::outcome::{
-    FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, connect_failure, fail, not_running, print, start_failure,
-    try_print,
+pub(in crate::cli) use self::outcome::{
+    FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, block_on, connect_failure, fail, not_running, print,
+    start_failure, try_print,
 };
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -118,24 +116,5 @@ fn run_in(directory: Result<RuntimeDir, SocketError>, command: impl AsyncFnOnce(
     match directory {
         Ok(directory) => block_on(command(&directory)),
         Err(error) => fail(USAGE, error),
-    }
-}
-
-/// Threads for blocking work. They are kept, because the system may not grant a new thread when one is needed.
-const MAX_BLOCKING_THREADS: usize = 4;
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Runs `future` on the thread that moves all data.
-fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(Duration::MAX);
-    match runtime.build() {
-        Ok(runtime) => {
-            let code = runtime.block_on(future);
-            // A blocking thread may hang on a dead disk.
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            code
-        }
-        Err(error) => fail(FAILED, error),
     }
 }

@@ -1,10 +1,12 @@
-//! Output and exit codes.
+//! What a command prints and returns, and the runtime that it runs on.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::admin::AdminError;
 use crate::autostart::AutostartError;
@@ -135,4 +137,23 @@ pub(super) fn connect_failure(path: PathBuf, error: &io::Error) -> ExitCode {
 pub(super) fn fail(code: u8, error: impl fmt::Display) -> ExitCode {
     print_note!("mcpd: {error}");
     ExitCode::from(code)
+}
+
+/// Threads for blocking work. They are kept, because the system may not grant a new thread when one is needed.
+const MAX_BLOCKING_THREADS: usize = 4;
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Runs `future` on the thread that moves all data.
+pub(super) fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(Duration::MAX);
+    match runtime.build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(future);
+            // A blocking thread may hang on a dead disk.
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+            code
+        }
+        Err(error) => fail(FAILED, error),
+    }
 }

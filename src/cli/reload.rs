@@ -1,23 +1,31 @@
-//! `mcpd reload`: applies the changed configuration, or changes the log filter of the running daemon.
+//! `mcpd reload`: applies the changed configuration, updates the environment file of the systemd unit from the login environment before that,
+//! or changes the log filter of the running daemon.
 
 mod after_edit;
-pub(super) mod log_filter;
-mod refresh;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
-pub(super) use self::after_edit::{apply, others_failed};
-use self::refresh::Refresh;
+use super::doctor::probe::DaemonProbe;
+use super::service::shown;
+use super::service_env::{self, LoginEnvironment};
 use super::spinner::with_spinner;
 use super::text::{one_line, searched_paths, split_searched_path};
-use super::{FAILED, USAGE, admin_failure, fail, json, print};
+use super::{FAILED, RESTART, USAGE, admin_failure, fail, json, print};
 use crate::admin::report::{ReloadFailure, ReloadReport};
-use crate::admin::{self, AdminError};
-use crate::autostart;
+use crate::admin::{self, AdminError, EnvironmentChanges};
+use crate::config::interpolate::Process;
+use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-use crate::systemctl::SERVICE;
+use crate::systemctl::{SERVICE, Systemctl};
+use crate::{autostart, config};
+
+pub(super) use self::after_edit::{apply, others_failed};
 
 const NO_SERVER: &str =
     "no server is configured: `mcpd import` adds those of your other clients, `mcpd add` adds one\n";
@@ -46,7 +54,7 @@ pub(super) struct Reload {
 
 pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> ExitCode {
     match log_level {
-        Some(filter) => log_filter::run(directory, filter.as_deref(), reload.json).await,
+        Some(filter) => run_log_filter(directory, filter.as_deref(), reload.json).await,
         None => run(directory, reload).await,
     }
 }
@@ -152,4 +160,98 @@ fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
         text += &format!("{:13}{}: `mcpd status` shows why\n", "still down", still_down.join(", "));
     }
     if text.is_empty() && matches!(scope, Scope::All) { NO_SERVER.to_owned() } else { text }
+}
+
+/// The log filter.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonLogFilter {
+    /// The log filter in effect.
+    filter: String,
+}
+
+/// Sets the filter, if one is given, and prints the filter in effect.
+async fn run_log_filter(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> ExitCode {
+    if let Some(Err(error)) = filter.map(Filter::parse) {
+        return fail(USAGE, error);
+    }
+    match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
+        Ok(filter) if as_json => json::print(&JsonLogFilter { filter }),
+        Ok(filter) => print(filter + "\n"),
+        Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
+        Err(error) => admin_failure(&error),
+    }
+}
+
+/// Time limit for the service manager.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The rewritten file.
+struct Refresh {
+    file: PathBuf,
+    former: BTreeMap<String, String>,
+    login: LoginEnvironment,
+}
+
+impl Refresh {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// The exit code and the reason. The file is unchanged then.
+    async fn begin(directory: &RuntimeDir) -> Result<Self, (u8, String)> {
+        let file = find(directory).await.map_err(|reason| (FAILED, reason))?;
+        let probe = DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await;
+        let loaded = config::load(&probe.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
+        let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
+        if let Some(trouble) = &login.trouble {
+            return Err((FAILED, format!("{trouble}\n  {} is unchanged", shown(&file))));
+        }
+        let former = service_env::read(&file);
+        let written = service_env::write_private(&file, &service_env::text(&login.variables));
+        written.map_err(|error| (FAILED, format!("{}: {error}", file.display())))?;
+        Ok(Self { file, former, login })
+    }
+
+    fn changes(&self) -> EnvironmentChanges {
+        EnvironmentChanges(service_env::changes(&self.former, &self.login.variables))
+    }
+
+    /// Restores the former variables, because the daemon rejected the new ones.
+    fn undo(self) {
+        if let Err(error) = service_env::write_private(&self.file, &service_env::text(&self.former)) {
+            print_note!("mcpd: {}: {error}", self.file.display());
+        }
+    }
+
+    /// The names of the written variables.
+    fn summary(&self) -> String {
+        let lines = self.login.summary().into_iter().map(|(change, names)| format!("{change:9}{names}\n"));
+        format!("{:9}{}\n{}", "wrote", shown(&self.file), lines.collect::<String>())
+    }
+}
+
+/// The environment file.
+///
+/// # Errors
+/// If the unit does not read it, or the running daemon was not started by the unit.
+async fn find(directory: &RuntimeDir) -> Result<PathBuf, String> {
+    let file = service_env::file().ok_or("HOME is not set, so there is no environment file")?;
+    let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok().map(|report| report.pid);
+    let unit = match directory.session() {
+        Some(session) => {
+            Systemctl::new(session).show(SERVICE, "EnvironmentFiles,MainPID", QUERY_TIMEOUT).await.unwrap_or_default()
+        }
+        None => BTreeMap::new(),
+    };
+    let get = |name: &str| unit.get(name).map_or("", String::as_str);
+    let by_unit = get("MainPID").parse().ok().filter(|pid| *pid > 0);
+    if let Some(pid) = running.filter(|pid| by_unit != Some(*pid)) {
+        return Err(format!(
+            "the daemon (pid {pid}) was not started by {SERVICE}, so its environment is fixed: run {RESTART}"
+        ));
+    }
+    if !get("EnvironmentFiles").contains(&*file.to_string_lossy()) {
+        return Err(format!("{SERVICE} does not read {}: run `mcpd service install`", shown(&file)));
+    }
+    Ok(file)
 }

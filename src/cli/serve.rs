@@ -9,6 +9,7 @@ use sd_notify::NotifyState;
 use super::outcome::print_styled_note;
 use super::style::OutputStyle;
 use super::{FAILED, USAGE, block_on, fail};
+use crate::autostart::OTHER_DAEMON_EXIT_CODE;
 use crate::config;
 use crate::config::interpolate::Process;
 use crate::daemon;
@@ -75,7 +76,7 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 notify_service_manager(&error.to_string());
-                fail(FAILED, error)
+                fail(if error.is_other_daemon() { OTHER_DAEMON_EXIT_CODE } else { FAILED }, error)
             }
         }
     })

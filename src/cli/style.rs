@@ -10,11 +10,9 @@ use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, Table, TableStyle};
 use rustix::termios::tcgetwinsize;
 
-use self::columns::Alignment;
-pub(super) use self::columns::{Column, more_row};
+pub(super) use self::columns::{Column, Layout, more_row};
 use crate::printable::one_line;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,36 +89,16 @@ impl OutputStyle {
     /// A left-aligned table of any width.
     pub(super) fn table<const N: usize>(
         self,
-        header: [&str; N],
+        header: [&'static str; N],
         rows: impl IntoIterator<Item = [impl Into<Cell>; N]>,
     ) -> String {
-        let header = header.into_iter().map(|name| Cell::new(Tone::Head, name)).collect();
-        let rows = rows.into_iter().map(|row| row.into_iter().map(Into::into).collect());
-        self.render_table(header, rows, &[Alignment::Left; N])
+        let rows = rows.into_iter().map(|row| row.map(Into::into)).collect();
+        Self { width: None, ..self }.fit_table(&header.map(Column::text), rows)
     }
 
-    fn render_table(
-        self,
-        header: Vec<Cell>,
-        rows: impl Iterator<Item = Vec<Cell>>,
-        alignments: &[Alignment],
-    ) -> String {
-        let mut table = Table::new();
-        table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
-        if self.has_colour {
-            table.enforce_styling().style_text_only();
-        } else {
-            table.force_no_tty();
-        }
-        table.set_header(header.into_iter().map(Cell::into_comfy));
-        table.add_rows(rows.map(|row| row.into_iter().map(Cell::into_comfy)));
-        for (column, alignment) in table.column_iter_mut().zip(alignments) {
-            column.set_padding((0, 2));
-            if *alignment == Alignment::Right {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    /// The most of something that a terminal shows. A pipe gets everything.
+    pub(super) fn limit(self, on_terminal: usize) -> usize {
+        if self.width.is_some() { on_terminal } else { usize::MAX }
     }
 }
 
@@ -132,18 +110,6 @@ fn width(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
 impl Cell {
     pub(super) fn new(tone: Tone, text: impl Into<String>) -> Self {
         Self { text: one_line(&text.into()), tone }
-    }
-
-    fn into_comfy(self) -> comfy_table::Cell {
-        let cell = comfy_table::Cell::new_owned(self.text);
-        match self.tone {
-            Tone::Plain => cell,
-            Tone::Head => cell.add_attribute(Attribute::Bold),
-            Tone::Good => cell.fg(Color::DarkGreen),
-            Tone::Doubtful => cell.fg(Color::DarkYellow),
-            Tone::Bad => cell.fg(Color::DarkRed),
-            Tone::Faint => cell.add_attribute(Attribute::Dim),
-        }
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! An exposed name is never parsed: the daemon looks it up.
 
-use super::tools;
-use crate::admin::report::{ToolReport, ToolServer, ToolsSummary};
-use crate::admin::{AdminError, ToolsRequest};
+use super::malformed;
+use super::text::one_line;
+use crate::admin::report::{HiddenReport, ToolReport, ToolServer, ToolsSummary};
+use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
 use crate::config::Profile;
 use crate::printable::lines;
-use crate::sockets::RuntimeDir;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::nearest;
 
 pub(super) const SYNTAX: &str =
@@ -19,7 +20,7 @@ pub(super) async fn find(
     profile: Option<&str>,
     name: &str,
 ) -> Result<(Vec<ToolReport>, ToolsSummary), AdminError> {
-    tools::request(directory, ToolsRequest { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
+    request(directory, ToolsRequest { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
 }
 
 /// The error for a tool that agents of `profile` do not see, with what hides it; `None` for every other name.
@@ -43,7 +44,7 @@ pub(super) async fn hidden(directory: &RuntimeDir, profile: &str, name: &str) ->
         Profile::DEFAULT => "agents".to_owned(),
         profile => format!("agents of profile `{profile}`"),
     };
-    Some(format!("{agents} do not see `{shown}`: {}", tools::all::hidden_reason(tool, Some(hidden))))
+    Some(format!("{agents} do not see `{shown}`: {}", hidden_reason(tool, Some(hidden))))
 }
 
 /// The name `SERVER/TOOL`.
@@ -89,6 +90,52 @@ fn server_prefix_len(name: &str, server: &str) -> Option<usize> {
 pub(super) fn server_of<'s>(name: &str, servers: &'s [ToolServer]) -> Option<&'s ToolServer> {
     let len = |server: &&ToolServer| server_prefix_len(name, &server.name);
     servers.iter().filter(|server| len(server).is_some()).max_by_key(len)
+}
+
+/// Tools and servers from the operator socket.
+pub(super) async fn request(
+    directory: &RuntimeDir,
+    request: ToolsRequest,
+) -> Result<(Vec<ToolReport>, ToolsSummary), AdminError> {
+    let mut feed = admin::tools(&directory.socket(ADMIN_SOCKET), request).await?;
+    let mut tools = Vec::new();
+    loop {
+        match feed.next().await? {
+            Some(FeedItem::Event(AdminEvent::Tool(tool))) => tools.push(*tool),
+            Some(FeedItem::Event(_)) => {}
+            Some(FeedItem::Summary(list)) => return Ok((tools, list)),
+            None => {
+                return Err(AdminError::NoAnswer {
+                    path: directory.socket(ADMIN_SOCKET),
+                    reason: "the connection ended".to_owned(),
+                });
+            }
+        }
+    }
+}
+
+/// What hides a tool, and the command that shows it if there is one.
+pub(super) fn hidden_reason(
+    ToolReport { server, tool, defects, .. }: &ToolReport,
+    hidden: Option<&HiddenReport>,
+) -> String {
+    let Some(HiddenReport { why, pattern, table }) = hidden else { return "not visible".to_owned() };
+    let place = table.as_ref().map(|table| format!(" of [{}]", one_line(table))).unwrap_or_default();
+    match (&**why, pattern) {
+        ("deny", Some(pattern)) => format!("denied by `{}`{place}", one_line(pattern)),
+        ("allow", _) => format!("not matched by `allow`{place}"),
+        ("read_only", _) => format!("not declared read-only, as `tools.read_only`{place} requires"),
+        ("expose", _) => format!("`expose`{place} does not include tools"),
+        ("off", _) => format!("disabled: `mcpd enable {server}/{}`", one_line(tool)),
+        ("disabled", _) => format!("its server is disabled: `mcpd enable {server}`"),
+        ("profile", _) => "its server is not in the profile".to_owned(),
+        ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
+        ("malformed", _) => malformed::of_defects(defects),
+        ("again", _) => "its server lists it twice".to_owned(),
+        ("cut", _) => "the list would be larger than `max_message`".to_owned(),
+        ("nameless", _) => "every name for it is taken".to_owned(),
+        (other, _) => one_line(other),
+    }
 }
 
 #[cfg(test)]

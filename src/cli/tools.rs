@@ -21,18 +21,18 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use self::table::{Group, Row, Selection};
-use super::agent::Agent;
+use super::agent::{Agent, ProfileArg};
 use super::outcome::print_json;
-use super::profile::ProfileArg;
 use super::spinner::with_spinner;
 use super::style::OutputStyle;
 use super::text::one_line;
+pub(super) use super::tool_names::request;
 use super::tool_names::{self, qualified};
 use super::{FAILED, USAGE, completions, fail, malformed, print};
+use crate::admin::ToolsRequest;
 use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
-use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
-use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-use crate::token_estimate;
+use crate::catalog::estimate_tokens;
+use crate::sockets::RuntimeDir;
 
 /// Why agents of the modern era do not see a tool.
 const TASK_ONLY: &str = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
@@ -196,7 +196,7 @@ fn note_left_out(Origins { by_name, servers, malformed }: &Origins) {
 impl Tool {
     /// Estimated cost for an agent.
     fn tokens(&self) -> usize {
-        token_estimate::estimate(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
+        estimate_tokens(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
     }
 }
 
@@ -250,26 +250,4 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
 /// Agents would see the tool if its definition were not malformed.
 fn is_left_out(tool: &ToolReport) -> bool {
     tool.hidden.as_ref().is_some_and(|hidden| hidden.why == "malformed")
-}
-
-/// Tools and servers from the operator socket.
-pub(super) async fn request(
-    directory: &RuntimeDir,
-    request: ToolsRequest,
-) -> Result<(Vec<ToolReport>, ToolsSummary), AdminError> {
-    let mut feed = admin::tools(&directory.socket(ADMIN_SOCKET), request).await?;
-    let mut tools = Vec::new();
-    loop {
-        match feed.next().await? {
-            Some(FeedItem::Event(AdminEvent::Tool(tool))) => tools.push(*tool),
-            Some(FeedItem::Event(_)) => {}
-            Some(FeedItem::Summary(list)) => return Ok((tools, list)),
-            None => {
-                return Err(AdminError::NoAnswer {
-                    path: directory.socket(ADMIN_SOCKET),
-                    reason: "the connection ended".to_owned(),
-                });
-            }
-        }
-    }
 }

@@ -1,27 +1,31 @@
 //! `mcpd top`: call rates, errors and latency by server and tool.
+//!
+//! The stream of calls begins with the recorded calls. It reconnects when the daemon restarts.
 
-mod feed;
 pub(super) mod model;
 mod view;
 mod window;
 
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use self::feed::FeedEvent;
-pub(super) use self::model::Sort;
 use self::model::{TimeRange, TopModel};
 use self::view::{CallTable, ViewOptions, view};
 use self::window::CallWindow;
-use super::poll::{self, LatestReport, Reports};
+use super::poll::{self, LatestReport, POLL_INTERVAL, Reports};
 use super::screen::{Screen, ScreenEvent, dimensions};
 use super::style::OutputStyle;
 use super::{FAILED, admin_failure, fail, json, print};
+use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem};
+use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+
+pub(super) use self::model::Sort;
 
 const MINUTE_MS: i64 = 60_000;
 /// Lines of a view that is printed once, in addition to a line for each server.
@@ -57,7 +61,7 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
         Ok(latest) => latest,
         Err(code) => return code,
     };
-    let calls = feed::start(socket);
+    let calls = start(socket);
     let state = State {
         started: Instant::now(),
         window: CallWindow::default(),
@@ -181,6 +185,60 @@ impl State {
         let drawn = view(&self.model(), self.view_options(style, height));
         let footer: String = FOOTER.chars().take(width.saturating_sub(1)).collect();
         screen.draw(&(notice + &drawn), &footer)
+    }
+}
+
+/// Recorded calls to request: the default size of the daemon's record.
+const HISTORY: usize = 1000;
+/// Received calls that are not counted yet. If the queue is full, the daemon skips calls and reports their number.
+const QUEUE: usize = 1024;
+
+#[derive(Debug)]
+enum FeedEvent {
+    /// A new connection: earlier calls are sent again, or were another daemon's.
+    Reset,
+    /// A call has ended.
+    Call(Box<CallReport>),
+    /// The daemon has older calls that it did not send.
+    HistoryTruncated,
+    /// This number of calls was skipped.
+    Missed(u64),
+}
+
+/// Starts receiving. It ends when the receiver is dropped.
+fn start(socket: PathBuf) -> mpsc::Receiver<FeedEvent> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            // The poll of the status reports the error.
+            let _ = receive(&socket, &sender).await;
+            sleep(POLL_INTERVAL).await;
+        }
+    });
+    receiver
+}
+
+async fn receive(socket: &Path, sender: &mpsc::Sender<FeedEvent>) -> Result<(), AdminError> {
+    let mut feed =
+        admin::calls(socket, CallsRequest { last: HISTORY, follow: true, ..CallsRequest::default() }).await?;
+    let mut received = 0;
+    let mut event = FeedEvent::Reset;
+    loop {
+        if sender.send(event).await.is_err() {
+            return Ok(());
+        }
+        event = loop {
+            match feed.next().await? {
+                Some(FeedItem::Event(AdminEvent::Call(call))) => {
+                    received += 1;
+                    break FeedEvent::Call(call);
+                }
+                Some(FeedItem::Event(AdminEvent::Missed(count))) => break FeedEvent::Missed(count),
+                Some(FeedItem::Summary(_)) if received >= HISTORY => break FeedEvent::HistoryTruncated,
+                Some(_) => {}
+                None => return Ok(()),
+            }
+        };
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use super::edit::toml_string;
 use super::json;
 use super::secret::in_arguments;
+use super::serialize::toml_string;
 
 /// First words that require a shell.
 const BUILTINS: [&str; 4] = [".", "cd", "export", "source"];

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, PATH, choice, size};
+use super::keys::{DURATION, FLAG, Key, KeyLayer, PATH, choice, size};
 use super::settings::MAX_MESSAGE;
+use super::value_types::Choice;
 use crate::message_limit;
 use crate::naming::Naming;
 

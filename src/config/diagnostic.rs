@@ -1,4 +1,6 @@
-//! Errors and warnings about a configuration with their location, and how they are printed.
+//! Errors, warnings and values of a configuration with their locations, and how errors are printed.
+//!
+//! In a text that does not parse, the ends of secrets are unknown. Only the keys of its lines are printed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title};
 
-use super::broken;
+use super::secret::is_secret_value;
 use super::tree::{Node, ParseTree, Problem};
 use crate::printable::{lines, one_line};
 
@@ -164,7 +166,7 @@ impl SourceFile {
     /// A line with masked secrets. It has the same length, so that spans stay valid.
     fn masked_line(&self, line: &Range<usize>) -> Cow<'_, str> {
         let mut shown = Cow::Borrowed(&self.text[line.clone()]);
-        let broken = self.broken.then(|| line.start + broken::shown(&self.text, line)..line.end);
+        let broken = self.broken.then(|| line.start + printable_start(&self.text, line)..line.end);
         for hidden in self.hidden.iter().chain(&broken) {
             let (from, to) = (hidden.start.max(line.start), hidden.end.min(line.end));
             if from < to {
@@ -195,6 +197,11 @@ impl Diagnostic {
     #[must_use]
     pub fn place(&self) -> (usize, usize) {
         self.file.place(self.span.start)
+    }
+
+    /// `FILE:LINE:COLUMN`, or the name of the variable.
+    pub(crate) fn address(&self) -> String {
+        self.file.address(self.span.start)
     }
 
     /// The complete diagnostic: message, `FILE:LINE:COLUMN`, line and help, without a final newline.
@@ -270,4 +277,102 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(false))
     }
+}
+
+/// A value and its location. An unset key has none and uses the built-in default.
+#[derive(Debug, Clone)]
+pub(super) struct Spanned<T> {
+    pub(super) value: T,
+    pub(super) location: Location,
+}
+
+/// A part of a file, or a variable.
+#[derive(Debug, Clone)]
+pub(super) struct Location {
+    pub(super) file: Arc<SourceFile>,
+    pub(super) span: Range<usize>,
+}
+
+impl Location {
+    /// A problem at this location.
+    pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::new(self.span.clone(), message)
+    }
+
+    /// An error at this location, from a [`Location::problem`].
+    pub(super) fn error(&self, problem: Problem) -> Diagnostic {
+        Diagnostic::new(Level::Error, &self.file, problem)
+    }
+
+    /// The location without the column.
+    pub(super) fn line(&self) -> String {
+        self.file.line_address(self.span.start)
+    }
+}
+
+/// `FILE:LINE:COLUMN`, or the name of a variable.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file.address(self.span.start))
+    }
+}
+
+/// The value, or `unset` if there is none.
+pub(super) fn or_default<T: Clone>(value: Option<&Spanned<T>>, unset: T) -> T {
+    value.map_or(unset, |value| value.value.clone())
+}
+
+/// The values without their locations.
+pub(super) fn values<T: Clone>(all: &[Spanned<T>]) -> Vec<T> {
+    all.iter().map(|spanned| spanned.value.clone()).collect()
+}
+
+/// Maximum length of a printed key.
+const MAX_KEY_LEN: usize = 64;
+/// The beginnings of table headers.
+const TABLES: [&str; 5] = ["daemon", "defaults", "mcp_servers", "profiles", "servers"];
+
+/// The number of bytes at the start of a line that can be printed: a key with its `=` or `:` and the brackets and quotes after it, or
+/// a table header.
+pub(super) fn printable_start(text: &str, line: &Range<usize>) -> usize {
+    // A multi-line string contains no keys.
+    if ["\"\"\"", "'''"].iter().any(|quotes| text[..line.start].matches(quotes).count() % 2 == 1) {
+        return 0;
+    }
+    let whole = &text[line.clone()];
+    let rest = whole.trim_start_matches([' ', '\t', '{', ',', '[']);
+    let length = if whole.trim_start().starts_with('[') { header_start(rest) } else { key_start(rest) };
+    whole.len() - rest.len() + length
+}
+
+/// A key for messages.
+pub(super) fn named_key(key: &str) -> String {
+    if is_plain(key) { format!("`{key}`") } else { "a key".to_owned() }
+}
+
+fn header_start(text: &str) -> usize {
+    let end = text.find(|c| !is_plain_char(c)).unwrap_or(text.len());
+    let (name, behind) = text.split_at(end);
+    if !TABLES.contains(&name.split('.').next().unwrap_or_default()) || !name.split('.').all(is_plain) {
+        return 0;
+    }
+    end + behind.len() - behind.trim_start_matches(']').len()
+}
+
+fn key_start(text: &str) -> usize {
+    let (key, behind) = match text.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').unwrap_or_default(),
+        None => text.split_at(text.find(|c| !is_plain_char(c)).unwrap_or(text.len())),
+    };
+    let value = behind.trim_start().strip_prefix(['=', ':']).filter(|_| is_plain(key));
+    // Brackets and quotes that begin a value are not part of a secret.
+    value.map_or(0, |value| text.len() - value.trim_start_matches([' ', '\t', '[', '{', '"', '\'']).len())
+}
+
+fn is_plain(key: &str) -> bool {
+    !key.is_empty() && key.len() <= MAX_KEY_LEN && key.chars().all(is_plain_char) && !is_secret_value(key)
+}
+
+fn is_plain_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }

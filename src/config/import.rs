@@ -12,18 +12,17 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::foreign::Settings;
 pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
 use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
-use super::edit::{self, EditError, Setting};
+use super::edit::{self, EditError};
 use super::interpolate::{Sources, UnusableValue};
 use super::known_commands::{self, Advice, CommandLine, FilesObstacle, Proposal};
 use super::launch::Launch;
+use super::serialize::Setting;
 use super::{ServerConfig, read, toml};
-
-/// The keys of one server, in the order of output.
-type Settings = Vec<(String, Setting)>;
 
 /// The planned result of an import.
 pub(crate) struct Plan<'a> {

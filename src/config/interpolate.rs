@@ -14,7 +14,6 @@
 //!
 //! References do not nest, and values are not expanded again: a `${` in a value stays.
 
-mod environment;
 mod sources;
 #[cfg(test)]
 pub(crate) mod table;
@@ -24,22 +23,16 @@ mod unusable;
 
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::environment::Environment;
+pub(crate) use self::sources::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::unusable::UnusableValue;
+pub(super) use self::unusable::{TemplateError, malformed};
 use super::secret::{is_secret_name, is_secret_value};
-use super::secret_command::SecretCommand;
+use super::secret_values::SecretCommand;
 use super::{AGENT_CWD, Secrets};
 
 /// Maximum size of the file of a `${file:…}` or `${cred:…}`: more than an argument or a variable can hold.
 const MAX_FILE: u64 = 1 << 20;
-
-/// A `${` that is not a valid reference.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TemplateError {
-    pub(super) message: String,
-    pub(super) help: String,
-}
 
 /// A text with parsed references. `Debug` prints nothing of it.
 #[derive(Clone, PartialEq, Eq)]
@@ -353,10 +346,6 @@ fn reference(body: &str) -> Result<Piece, TemplateError> {
 
 fn unclosed() -> TemplateError {
     malformed("`${` is never closed", "close it with `}`; a literal `${` is written `$${`")
-}
-
-pub(super) fn malformed(message: impl Into<String>, help: impl Into<String>) -> TemplateError {
-    TemplateError { message: message.into(), help: help.into() }
 }
 
 /// Whether `${NAME}` can refer to a variable of this name.

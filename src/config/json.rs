@@ -9,7 +9,7 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::ParseError;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::broken::named;
+use super::diagnostic::named_key;
 use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, ParseTree, Problem, Value};
 
 /// Whether a file is JSON, by its name or first character.
@@ -89,7 +89,7 @@ impl Walk {
             if seen.insert(key.clone()) {
                 entries.push(Entry { key, key_span, node });
             } else if self.problems.len() < MAX_PROBLEMS {
-                let twice = Problem::new(key_span, format!("{} is written twice in one object", named(&key)));
+                let twice = Problem::new(key_span, format!("{} is written twice in one object", named_key(&key)));
                 self.problems.push(twice.label("the second time").help("keep one of the two"));
             }
         }

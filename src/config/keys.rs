@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use globset::Glob;
 
-use super::edit::toml_string;
+use super::diagnostic::Spanned;
 use super::sandbox::Sandbox;
-use super::size;
-use super::spanned::Spanned;
-use super::timeouts::ToolTimeouts;
+use super::serialize::{sandbox_text, toml_string};
+use super::value_types::{Choice, ToolTimeouts, size_text};
 
 /// The value of a limit that is turned off.
 pub(super) const NO_LIMIT: &str = "none";
@@ -150,7 +149,7 @@ impl<T> Key<T> {
             KeyValue::Flag(flag) => flag.to_string(),
             KeyValue::Text(text) => toml_string(text),
             KeyValue::Number(bytes) if matches!(self.rule.kind, KeyKind::Size(_)) => {
-                toml_string(&size::text(*bytes as u64))
+                toml_string(&size_text(*bytes as u64))
             }
             KeyValue::Number(number) => number.to_string(),
             KeyValue::Duration(duration) => duration_text(*duration),
@@ -158,7 +157,7 @@ impl<T> Key<T> {
             KeyValue::NoLimit => toml_string(NO_LIMIT),
             KeyValue::Path(path) => toml_string(&path.to_string_lossy()),
             KeyValue::ToolTimeouts(_) => "{}".to_owned(),
-            KeyValue::Sandbox(sandbox) => sandbox.toml(),
+            KeyValue::Sandbox(sandbox) => sandbox_text(sandbox),
         }
     }
 }
@@ -277,20 +276,6 @@ impl Field for ToolTimeouts {
 
     fn get(&self) -> Option<KeyValue> {
         Some(KeyValue::ToolTimeouts(Vec::new()))
-    }
-}
-
-/// An enum whose variants have names in a configuration.
-pub(super) trait Choice: Copy + PartialEq + 'static {
-    const NAMES: &'static [(&'static str, Self)];
-
-    fn of_word(word: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == word).map(|(_, choice)| *choice)
-    }
-
-    /// `None` only for a variant that cannot be configured.
-    fn word(self) -> Option<&'static str> {
-        Self::NAMES.iter().find(|(_, choice)| *choice == self).map(|(word, _)| *word)
     }
 }
 

@@ -10,12 +10,12 @@ mod table;
 use std::path::PathBuf;
 
 pub(crate) use self::proposal::{CommandLine, FilesObstacle, Proposal, creates_mounts, proposal};
-use self::runner::Invocation;
+use self::runner::{Invocation, values};
 pub(crate) use self::runner::{Runner, half_written_cache, runner};
 use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;
-use super::edit::Setting;
 use super::interpolate::Sources;
+use super::serialize::Setting;
 
 /// The programs of snap packages. All of them are links to `snap`.
 const SNAPS: &str = "/snap/bin";
@@ -136,15 +136,6 @@ pub(crate) fn process_inspecting_package(command: &str, args: &[String]) -> Opti
     let invocation = Invocation::of(command, args);
     let is_it = |known: &KnownCommand| matches!(known.sandbox, SandboxNeeds::OtherProcesses);
     invocation.known().any(is_it).then(|| invocation.package().map(str::to_owned))?
-}
-
-/// The values of `options`, written as one word or two.
-fn values<'a>(args: &'a [String], options: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
-    args.iter().enumerate().filter_map(move |(index, word)| {
-        let joined = options.iter().find_map(|option| word.strip_prefix(option)?.strip_prefix('='));
-        let next = || options.contains(&word.as_str()).then(|| args.get(index + 1)).flatten().map(String::as_str);
-        joined.or_else(next)
-    })
 }
 
 #[cfg(test)]

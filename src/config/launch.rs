@@ -1,20 +1,18 @@
-//! The launch of a server with every `${…}` expanded. No `Debug` in this module prints a value.
+//! The launch of a server with every `${…}` expanded: its program or URL, its login, and the directory that its agents work in. No `Debug` in
+//! this module prints a value.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
-#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
-use std::sync::{Mutex, MutexGuard};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use super::interpolate::{Sources, UnusableValue};
-use super::layer::url_complaint;
-use super::oauth::OAuth;
-use super::percent_encode::percent_encode;
 use super::rotation::RotatingHeaders;
-use super::secret_command::{CommandOutputs, SecretCommand};
+use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
+use super::value_types::Choice;
 
 /// How a server is launched.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,19 +65,6 @@ pub struct Remote {
     /// What of all this is never printed.
     pub secrets: Secrets,
 }
-
-/// The values of `${file:…}` and `${cred:…}`, and the programs of `${cmd:…}`. `Debug` prints the number of values.
-#[derive(Clone, Default)]
-pub struct Secrets {
-    values: Vec<String>,
-    commands: Vec<SecretCommand>,
-    /// The values that were read since. Copies share them.
-    #[expect(clippy::disallowed_types, reason = "see the import")]
-    later: Arc<Mutex<Vec<String>>>,
-}
-
-/// The placeholder for an agent's working directory in texts of [`Launch`]. No other text can contain a NUL.
-pub(crate) const AGENT_CWD: &str = "\0{cwd}";
 
 impl Launch {
     /// The program, unless it is an HTTP server.
@@ -153,7 +138,7 @@ impl Launch {
     /// The programs of its `${cmd:…}`.
     pub(crate) fn commands(&self) -> &[SecretCommand] {
         match self {
-            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => &secrets.commands,
+            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => secrets.commands(),
         }
     }
 
@@ -230,88 +215,6 @@ impl PartialEq for Remote {
 
 impl Eq for Remote {}
 
-impl Secrets {
-    /// Adds a secret.
-    pub(super) fn add(&mut self, secret: &str) {
-        add_new(&mut self.values, secret);
-    }
-
-    /// Adds the program of a `${cmd:…}`.
-    pub(super) fn add_command(&mut self, command: &SecretCommand) {
-        if !self.commands.contains(command) {
-            self.commands.push(command.clone());
-        }
-    }
-
-    /// Adds a secret to this and all its copies.
-    pub(super) fn add_later(&self, secret: &str) {
-        add_new(&mut self.later(), secret);
-    }
-
-    /// The values that were known when the configuration was loaded.
-    pub(super) fn values(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(String::as_str)
-    }
-
-    /// `text` without the placeholders of programs.
-    pub(super) fn without_placeholders(&self, text: &str) -> String {
-        self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), ""))
-    }
-
-    /// Whether there are programs of `${cmd:…}`.
-    pub(crate) fn runs_programs(&self) -> bool {
-        !self.commands.is_empty()
-    }
-
-    /// Whether it has neither values nor programs.
-    pub(super) fn is_empty(&self) -> bool {
-        self.values.is_empty() && self.commands.is_empty()
-    }
-
-    /// `text` with all secrets masked.
-    #[must_use]
-    pub fn masked(&self, text: &str) -> String {
-        let mut all = self.later().clone();
-        if all.is_empty() {
-            return self.masked_as_loaded(text);
-        }
-        self.values.iter().for_each(|secret| add_new(&mut all, secret));
-        self.mask(&all, text)
-    }
-
-    /// `text` with the secrets masked that were known when the configuration was loaded.
-    pub(crate) fn masked_as_loaded(&self, text: &str) -> String {
-        self.mask(&self.values, text)
-    }
-
-    fn mask(&self, values: &[String], text: &str) -> String {
-        let text =
-            self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), "…"));
-        values.iter().fold(text, |text, secret| text.replace(secret, "…"))
-    }
-
-    fn later(&self) -> MutexGuard<'_, Vec<String>> {
-        self.later.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Compares what was known when the configuration was loaded.
-impl PartialEq for Secrets {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.values, &self.commands) == (&other.values, &other.commands)
-    }
-}
-
-impl Eq for Secrets {}
-
-fn add_new(secrets: &mut Vec<String>, secret: &str) {
-    if !secret.is_empty() && !secrets.iter().any(|known| known == secret) {
-        secrets.push(secret.to_owned());
-        // Mask long secrets first: a short one may be a part of a long one.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    }
-}
-
 /// It was read from text.
 fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
@@ -342,10 +245,139 @@ impl fmt::Debug for Remote {
     }
 }
 
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Secrets").field(&(self.values.len() + self.later().len())).finish()
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Encodes an absolute path for the path or query of a URL. No character of the result ends that part, and no segment leads above it.
+/// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
+pub(super) fn percent_encode(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/').filter(|segment| !matches!(*segment, "" | ".")) {
+        match segment {
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
     }
+    utf8_percent_encode(&format!("/{}", segments.join("/")), ENCODED).to_string()
+}
+
+/// The directory that an agent works in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum AgentDirectory {
+    /// The agent has stated none, and the kernel does not know it either.
+    #[default]
+    Unknown,
+    /// That of an agent of the user who runs mcpd.
+    Own(Arc<str>),
+    /// That of a guest, below one of `workspace_roots`. Guests can replace what lies there at any time.
+    Guest(Arc<str>),
+    /// That of a guest, elsewhere.
+    Refused,
+}
+
+impl AgentDirectory {
+    /// The directory `path`. A guest may choose it only below `guest_roots`, which are `None` for other agents.
+    #[must_use]
+    pub fn of(path: Arc<str>, guest_roots: Option<&[PathBuf]>) -> Self {
+        let Some(roots) = guest_roots else { return Self::Own(path) };
+        let lies_below = |root: &PathBuf| Path::new(&*path).starts_with(root);
+        let leads_back = Path::new(&*path).components().any(|part| part == Component::ParentDir);
+        if !leads_back && roots.iter().any(lies_below) { Self::Guest(path) } else { Self::Refused }
+    }
+
+    /// Its path, if a server may work there.
+    #[must_use]
+    pub fn path(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Own(path) | Self::Guest(path) => Some(path),
+            Self::Unknown | Self::Refused => None,
+        }
+    }
+}
+
+/// Whether mcpd logs in to a server that requires it. Source: MCP 2025-11-25, `basic/authorization`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OAuth {
+    /// No login: only the headers are sent.
+    Off,
+    /// As the user after `mcpd login`, or as mcpd itself.
+    On(OAuthSettings),
+}
+
+/// The configured details of the login. `Debug` does not print the secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OAuthSettings {
+    /// The grant. If unset, the authorization server's metadata decides.
+    pub grant: Option<OAuthGrant>,
+    /// The client id, or the `https://` URL of a client metadata document. If unset, mcpd registers itself.
+    pub client_id: Option<String>,
+    /// The client secret. It is one of the [`Remote::secrets`](super::Remote::secrets).
+    pub client_secret: Option<String>,
+    /// The requested scopes, which replace those that the server requires.
+    pub scopes: Vec<String>,
+    /// The port of the redirect to 127.0.0.1. If unset, any free port.
+    pub redirect_port: Option<u16>,
+}
+
+/// The OAuth grant. Source: OAuth 2.1, 4.1 and 4.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OAuthGrant {
+    /// A person logs in with a browser.
+    AuthorizationCode,
+    /// mcpd logs in as itself with [`OAuthSettings::client_id`] and [`OAuthSettings::client_secret`].
+    ClientCredentials,
+}
+
+impl Choice for OAuthGrant {
+    const NAMES: &[(&str, Self)] =
+        &[("authorization_code", Self::AuthorizationCode), ("client_credentials", Self::ClientCredentials)];
+}
+
+impl Default for OAuth {
+    fn default() -> Self {
+        Self::On(OAuthSettings::default())
+    }
+}
+
+impl fmt::Debug for OAuthSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthSettings")
+            .field("grant", &self.grant)
+            .field("client_id", &self.client_id.is_some())
+            .field("client_secret", &self.client_secret.is_some())
+            .field("scopes", &self.scopes)
+            .field("redirect_port", &self.redirect_port)
+            .finish()
+    }
+}
+
+/// Why a text is not a valid URL of a server. A user name would print a secret, and a fragment is never sent.
+pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
+    let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)) else {
+        return Some("does not begin with `http://` or `https://`");
+    };
+    if rest.is_empty() {
+        return Some("has no host: write one after `//`, as in `https://example.org/mcp`");
+    }
+    if text.contains(|c: char| c.is_control() || c == ' ') {
+        return Some("has a space or a control character");
+    }
+    match Url::parse(text) {
+        Err(url::ParseError::InvalidPort) => Some("has an invalid port: the highest is 65535"),
+        Err(_) => Some("is no URL"),
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("has a user name or a password"),
+        Ok(url) if url.fragment().is_some() => Some("has a `#`"),
+        Ok(_) => None,
+    }
+}
+
+/// Whether it can be a client id or a client secret. Source: RFC 6749, A.1 and A.2.
+pub(super) fn is_credential(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// Whether it is a valid scope. Source: RFC 6749, 3.3, `scope-token`.
+pub(super) fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }
 
 #[cfg(test)]
@@ -387,5 +419,33 @@ mod tests {
         secrets.add("TenanT");
         let remote = Remote { url: "https://TenanT.example.org/mcp".to_owned(), secrets, ..Remote::default() };
         assert!(!remote.shown_origin().to_lowercase().contains("tenant"), "{}", remote.shown_origin());
+    }
+
+    #[test]
+    fn a_directory_in_a_url_is_nothing_but_a_path() {
+        for (directory, expected) in [
+            ("/home/u/a-b_c.d~", "/home/u/a-b_c.d~"),
+            ("/a b/c?d#e&f=g+h%41", "/a%20b/c%3Fd%23e%26f%3Dg%2Bh%2541"),
+            ("/ä:@;", "/%C3%A4%3A%40%3B"),
+            ("/a/../../b/./c/", "/b/c"),
+            ("/..a/...", "/..a/..."),
+            ("/", "/"),
+        ] {
+            assert_eq!(percent_encode(directory), expected, "{directory}");
+        }
+    }
+
+    #[test]
+    fn guest_may_choose_only_directories_below_the_roots() {
+        let roots = [PathBuf::from("/srv/shared"), PathBuf::from("/x/")];
+        let guest = |path: &str| AgentDirectory::of(path.into(), Some(&roots));
+        for path in ["/srv/shared", "/srv/shared/a", "/srv//shared/./a", "/x/y"] {
+            assert_eq!(guest(path), AgentDirectory::Guest(path.into()));
+        }
+        for path in ["/srv", "/srv/shared2", "/srv/shared/../a", "/srv/shared/a/..", "/", "/y/x"] {
+            assert_eq!(guest(path), AgentDirectory::Refused, "{path}");
+        }
+        assert_eq!(AgentDirectory::of("/x/y".into(), Some(&[])), AgentDirectory::Refused);
+        assert_eq!(AgentDirectory::of("/y/..".into(), None), AgentDirectory::Own("/y/..".into()));
     }
 }

@@ -3,29 +3,25 @@
 //! Each file is read into a [`Layer`]. The merged layers make the configuration, and show where each value comes from.
 
 mod exposure;
-mod interpolation;
 mod launch;
 mod profile;
-mod remote;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) use self::exposure::{ExposeList, Exposure, Patterns};
-pub(super) use self::interpolation::{is_absolute_or_agent_cwd, is_root};
-pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
-pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
-pub(crate) use self::remote::url_complaint;
-pub(super) use self::remote::{
-    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope,
+pub(super) use self::launch::{
+    LaunchTemplate, OAuthTableTemplate, OAuthTemplate, ProgramTemplate, RemoteTemplate, is_absolute_or_agent_cwd,
+    is_root,
 };
-use super::diagnostic::Diagnostic;
+pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
+use super::diagnostic::{Diagnostic, Spanned, values};
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, UnusableValue};
 use super::keys::KeyLayer;
-use super::launch::{Launch, Secrets};
+use super::launch::Launch;
 use super::sandbox::{ProtectedDirectories, SandboxLevel};
-use super::spanned::{Spanned, values};
+use super::secret_values::Secrets;
 use super::{ServerConfig, Settings};
 use crate::policy::Policy;
 

@@ -1,58 +1,29 @@
 //! Loads a [`Config`] from files: finds them, reads each in its format, and merges them as layers.
 
-mod definition;
 mod error;
 mod files;
+mod loaded;
 mod merge;
-mod profiles;
 mod stamp;
 #[cfg(test)]
 mod tests;
-mod trust;
 mod variables;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::definition::Definition;
 pub use self::error::ConfigError;
 use self::files::Loading;
+pub use self::files::default_path;
 pub(crate) use self::files::masked;
 pub(super) use self::files::{located, parse};
+pub(crate) use self::loaded::Definition;
+pub use self::loaded::LoadedConfig;
 pub(super) use self::merge::Layers;
+pub(super) use self::stamp::MAX_FILE;
 pub use self::stamp::{Stamp, changed};
-use super::Config;
-use super::diagnostic::Diagnostic;
 use super::interpolate::Sources;
 use super::notes::What;
-
-/// Maximum size of a configuration file.
-pub(super) const MAX_FILE: u64 = 4 << 20;
-
-/// A valid configuration, with its warnings and files.
-#[derive(Debug)]
-pub struct LoadedConfig {
-    /// The configuration.
-    pub config: Config,
-    /// The merged layers, which have the location of each value.
-    pub(super) layers: Layers,
-    /// Warnings, for example about ignored keys.
-    pub warnings: Vec<Diagnostic>,
-    /// The files that were read, in order.
-    pub files: Vec<PathBuf>,
-    /// Digests of the files, including optional files that do not exist.
-    pub stamps: Vec<Stamp>,
-    /// Digests of the files of `${file:…}`.
-    pub secret_files: Vec<Stamp>,
-    /// The first steps, if no file exists.
-    pub hint: Option<String>,
-}
-
-/// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.
-#[must_use]
-pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
-    Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join("mcpd/config.toml"))
-}
 
 /// Reads `files` in order. Without `files`, reads the machine's file, [`default_path`], and `config.d/*.toml` beside it, sorted by name.
 ///

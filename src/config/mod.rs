@@ -12,8 +12,6 @@
 //!                                        └───────── every error ───────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
-mod agent_directory;
-mod broken;
 pub(crate) mod clients;
 pub(crate) mod command_line;
 mod daemon;
@@ -30,47 +28,39 @@ mod launch;
 mod layer;
 mod load;
 pub(crate) mod notes;
-mod oauth;
-mod percent_encode;
 mod profile;
-mod quotas;
 mod read;
-mod references;
 mod rotation;
 mod sandbox;
 pub(crate) mod secret;
-mod secret_command;
+mod secret_values;
+pub(crate) mod serialize;
 mod settings;
 mod show;
-pub(crate) mod size;
-mod spanned;
-mod timeouts;
 mod toml;
 mod tree;
-mod unclosed;
+mod value_types;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use self::agent_directory::AgentDirectory;
 pub use self::daemon::DaemonConfig;
 use self::interpolate::UnusableValue;
-pub(crate) use self::launch::AGENT_CWD;
-pub use self::launch::{Launch, Program, Remote, Secrets};
-pub(crate) use self::layer::url_complaint;
+pub(crate) use self::launch::url_complaint;
+pub use self::launch::{AgentDirectory, Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote};
 pub use self::load::{ConfigError, LoadedConfig, Stamp, changed, default_path, load};
 pub(crate) use self::load::{Definition, masked};
-pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
-pub use self::profile::{MAX_PROFILES, Narrowing, Profile, is_profile_name};
-pub use self::quotas::Quotas;
+pub use self::profile::{MAX_PROFILES, Narrowing, Profile, Quotas, is_profile_name};
 pub(crate) use self::read::fitted_name;
 pub use self::rotation::RotatingHeaders;
 pub use self::sandbox::{NamespaceUse, Network, ProtectedDirectories, Sandbox, SandboxLevel};
-pub(crate) use self::secret_command::{CommandOutputs, SecretCommand};
+pub use self::secret_values::Secrets;
+pub(crate) use self::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand};
 pub(crate) use self::settings::CPU_WEIGHT;
 pub use self::settings::{EraChoice, Instructions, Limit, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
-pub use self::timeouts::{CallLimit, ToolTimeouts};
+pub(crate) use self::value_types::size_text;
+pub use self::value_types::{CallLimit, ToolTimeouts};
 use crate::policy::{Policy, RunTimeDeny};
 
 /// The JSON Schema of mcpd's TOML format, for editors.

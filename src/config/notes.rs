@@ -1,5 +1,7 @@
-//! The values that lints check, with their locations, which the resolved configuration does not have.
+//! The values that lints check, with their locations, and the variables that a configuration refers to. The resolved configuration has
+//! neither.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,10 +9,9 @@ use globset::Glob;
 
 use super::LoadedConfig;
 use super::command_line::Spelling;
-use super::diagnostic::{Correction, Diagnostic, Edit, Level};
+use super::diagnostic::{Correction, Diagnostic, Edit, Level, Location, Spanned};
 use super::interpolate::Template;
 use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
-use super::spanned::{Location, Spanned};
 use crate::list_kind::ListKind;
 
 /// Maximum number of notes. Later values are not checked.
@@ -102,6 +103,11 @@ impl Note<'_> {
         &self.location.file.path
     }
 
+    /// Its place, as in a diagnostic.
+    pub(crate) fn address(&self) -> String {
+        self.location.file.address(self.location.span.start)
+    }
+
     /// The syntax of its file.
     pub(crate) fn spelling(&self) -> Spelling {
         Spelling::of(self.file(), &self.location.file.text)
@@ -191,5 +197,43 @@ fn of_profile<'a>(notes: &mut Vec<Note<'a>>, profile: &'a ProfileLayer) {
                 what: What::Scoped(kind, server, key),
             });
         }
+    }
+}
+
+impl LoadedConfig {
+    /// The names of variables in `${NAME}` and `pass_env`, whether they are set or not.
+    pub(crate) fn variables(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for note in self.notes() {
+            if let What::Text(_, template) = note.what {
+                names.extend(template.variables().map(str::to_owned));
+            }
+        }
+        let programs = self.layers.servers.iter().filter_map(|server| match &server.launch {
+            LaunchTemplate::Program(program) => Some(&program.pass_env),
+            LaunchTemplate::Remote(_) | LaunchTemplate::Impossible(_) => None,
+        });
+        let passed = programs.flatten().chain(&self.layers.defaults.pass_env);
+        names.extend(passed.map(|name| name.value.clone()));
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::interpolate::table::Table;
+    use super::super::load;
+
+    #[test]
+    fn references_are_found_whether_they_are_set_or_not() {
+        let text = "[defaults]\npass_env = ['P']\n[servers.a]\ncommand = '${A}/x'\nargs = ['${B:-b}', '$${NO}', '${file:/no}']\n\
+                    env = { T = '${T}' }\npass_env = ['Q']\n[servers.b]\nurl = 'https://${HOST}/x'\n\
+                    headers = { Authorization = 'Bearer ${env:KEY}' }\n";
+        let sources = Table::from([("/c.toml", text), ("A", "/bin")]);
+        let loaded = load(&[PathBuf::from("/c.toml")], &sources).expect("it holds");
+        let names: Vec<_> = loaded.variables().into_iter().collect();
+        assert_eq!(names, ["A", "B", "HOST", "KEY", "P", "Q", "T"]);
     }
 }

@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::interpolate::{Process, Template, UnusableValue};
-use super::launch::{AGENT_CWD, Secrets};
-use super::layer::is_header_value;
-use super::secret_command::{CommandOutputs, SecretCommand};
+use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
 
 /// The headers of a server whose values come from files and programs. Copies of the configuration share them, so each has the values
 /// that were read last.
@@ -108,4 +106,9 @@ impl fmt::Debug for RotatingHeaders {
         let names = self.shared.iter().flat_map(|shared| shared.templates.keys());
         f.debug_set().entries(names).finish()
     }
+}
+
+/// Whether it can be a line of an HTTP message.
+pub(super) fn is_header_value(text: &str) -> bool {
+    !text.replace(AGENT_CWD, "").contains(|c: char| c.is_control() && c != '\t')
 }

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::edit::toml_string;
 use super::interpolate::Sources;
-use super::keys::Choice;
+use super::value_types::Choice;
 
 /// The restrictions under which the processes of a server run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,34 +98,6 @@ impl Sandbox {
             nested_namespaces: false,
             network: Network::Any,
         }
-    }
-
-    /// This value as TOML: a word if it says everything, else a table.
-    pub(crate) fn toml(&self) -> String {
-        let plain = Self::of_level(self.level);
-        if *self == plain {
-            return toml_string(self.level.name());
-        }
-        let mut members = vec![format!("level = {}", toml_string(self.level.name()))];
-        for (key, paths) in [("read", &self.read), ("write", &self.write)] {
-            if !paths.is_empty() {
-                let paths: Vec<_> = paths.iter().map(|path| toml_string(&path.to_string_lossy())).collect();
-                members.push(format!("{key} = [{}]", paths.join(", ")));
-            }
-        }
-        members.extend(self.unix.map(|unix| format!("unix = {unix}")));
-        if self.namespaces == NamespaceUse::Require {
-            members.push("namespaces = \"require\"".to_owned());
-        }
-        if self.nested_namespaces {
-            members.push("nested_namespaces = true".to_owned());
-        }
-        match &self.network {
-            Network::Any => {}
-            Network::Ports(ports) if ports.is_empty() => members.push("network = \"none\"".to_owned()),
-            Network::Ports(ports) => members.push(format!("network = {ports:?}")),
-        }
-        format!("{{ {} }}", members.join(", "))
     }
 }
 

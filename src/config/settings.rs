@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::keys::{
-    Choice, DURATION, FLAG, FLAG_OR_TEXT, Field, Key, KeyLayer, KeyValue, SANDBOX, TOOL_TIMEOUTS, choice, count, size,
+    DURATION, FLAG, FLAG_OR_TEXT, Field, Key, KeyLayer, KeyValue, SANDBOX, TOOL_TIMEOUTS, choice, count, size,
 };
 use super::sandbox::Sandbox;
-use super::timeouts::{CallLimit, ToolTimeouts};
+use super::value_types::{CallLimit, Choice, ToolTimeouts};
 
 /// The range of `max_message`.
 pub(super) const MAX_MESSAGE: RangeInclusive<u64> = 64 << 10..=1 << 30;

@@ -1,14 +1,14 @@
-//! Commands that do not exist or cannot be executed.
+//! Commands that cannot be executed or that mcpd does not need, secrets in their arguments, and missing working directories.
 
 use std::path::Path;
 
 use super::Context;
-use crate::config::command_line::{self, Spelling, command_line, cr_complaint, interpreter_with_cr};
+use crate::config::command_line::{self, Spelling, command_line, cr_complaint, interpreter_with_cr, is_url};
 use crate::config::diagnostic::Diagnostic;
-use crate::config::edit::toml_string;
-use crate::config::interpolate::Sources;
-use crate::config::notes::Use;
-use crate::config::{AGENT_CWD, Launch, Program};
+use crate::config::interpolate::{Sources, Template};
+use crate::config::notes::{Note, Use};
+use crate::config::serialize::toml_string;
+use crate::config::{AGENT_CWD, Launch, Program, ServerConfig, secret};
 
 /// Maximum size of a file that is read as a script.
 const MAX_SCRIPT: u64 = 1 << 20;
@@ -117,4 +117,73 @@ fn not_on_path(program: &Program, sources: &dyn Sources) -> Option<(String, Stri
         None => format!("is not found; PATH searched: {path}"),
     };
     Some((searched, "write its absolute path, or set `env = { PATH = \"…\" }`".to_owned()))
+}
+
+pub(super) fn secret_arguments(context: &Context<'_>) -> Vec<Diagnostic> {
+    let args = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Arg);
+    let args: Vec<_> = args.map(|(server, note, _, template)| Argument { server, note, template }).collect();
+    args.chunk_by(|one, next| one.server.name == next.server.name).flat_map(secrets_of_server).collect()
+}
+
+struct Argument<'a> {
+    server: &'a ServerConfig,
+    note: &'a Note<'a>,
+    template: &'a Template,
+}
+
+fn secrets_of_server(args: &[Argument<'_>]) -> Vec<Diagnostic> {
+    let texts: Vec<_> = args.iter().map(|arg| arg.template.source()).collect();
+    let secrets = secret::in_arguments(&texts);
+    let is_secret = |(index, arg): &(usize, &Argument<'_>)| arg.template.names_secret() || secrets.contains(index);
+    let warning = |(_, arg): (usize, &Argument<'_>)| {
+        let message = format!("an argument of `{}` is a secret, and the process list shows it", arg.server.name);
+        let help = "give it in `env` if the server supports that: only this user can read it there";
+        arg.note.warning(message, help)
+    };
+    args.iter().enumerate().filter(is_secret).map(warning).collect()
+}
+
+pub(super) fn missing_directories(context: &Context<'_>) -> Vec<Diagnostic> {
+    let directories = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Cwd);
+    let missing = directories.filter_map(|(server, note, ..)| {
+        let Ok(Launch::Program(program)) = &server.launch else { return None };
+        let cwd = program.cwd.as_ref().filter(|cwd| !context.sources.exists(cwd))?;
+        let shown = program.secrets.masked(cwd.to_str().filter(|cwd| !cwd.contains(AGENT_CWD))?);
+        let message = format!("working directory `{}` does not exist, so `{}` cannot be started", shown, server.name);
+        Some(
+            note.warning(message, format!("`mkdir -p {}`, or write another directory", shlex::try_quote(&shown).ok()?)),
+        )
+    });
+    missing.collect()
+}
+
+/// The most common such package.
+const BRIDGE: &str = "mcp-remote";
+
+pub(super) fn stdio_bridges(context: &Context<'_>) -> Vec<Diagnostic> {
+    let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
+    let bridges = commands.filter_map(|(server, note, ..)| {
+        let Ok(Launch::Program(program)) = &server.launch else { return None };
+        let at = bridged(program)?;
+        let mut args = context.texts().filter(|(of, _, purpose, _)| of.name == server.name && *purpose == Use::Arg);
+        let written = args.nth(at).map(|(.., template)| template.shown()).unwrap_or_default();
+        let shown = if written == "…" { "https://…".to_owned() } else { written };
+        let message = format!("`{}` is run by `{BRIDGE}`, but mcpd connects to URLs itself", server.name);
+        let help = format!(
+            "write `url = \"{}\"` in place of `command` and `args`, with `headers` for each `--header`",
+            shown.escape_debug()
+        );
+        Some(note.warning(message, help))
+    });
+    bridges.collect()
+}
+
+/// The index of the URL in the arguments of such a program.
+fn bridged(program: &Program) -> Option<usize> {
+    let name = Path::new(&program.command).file_name().and_then(|name| name.to_str());
+    let is_it = |word: &str| word.strip_prefix(BRIDGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
+    let bridge = program.args.iter().position(|arg| is_it(arg)).map(|at| at + 1);
+    let start = if name.is_some_and(is_it) { Some(0) } else { bridge }?;
+    let is_url = |at: &usize| is_url(&program.args[*at]);
+    (start..program.args.len()).find(is_url)
 }

@@ -1,4 +1,4 @@
-//! Secrets in files that other users can read.
+//! Secrets that other users can read, and servers that work in the directories of other users' agents.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use crate::config::diagnostic::{Correction, Diagnostic};
 use crate::config::interpolate::Sources;
 use crate::config::notes::{Note, Use};
 use crate::config::secret::is_secret;
+use crate::config::{Profile, SandboxLevel, ServerConfig};
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let of_literals = context.texts().filter_map(|(_, note, purpose, template)| {
@@ -45,4 +46,28 @@ fn readers(path: &Path, sources: &dyn Sources) -> Option<&'static str> {
     } else {
         (is_open(0o040, 0o011) && !file.has_private_group()).then_some("other users of its group")
     }
+}
+
+pub(super) fn guest_directories(context: &Context<'_>) -> Vec<Diagnostic> {
+    let profiles = context.loaded.config.profiles.iter().filter(|profile| !profile.allow_uids.is_empty());
+    profiles
+        .flat_map(|profile| context.servers().iter().filter_map(|server| guest_directory(context, profile, server)))
+        .collect()
+}
+
+fn guest_directory(context: &Context<'_>, profile: &Profile, server: &ServerConfig) -> Option<Diagnostic> {
+    let is_program = server.launch.as_ref().is_ok_and(|launch| launch.program().is_some());
+    if profile.policy(server).is_none() || !server.needs_agent_directory() {
+        return None;
+    }
+    let (name, server_name) = (&profile.name, &server.name);
+    let remedy = if profile.workspace_roots.is_empty() {
+        format!("add `workspace_roots` to `[profiles.{name}]`")
+    } else if is_program && server.settings.sandbox.level != SandboxLevel::Files {
+        "write `sandbox = \"files\"`".to_owned()
+    } else {
+        return None;
+    };
+    let message = format!("agents of other users cannot use `{server_name}`, which works in their directory");
+    Some(context.name_of(server)?.warning(message, format!("{remedy}, or leave it out of profile `{name}`")))
 }

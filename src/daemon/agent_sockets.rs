@@ -173,9 +173,9 @@ impl AgentSockets {
         accepted
     }
 
-    /// Limits the rate at which connections are accepted. `burst`: how many agents of a profile may connect at once.
-    pub(super) fn limit_rates(&mut self, burst: impl Fn(&Profile) -> usize) {
-        self.all.iter_mut().for_each(|one| one.listener.limit_rate(burst(&one.served.profile)));
+    /// Sets the listen backlogs. `burst`: how many agents of a profile may connect at once.
+    pub(super) fn set_backlogs(&self, burst: impl Fn(&Profile) -> usize) {
+        self.all.iter().for_each(|one| one.listener.set_backlog(burst(&one.served.profile)));
     }
 
     pub(super) fn get(&self, index: usize) -> &ProfileListener {

@@ -36,6 +36,14 @@ pub enum DaemonError {
     ProcessesLeft(Vec<u32>),
 }
 
+impl DaemonError {
+    /// Whether another daemon serves in the runtime directory.
+    #[must_use]
+    pub fn is_other_daemon(&self) -> bool {
+        matches!(self, Self::Superseded | Self::Socket(SocketError::AlreadyRunning(_)))
+    }
+}
+
 /// Maximum number of processes that are named.
 const MAX_IDS: usize = 20;
 

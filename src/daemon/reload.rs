@@ -21,7 +21,7 @@ use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Launch, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
-use crate::server::{SecretPrograms, login_needed};
+use crate::server::SecretPrograms;
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
 /// [`PrepareSockets`] has a place for each of them and the next.
@@ -193,7 +193,6 @@ fn report(
     let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
     let failure = |ServerFailure { name, code, reason, runs_on, stderr }: ServerFailure| {
         let name = name.to_string();
-        let reason = if code == "login_needed" { login_needed(&name) } else { reason };
         ReloadFailure { name, code: code.to_owned(), reason, runs_on, stderr }
     };
     ReloadReport {

@@ -6,13 +6,13 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::config_state::RejectedConfig;
-use crate::admin::report::{AgentReport, FileReport, RejectedConfigReport};
+use crate::account::LimitUse;
+use crate::admin::report::{AgentReport, FileReport, QuotaReport, RejectedConfigReport};
 use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::report::millis;
-use crate::server::User;
-use crate::session::{AgentQuota, MemoryUse, PeerIdentity, SessionStatus};
+use crate::session::{PeerIdentity, SessionStatus};
 
 /// Maximum length of the reason why a configuration was rejected, in bytes: a report has to fit into one message.
 const MAX_REASON_LEN: usize = 32 << 10;
@@ -24,9 +24,6 @@ pub(super) struct ConnectedAgent {
     pub(super) peer: PeerIdentity,
     pub(super) since: Instant,
     pub(super) status: Arc<SessionStatus>,
-    pub(super) user: Arc<User>,
-    pub(super) memory_use: Arc<MemoryUse>,
-    pub(super) quota: Arc<AgentQuota>,
     /// Ends the session after its calls; `None` once used.
     pub(super) leave: Option<oneshot::Sender<()>>,
     /// Closes the connection at once; `None` once used.
@@ -59,4 +56,9 @@ pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
         dropped_notifications: connected.status.dropped.get(),
         stray_responses: connected.status.stray_responses.get(),
     }
+}
+
+/// A limit of all agents of a profile, or of those of one user there.
+pub(super) fn quota((uid, LimitUse { name, limit, used, refused }): (Option<u32>, LimitUse)) -> QuotaReport {
+    QuotaReport { key: name.to_owned(), uid, limit, used, refused }
 }

@@ -5,8 +5,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::jsonrpc::entries::entries;
-use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::members::{NotAnObject, entries, members, text};
 use crate::jsonrpc::object_edit::with_first;
 use crate::jsonrpc::splice::Change;
 

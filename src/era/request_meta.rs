@@ -1,6 +1,10 @@
-//! The reserved members in `_meta` of a modern request, which make the request independent of earlier messages.
+//! Requests of both eras: the reserved members in `_meta` of a modern request, which make it independent of earlier messages, and the
+//! translation of params.
 //!
-//! Source: MCP 2026-07-28, `basic`, "Per-request protocol fields", and `basic/versioning`.
+//! Source: MCP 2026-07-28, `basic`, "`_meta`" and "Per-request protocol fields", `basic/patterns/mrtr` and `basic/versioning`.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -9,9 +13,13 @@ use serde_json::json;
 
 use super::{MODERN, TASKS, UNSUPPORTED_VERSION, meta};
 use crate::jsonrpc::is_id;
-use crate::jsonrpc::members::{members, string, text};
+use crate::jsonrpc::json_eq::json_eq_except;
+use crate::jsonrpc::members::{NotAnObject, members, string, text};
+use crate::jsonrpc::object_edit::{cut, replace_members, with_last, without};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::jsonrpc::splice::{Change, applied};
 use crate::log_level::LogLevel;
+use crate::printable::beginning;
 
 /// The name of the server whose face the sender uses, in `_meta` of a modern request or of `initialize`.
 pub const SERVER: &str = "mcpd/server";
@@ -148,78 +156,133 @@ fn supports_tasks(capabilities: &Bytes) -> bool {
     found.is_some_and(|raw| raw.starts_with(b"{"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Members of `_meta` that only modern requests have.
+const META_MEMBERS: [&str; 4] = [meta::PROTOCOL, meta::CLIENT, meta::CAPABILITIES, meta::LEVEL];
+/// Members that only the retry of a modern request has.
+const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 
-    fn read(meta: &'static str) -> Result<Meta, MetaError> {
-        Meta::read(Some(&Bytes::from_static(meta.as_bytes())))
+/// Adds the client to the params of a legacy request, and removes members that mean something else in the modern era.
+///
+/// # Errors
+/// If `params` or its `_meta` is no object.
+pub fn params_to_modern(params: &Bytes, client_meta: &LegacyClientMeta) -> Result<Vec<Change>, NotAnObject> {
+    let members_of_meta = client_meta.meta_members();
+    let [meta] = members(params, ["_meta"])?;
+    let [responses, state] = RETRY_MEMBERS;
+    let Some(meta) = meta else {
+        return replace_members(params, &["task", responses, state], &format!(r#""_meta":{{{members_of_meta}}}"#));
+    };
+    let mut changes = without(params, &["task", responses, state])?;
+    if meta[..] == b"null"[..] {
+        changes.push(Change { part: meta, replacement: format!("{{{members_of_meta}}}").into() });
+    } else {
+        changes.extend(replace_members(&meta, &META_MEMBERS, &members_of_meta)?);
     }
+    Ok(changes)
+}
 
-    #[test]
-    fn request_with_a_version_is_modern() {
-        for (meta, token, is_modern) in [
-            ("{}", None, false),
-            ("null", None, false),
-            (r#"{"progressToken":7}"#, Some("7"), false),
-            (r#"{"io.modelcontextprotocol/clientCapabilities":{}}"#, None, false),
-            (
-                r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":"t"}"#,
-                Some("\"t\""),
-                true,
-            ),
-            (
-                r#"{"io.modelcontextprotocol\/protocolVersion":"2026-07-2\u0038","io.modelcontextprotocol/clientCapabilities":{}}"#,
-                None,
-                true,
-            ),
-        ] {
-            let found = read(meta).expect("well-formed");
-            let expected = token.map(|token| Bytes::from_static(token.as_bytes()));
-            assert_eq!((found.progress_token, found.modern.is_some()), (expected, is_modern), "{meta}");
+/// Removes modern members from `params`, and `_meta` if nothing else is in it.
+///
+/// # Errors
+/// If `params` or its `_meta` is no object.
+pub fn params_to_legacy(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    let [meta] = members(params, ["_meta"])?;
+    let [responses, state] = RETRY_MEMBERS;
+    match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, META_MEMBERS)).transpose()? {
+        Some(meta) if !meta.leaves_any => without(params, &["_meta", "task", responses, state]),
+        meta => {
+            let mut changes = without(params, &["task", responses, state])?;
+            changes.extend(meta.into_iter().flat_map(|meta| meta.changes));
+            Ok(changes)
         }
     }
+}
 
-    #[test]
-    fn tasks_are_accepted_if_their_extension_is_declared() {
-        for (capabilities, expected) in [
-            (r#"{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}}"#, true),
-            (r#"{"extensions":{"a/b":{}}}"#, false),
-            (r#"{"extensions":{"io.modelcontextprotocol/tasks":null}}"#, false),
-            (r#"{"extensions":[]}"#, false),
-            (r#"{"io.modelcontextprotocol/tasks":{}}"#, false),
-            ("{}", false),
-        ] {
-            assert_eq!(supports_tasks(&Bytes::from_static(capabilities.as_bytes())), expected, "{capabilities}");
+/// Adds inputs, each a raw key with a raw result, and the raw state to the `params` of a request that is sent again. The params have
+/// neither yet: they are of a legacy request that [`params_to_modern`] is applied to, too, or of a modern request that is no retry.
+#[must_use]
+pub fn with_inputs(params: &Bytes, responses: &[(Bytes, Bytes)], state: Option<&Bytes>) -> Change {
+    let text = |raw: &Bytes| String::from_utf8_lossy(raw).into_owned();
+    let inputs: Vec<String> = responses.iter().map(|(key, result)| format!("{}:{}", text(key), text(result))).collect();
+    let inputs = (!inputs.is_empty()).then(|| format!(r#""inputResponses":{{{}}}"#, inputs.join(",")));
+    let state = state.map(|raw| format!(r#""requestState":{}"#, text(raw)));
+    with_last(params, &inputs.into_iter().chain(state).collect::<Vec<_>>().join(","))
+}
+
+/// Whether a request with the params `retry` is a retry of the request with the params `first`: only `_meta` and the inputs differ.
+/// `false` in case of doubt.
+#[must_use]
+pub fn is_retry(first: &Bytes, retry: &Bytes) -> bool {
+    let [responses, state] = RETRY_MEMBERS;
+    json_eq_except(first, retry, &["_meta", responses, state])
+}
+
+/// A legacy client, which has introduced itself once for its connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegacyClientMeta {
+    /// Its capabilities in their legacy form, raw; `{}` for none.
+    pub capabilities: Bytes,
+    /// Its name and version, raw.
+    pub client: Option<Bytes>,
+    /// The lowest level of log messages that it has requested; `None` for no messages.
+    pub level: Option<LogLevel>,
+}
+
+/// A client without capabilities and log messages.
+impl Default for LegacyClientMeta {
+    fn default() -> Self {
+        Self { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
+    }
+}
+
+impl LegacyClientMeta {
+    /// The reserved members of a request's `_meta`.
+    #[must_use]
+    pub fn meta_members(&self) -> String {
+        let mut members = format!(r#""{}":"{MODERN}""#, meta::PROTOCOL);
+        let mut add = |key: &str, raw: &str| members.extend([",\"", key, "\":", raw]);
+        // A server would refuse every request with any other value.
+        if let Some(client) = self.client.as_ref().filter(|raw| raw.first() == Some(&b'{')) {
+            add(meta::CLIENT, &String::from_utf8_lossy(client));
         }
+        add(meta::CAPABILITIES, &self.modern_capabilities());
+        if let Some(level) = self.level {
+            add(meta::LEVEL, &format!("\"{}\"", level.word()));
+        }
+        members
     }
 
-    #[test]
-    fn error_names_the_missing_or_malformed_member() {
-        for (meta, expected) in [
-            (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#, Err("clientCapabilities")),
-            (
-                r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]}"#,
-                Err("clientCapabilities"),
-            ),
-            (
-                r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"loud"}"#,
-                Err("logLevel"),
-            ),
-            (r#"{"io.modelcontextprotocol/protocolVersion":7}"#, Err("no string")),
-            (r#"{"io.modelcontextprotocol/protocolVersion":"1900-01-01"}"#, Ok("1900-01-01")),
-            (r#"{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}"#, Ok("2025-11-25")),
-            (r#"{"progressToken":{}}"#, Err("progressToken")),
-            ("[]", Err("malformed")),
-        ] {
-            let error = read(meta).expect_err(meta).to_object();
-            match expected {
-                Ok(version) => {
-                    let data = json!({ "supported": ["2026-07-28"], "requested": version });
-                    assert_eq!((error.code, error.data), (-32022, Some(data)), "{meta}");
-                }
-                Err(part) => assert!(error.code == -32602 && error.message.contains(part), "{meta}: {error:?}"),
-            }
-        }
+    /// Its capabilities without the extension for tasks; none if they are malformed. A task of a modern server would not reach the client.
+    fn modern_capabilities(&self) -> String {
+        let extensions = members(&self.capabilities, ["extensions"]);
+        let changes = extensions.and_then(|[extensions]| match extensions {
+            Some(extensions) if extensions.starts_with(b"{") => without(&extensions, &[TASKS]),
+            _ => Ok(Vec::new()),
+        });
+        let raw = changes.map_or_else(|_| b"{}".to_vec(), |changes| applied(&self.capabilities, &changes));
+        String::from_utf8_lossy(&raw).into_owned()
     }
+}
+
+/// Reads the raw progress token in the raw `_meta` of a request. `None` if there is none.
+///
+/// Source: MCP 2025-11-25, `basic/utilities/progress`.
+///
+/// # Errors
+/// If the token is malformed; the text is for a person.
+pub(crate) fn read(meta: Option<Bytes>) -> Result<Option<Bytes>, &'static str> {
+    let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
+    match meta {
+        None => Ok(None),
+        Some(Ok([token])) if token.as_ref().is_none_or(|raw| is_id(raw)) => Ok(token),
+        Some(_) => Err("`_meta` or its `progressToken` is malformed"),
+    }
+}
+
+/// `name version` of a raw `clientInfo` or `serverInfo`, in at most `max_len` characters.
+pub(crate) fn name_and_version(info: &Bytes, max_len: usize) -> Option<String> {
+    let [name, version] = members(info, ["name", "version"]).ok()?;
+    let parts = [name, version].into_iter().flatten().filter_map(|raw| text(&raw));
+    let parts: Vec<String> = parts.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
+    Some(beginning(&parts.join(" "), max_len).to_owned())
 }

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 
-use super::entries::{elements, entries};
-use super::members::text;
+use super::members::{elements, entries, text};
 
 /// Maximum nesting and members of one value that are compared. Beyond it, only equal bytes are equal.
 const MAX_DEPTH: usize = 64;

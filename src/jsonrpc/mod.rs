@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
 //! - Framing: [`codec`]. Envelope: [`message`], [`normalise`], [`oversize`].
-//! - Reading: [`scan`] walks over JSON text, [`members`] and [`entries`] find members of objects, [`json_eq`] compares values.
+//! - Reading: [`scan`] walks over JSON text, [`members`] finds members of objects, [`json_eq`] compares values.
 //! - Writing: [`splice`] replaces fields in place, [`object_edit`] edits members, [`reply`] and [`mcpd_error`] build mcpd's answers.
 //! - [`pending`] is the table of unanswered requests.
 //!
@@ -10,7 +10,6 @@
 //! Pure functions of bytes. The only MCP knowledge is its error codes, the only use of tokio the codec's traits.
 
 pub mod codec;
-pub mod entries;
 pub mod json_eq;
 pub mod mcpd_error;
 pub mod members;
@@ -20,7 +19,6 @@ pub mod object_edit;
 pub mod oversize;
 pub mod pending;
 pub mod reply;
-pub mod request_line;
 mod scan;
 pub mod splice;
 #[cfg(test)]

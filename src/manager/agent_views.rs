@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::orders::Order;
+use super::commands::ManagerCommand;
 use super::view::{View, keep_names};
 use crate::catalog::{Identity, Lists, Names, identity, is_same};
 use crate::server::AgentLists;
@@ -15,7 +15,7 @@ use crate::server::AgentLists;
 /// The interface for sessions, which get the views of their agents here. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AgentViewSource {
-    pub(super) orders: mpsc::Sender<Order>,
+    pub(super) commands: mpsc::Sender<ManagerCommand>,
     /// The profile of the agents.
     pub(super) profile: Arc<str>,
 }
@@ -33,7 +33,7 @@ impl AgentViewSource {
     /// manager has ended or no longer has the profile.
     pub async fn of(self, session: u64) -> Option<watch::Receiver<Arc<View>>> {
         let (done, answer) = oneshot::channel();
-        self.orders.send(Order::Follow(session, self.profile, done)).await.ok()?;
+        self.commands.send(ManagerCommand::Follow(session, self.profile, done)).await.ok()?;
         answer.await.ok()?.ok()
     }
 }

@@ -1,4 +1,4 @@
-//! The extensions that the servers of a view expose, and the servers that a method of an extension belongs to.
+//! What the servers of a view offer beside lists: their instructions, and their extensions with the servers that a method belongs to.
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
 
@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Member, View};
 use crate::era::{Era, TASKS};
 use crate::extensions::{self, SKILLS, is_bridged, owns};
+use crate::instructions::combine;
 use crate::jsonrpc::members::members;
 use crate::list_kind::ListKind;
 use crate::server::lifecycle::State;
@@ -119,5 +120,22 @@ impl Member {
     fn makes_modern_tasks(&self) -> bool {
         let identity = self.handle.published().identity(Era::Modern).cloned();
         identity.is_some_and(|identity| identity.era() == Era::Modern && identity.tasks().declared)
+    }
+}
+
+impl View {
+    /// The combined instructions of all servers with exposed items, for agents of this era; `None` if there are none.
+    #[must_use]
+    pub fn instructions(&self, era: Era) -> Option<String> {
+        let text = |member: &Member| member.instructions(member.handle.published().identity(era).map(|one| &**one));
+        let texts: Vec<_> = self.exposed().filter_map(|one| Some((&**one.handle.name(), text(one)?))).collect();
+        combine(texts.iter().map(|(name, text)| (*name, &**text)))
+    }
+
+    /// The servers with exposed items.
+    pub(crate) fn exposed(&self) -> impl Iterator<Item = &Member> {
+        let exposed = self.servers.iter().zip(self.catalog.exposure());
+        let exposed = exposed.filter(|(_, exposure)| ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0));
+        exposed.map(|(member, _)| member)
     }
 }

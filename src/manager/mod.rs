@@ -4,9 +4,9 @@
 //! This module uses [`crate::server`] and [`crate::catalog`]. It must not use sockets or sessions.
 //!
 //! ```text
-//! Manager ── Order ──► ManagerTask ── owns ──► servers
-//!    ▲                      └─ publishes ─► View (catalog and servers, in a watch channel: readers never wait)
-//!    └──────────────────────────────────────┘
+//! Manager ── ManagerCommand ──► ManagerTask ── owns ──► servers
+//!    ▲                               └─ publishes ─► View (catalog and servers, in a watch channel: readers never wait)
+//!    └───────────────────────────────────────────────┘
 //! ```
 //!
 //! ```no_run
@@ -27,14 +27,10 @@
 
 mod agent_views;
 mod changes;
-mod check;
-mod enablement;
+mod commands;
 mod error;
 mod extensions;
-mod instructions;
-pub(crate) mod malformed;
 mod offered;
-mod orders;
 pub mod report;
 mod resources;
 mod setup;
@@ -45,7 +41,6 @@ mod tools;
 mod unlisted;
 mod view;
 mod wait_ready;
-mod watched_view;
 
 use std::sync::Arc;
 
@@ -55,22 +50,19 @@ use tokio::task::JoinHandle;
 pub(crate) use self::agent_views::AgentViewSource;
 pub use self::changes::{Changes, ServerFailure};
 pub(crate) use self::changes::{DesiredState, ViewConfig};
-pub(crate) use self::enablement::Enablement;
-pub use self::enablement::Toggle;
-use self::enablement::ToggleResult;
+use self::commands::{ManagerCommand, OutcomeSender, check_names};
 pub use self::error::ManagerError;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
-use self::orders::{Order, OutcomeSender, check_names};
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::{ExposedTool, ToolRef};
 pub(crate) use self::unlisted::{Unlisted, start_for_call};
-pub(crate) use self::view::ServedProfile;
-pub(crate) use self::view::{Member, View, ViewPart};
+pub use self::view::Toggle;
+use self::view::ToggleResult;
+pub(crate) use self::view::{Enablement, Member, ServedProfile, View, ViewPart, WatchedView};
 pub(crate) use self::wait_ready::ServerOutcome;
-pub(crate) use self::watched_view::WatchedView;
 pub use crate::backoff::RestartDelays;
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
@@ -79,8 +71,8 @@ use crate::policy::pattern;
 use crate::server::lifecycle::State;
 use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopReceiver};
 
-/// Capacity of the queue of orders. At the limit, senders wait.
-const ORDER_CAPACITY: usize = 16;
+/// Capacity of the queue of commands. At the limit, senders wait.
+const COMMAND_CAPACITY: usize = 16;
 
 /// Runs any number of servers and exposes them as one, as the daemon does. Cheap to clone; each clone is the same manager.
 ///
@@ -88,7 +80,7 @@ const ORDER_CAPACITY: usize = 16;
 /// is killed at once. [`Manager::close`] stops the servers in order instead.
 #[derive(Debug, Clone)]
 pub struct Manager {
-    orders: mpsc::Sender<Order>,
+    commands: mpsc::Sender<ManagerCommand>,
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
     stop: Arc<watch::Sender<StopLevel>>,
@@ -135,10 +127,10 @@ impl Manager {
         check_names(servers.iter().map(|config| &config.name))?;
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());
-        let (orders, receiver) = mpsc::channel(ORDER_CAPACITY);
+        let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
         let (stop, stop_receiver) = StopReceiver::channel();
         let running = tokio::spawn(task.run(receiver, stop_receiver));
-        Ok((Self { orders, view, profiles, stop: Arc::new(stop) }, running))
+        Ok((Self { commands, view, profiles, stop: Arc::new(stop) }, running))
     }
 
     /// The view of everything that is exposed, and its updates.
@@ -161,7 +153,7 @@ impl Manager {
 
     /// The source of views for agents of `profile` that have server instances of their own.
     pub(crate) fn agent_views(&self, profile: &Arc<str>) -> AgentViewSource {
-        AgentViewSource { orders: self.orders.clone(), profile: Arc::clone(profile) }
+        AgentViewSource { commands: self.commands.clone(), profile: Arc::clone(profile) }
     }
 
     /// Adds a server after the others, and waits until its tools are known.
@@ -170,7 +162,7 @@ impl Manager {
     /// [`ClientError::InvalidServerName`](crate::ClientError), [`ManagerError::DuplicateServer`]. If the first start of the server fails, it
     /// is removed again and the error is [`ClientError::Unavailable`](crate::ClientError).
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
-        let handle = self.order(|done| Order::Connect(Box::new(server), done)).await?;
+        let handle = self.execute(|done| ManagerCommand::Connect(Box::new(server), done)).await?;
         handle.wait_for(|published| published.first_start_ended).await;
         let Err(error) = connected(&handle) else { return self.refresh().await };
         self.disconnect(handle.name()).await?;
@@ -183,7 +175,7 @@ impl Manager {
     /// # Errors
     /// [`ManagerError::UnknownServer`].
     pub async fn disconnect(&self, server: &str) -> Result<(), ManagerError> {
-        let handle = self.order(|done| Order::Disconnect(server.to_owned(), done)).await?;
+        let handle = self.execute(|done| ManagerCommand::Disconnect(server.to_owned(), done)).await?;
         handle.wait_ended().await;
         Ok(())
     }
@@ -211,7 +203,7 @@ impl Manager {
         desired: DesiredState,
     ) -> Result<oneshot::Receiver<Result<Changes, ManagerError>>, ManagerError> {
         let (done, answer) = oneshot::channel();
-        self.orders.send(Order::Apply(desired, done)).await.map_err(|_| ManagerError::Closed)?;
+        self.commands.send(ManagerCommand::Apply(desired, done)).await.map_err(|_| ManagerError::Closed)?;
         Ok(answer)
     }
 
@@ -228,7 +220,7 @@ impl Manager {
         let bad =
             |error: globset::Error| ManagerError::BadPattern { server: server.to_owned(), reason: error.to_string() };
         let globs = patterns.iter().map(|text| pattern(text)).collect::<Result<_, _>>().map_err(bad)?;
-        self.order(|done| Order::Deny(server.to_owned(), globs, done)).await
+        self.execute(|done| ManagerCommand::Deny(server.to_owned(), globs, done)).await
     }
 
     /// Enables or disables a server or one of its tools. Applies to lists and calls as soon as this returns.
@@ -246,7 +238,8 @@ impl Manager {
     /// Like [`Manager::toggle`]. Returns the server's own name of the toggled tool, if any.
     pub(crate) async fn switch(&self, server: &str, toggle: Toggle) -> Result<Option<Arc<str>>, ManagerError> {
         let of_process = matches!(toggle, Toggle::Enable | Toggle::Stop).then_some(toggle == Toggle::Enable);
-        let ToggleResult { handle, tool } = self.order(|done| Order::Toggle(server.to_owned(), toggle, done)).await?;
+        let ToggleResult { handle, tool } =
+            self.execute(|done| ManagerCommand::Toggle(server.to_owned(), toggle, done)).await?;
         let is_down = |state: &State| matches!(state, State::Stopping | State::Stopped);
         match of_process {
             None => return Ok(tool),
@@ -266,7 +259,7 @@ impl Manager {
     /// # Errors
     /// [`ManagerError::UnknownServer`].
     pub async fn override_health(&self, server: &str, health_override: HealthOverride) -> Result<(), ManagerError> {
-        self.order(|done| Order::OverrideHealth(server.to_owned(), health_override, done)).await
+        self.execute(|done| ManagerCommand::OverrideHealth(server.to_owned(), health_override, done)).await
     }
 
     /// Stops the instance of a server after its calls, and starts another one. A server in backoff is started at once. Returns without
@@ -275,7 +268,7 @@ impl Manager {
     /// # Errors
     /// [`ManagerError::UnknownServer`].
     pub async fn restart(&self, server: &str) -> Result<(), ManagerError> {
-        self.order(|done| Order::Restart(server.to_owned(), done)).await.map(drop)
+        self.execute(|done| ManagerCommand::Restart(server.to_owned(), done)).await.map(drop)
     }
 
     /// State, health and counters of every server, in order. Does not wait. After [`Manager::close`] there are none.
@@ -287,12 +280,12 @@ impl Manager {
     /// Whether the manager is closed, and no process of it is left.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.orders.is_closed()
+        self.commands.is_closed()
     }
 
     /// Returns when the views include everything that servers have published so far.
     pub(crate) async fn refresh(&self) -> Result<(), ManagerError> {
-        self.order(Order::Refresh).await
+        self.execute(ManagerCommand::Refresh).await
     }
 
     /// Stops every server: calls in flight have 2 s, then stdin is closed. SIGTERM follows after 3 s, and SIGKILL after 2 s more.
@@ -300,7 +293,7 @@ impl Manager {
     /// called again.
     pub async fn close(&self) {
         self.stop(StopLevel::FinishRunning);
-        self.orders.closed().await;
+        self.commands.closed().await;
     }
 
     /// Stops every server for good, in the way that `stop` names.
@@ -308,9 +301,9 @@ impl Manager {
         server::raise(&self.stop, stop);
     }
 
-    async fn order<T>(&self, order: impl FnOnce(OutcomeSender<T>) -> Order) -> Result<T, ManagerError> {
+    async fn execute<T>(&self, command: impl FnOnce(OutcomeSender<T>) -> ManagerCommand) -> Result<T, ManagerError> {
         let (done, answer) = oneshot::channel();
-        self.orders.send(order(done)).await.map_err(|_| ManagerError::Closed)?;
+        self.commands.send(command(done)).await.map_err(|_| ManagerError::Closed)?;
         answer.await.map_err(|_| ManagerError::Closed)?
     }
 }

@@ -4,9 +4,7 @@
 //! from every list that is read after the answer.
 
 mod apply;
-mod enable;
 mod handle;
-mod outcome;
 mod profile_view;
 mod replacement;
 
@@ -21,10 +19,9 @@ use tokio::time::sleep_until;
 use self::apply::Changing;
 use self::profile_view::ProfileView;
 use super::changes::{ServerFailure, ViewConfig};
-use super::enablement::Enablement;
-use super::orders::Order;
+use super::commands::ManagerCommand;
 use super::setup::Setup;
-use super::view::{Member, ServedProfile, View};
+use super::view::{Enablement, Member, ServedProfile, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
@@ -110,12 +107,16 @@ impl ManagerTask {
         self.served.subscribe()
     }
 
-    /// Handles orders and publishes changes of servers until `stop` is raised, then stops all servers in parallel.
+    /// Handles commands and publishes changes of servers until `stop` is raised, then stops all servers in parallel.
     /// Returns when no server process is left, or else the processes that could not be ended.
     ///
     /// # Panics
     /// If the task of a server panicked, with the same panic, after all servers have stopped.
-    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopReceiver) -> Vec<u32> {
+    pub(super) async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<ManagerCommand>,
+        mut stop: StopReceiver,
+    ) -> Vec<u32> {
         let deadline = tokio::time::Instant::now() + self.setup.first_list_wait;
         let changed = Arc::clone(&self.changed);
         loop {
@@ -128,7 +129,7 @@ impl ManagerTask {
                     self.leaving.retain(|running| !running.handle.has_ended());
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.advance(),
-                Some(order) = orders.recv() => self.handle(order),
+                Some(command) = commands.recv() => self.handle(command),
                 () = sleep_until(deadline), if !settled => self.publish(true),
                 () = stop.at_least(StopLevel::FinishRunning) => break,
             }

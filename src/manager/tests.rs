@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::enablement::Enablement;
-use super::view::{Exposing, Member, View};
+use super::view::{Enablement, Exposing, Member, View};
 use crate::catalog::Names;
 use crate::config::ServerConfig;
 use crate::naming::Naming;

@@ -1,14 +1,13 @@
 //! Snapshots of what is exposed to agents of a profile, to one agent, or to the operator.
 //!
 //! The face of a server is the part of a view that belongs to this server, under the server's own names. It is built when an agent first
-//! uses it.
+//! uses it. A call that waits before it is sent to its server is checked against the newest view ([`WatchedView`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
-use super::enablement::Enablement;
 use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Instructions, Profile, ServerConfig};
 use crate::era::{Era, TASKS};
@@ -17,7 +16,7 @@ use crate::message_limit::list_bytes;
 use crate::naming::Naming;
 use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
-use crate::server::messages::call::{AccessTarget, Exposure};
+use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 use crate::server::{ServerHandle, ServerIdentity, ServerSnapshot};
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
@@ -329,4 +328,93 @@ impl Member {
 /// Keeps the targets of a view's names when the naming changes. A kept name may become unknown, but never gets another target.
 pub(super) fn keep_names(names: &mut Names, view: &View) {
     names.keep(&view.catalog, |server| Arc::clone(&view.servers[server].config.name));
+}
+
+/// A command to enable or disable a server or one of its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Toggle {
+    /// Runs the server and exposes its lists to agents.
+    Enable,
+    /// Hides the server from agents. Its process keeps running, and calls in flight finish.
+    Disable,
+    /// Hides the server from agents and stops its process.
+    Stop,
+    /// Lists this tool and permits calls of it, if policy does. Takes the server's own name or an exposed name.
+    EnableTool(String),
+    /// Denies this tool until it is enabled, also after the server was removed and added again. While the server has not listed any tools,
+    /// every name is accepted, and the tool is denied once it appears.
+    DisableTool(String),
+}
+
+/// Whether agents see a server, and whether it runs. The configuration decides until an operator does; the operator's decision holds until the
+/// daemon stops or the configured `enabled` changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enablement {
+    /// Agents see its lists.
+    Enabled,
+    /// It runs, but agents do not see it.
+    Disabled,
+    /// It has no process, and agents do not see it.
+    Stopped,
+}
+
+impl Enablement {
+    /// What the configuration says.
+    pub(super) fn configured(config: &ServerConfig) -> Self {
+        if config.settings.enabled { Self::Enabled } else { Self::Stopped }
+    }
+
+    /// Whether agents see the server.
+    pub(super) fn is_enabled(self) -> bool {
+        self == Self::Enabled
+    }
+
+    /// Whether the server should run.
+    pub(super) fn runs(self) -> bool {
+        self != Self::Stopped
+    }
+}
+
+/// The server, and the tool if any, that a [`Toggle`] applied to.
+#[derive(Debug)]
+pub(super) struct ToggleResult {
+    pub(super) handle: ServerHandle,
+    /// The server's own name of the tool.
+    pub(super) tool: Option<Arc<str>>,
+}
+
+/// Reads the newest view of a profile, or of a part of it.
+#[derive(Debug)]
+pub(crate) struct WatchedView {
+    view: watch::Receiver<Arc<View>>,
+    part: ViewPart,
+}
+
+impl WatchedView {
+    pub(crate) fn new(view: &watch::Receiver<Arc<View>>, part: ViewPart) -> Arc<Self> {
+        Arc::new(Self { view: view.clone(), part })
+    }
+
+    fn newest(&self) -> Arc<View> {
+        self.view.borrow().part(&self.part)
+    }
+
+    /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.
+    fn is_gone(&self) -> bool {
+        self.view.has_changed().is_err()
+    }
+}
+
+impl ExposureView for WatchedView {
+    fn version(&self) -> u64 {
+        if self.is_gone() { u64::MAX } else { self.newest().version() }
+    }
+
+    fn exposure(&self, server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
+        match lists {
+            // A server that still releases calls is not being stopped, so the profile has been removed.
+            Some(_) if self.is_gone() => Exposure::Hidden,
+            lists => self.newest().exposure(server, era, target, lists),
+        }
+    }
 }

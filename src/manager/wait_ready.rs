@@ -1,22 +1,25 @@
-//! Waits, for a bounded time, until a server has carried out an order, and reports the state that it reached.
+//! Waits, for a bounded time, for servers: until one has carried out a command, or until all running instances have answered a ping.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use super::orders::Order;
+use super::commands::ManagerCommand;
+use super::report::ServerReport;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
+use crate::server::ServerHandle;
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{ServerHandle, ServerSnapshot};
 
 /// Time for the end of the previous instance and for the tool list of the next one, in addition to the handshake.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// The state of a server after an order.
+/// The state of a server after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerOutcome {
-    /// The server's own name of the tool, for an order about a tool.
+    /// The server's own name of the tool, for a command about a tool.
     pub(crate) tool: Option<Arc<str>>,
     /// Its state, or that of its first instance with an error. For a tool `enabled` or `disabled`.
     pub(crate) state: StateName,
@@ -32,14 +35,14 @@ impl Manager {
     /// Maximum time that the methods below wait. After it, they return the current state.
     pub(crate) fn wait_limit(&self, server: &str) -> Result<Duration, ManagerError> {
         let view = self.view.borrow();
-        let member = find(&view, server).ok_or_else(|| unknown(server))?;
+        let member = find(&view, server).ok_or_else(|| unknown_server(server))?;
         Ok(member.config.settings.handshake_timeout + MARGIN)
     }
 
     /// Restarts a server and waits until its new instances have listed their tools or have failed.
     pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<ServerOutcome, ManagerError> {
         let limit = self.wait_limit(server)?;
-        let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
+        let (handle, revision) = self.execute(|done| ManagerCommand::Restart(server.to_owned(), done)).await?;
         let mut view = self.view();
         let has_settled = handle.wait_for(|published| {
             published.revision >= revision && (published.first_start_ended || published.not_started_yet)
@@ -89,8 +92,8 @@ impl Manager {
         };
         if !done && reason.is_none() {
             reason = match state {
-                StateName::Disabled => Some(format!("`mcpd enable {server}` enables it")),
-                _ if !in_time => Some("it is not ready yet: `mcpd status` shows its state".to_owned()),
+                StateName::Disabled => None,
+                _ if !in_time => Some("it is not ready yet".to_owned()),
                 // A further start attempt is running.
                 StateName::Starting => member.handle.published().last_error.as_ref().map(ToString::to_string),
                 _ => None,
@@ -110,7 +113,7 @@ pub(super) fn with_instances(member: &Member) -> Vec<ServerHandle> {
     instances.iter().chain([&member.handle]).cloned().collect()
 }
 
-fn unknown(server: &str) -> ManagerError {
+fn unknown_server(server: &str) -> ManagerError {
     ManagerError::UnknownServer { server: server.to_owned() }
 }
 
@@ -119,7 +122,7 @@ fn state(member: &Member) -> (StateName, Option<String>) {
     let all: Arc<[ServerHandle]> = member.handle.instances().unwrap_or_default();
     let trouble = all.iter().find_map(|one| {
         let published = one.published();
-        let reason = reason(one.name(), &published)?;
+        let reason = published.reason()?;
         let purpose = one.label().map_or("one", |purpose| purpose);
         Some((published.state_name(), Some(format!("{purpose}: {reason}"))))
     });
@@ -127,12 +130,54 @@ fn state(member: &Member) -> (StateName, Option<String>) {
     if !member.enablement.runs() && published.state == State::Stopped {
         return (StateName::Disabled, None);
     }
-    trouble.unwrap_or_else(|| (published.state_name(), reason(member.handle.name(), &published)))
+    trouble.unwrap_or_else(|| (published.state_name(), published.reason().map(ToString::to_string)))
 }
 
-fn reason(server: &str, published: &ServerSnapshot) -> Option<String> {
-    match &published.state {
-        State::NeedsLogin { reason } => Some(format!("{reason}; run `mcpd login {server}`")),
-        _ => published.reason().map(ToString::to_string),
+impl Manager {
+    /// As [`Manager::servers`], after a ping to every running instance. All pings run at the same time, each for at most the
+    /// server's `health_timeout`. The check starts no instance, and a missing response does not change a server's state.
+    pub async fn check(&self) -> Vec<ServerReport> {
+        let members = self.view.borrow().servers.clone();
+        let limited = |member: &Member| {
+            let limit = member.config.settings.health_timeout;
+            with_instances(member).into_iter().map(move |one| check_instance(one, limit))
+        };
+        let answers: HashMap<InstanceKey, bool> =
+            join_all(members.iter().flat_map(limited)).await.into_iter().flatten().collect();
+        let mut servers = self.servers();
+        for server in &mut servers {
+            let answer = |purpose: &str, pid: Option<u32>| {
+                answers.get(&InstanceKey { server: server.name.clone(), purpose: purpose.to_owned(), pid }).copied()
+            };
+            for one in &mut server.instances {
+                one.answers = answer(&one.purpose, one.pid);
+            }
+            let all = server.instances.iter().map(|one| one.answers).chain([answer("", server.pid)]);
+            server.answers = all.flatten().reduce(|all, one| all && one);
+        }
+        servers
     }
+
+    /// Maximum duration of [`Manager::check`].
+    pub(crate) fn check_timeout(&self) -> Duration {
+        let view = self.view.borrow();
+        view.servers.iter().map(|member| member.config.settings.health_timeout).max().unwrap_or_default()
+    }
+}
+
+/// Identifies an instance. After a restart, its process id differs.
+#[derive(PartialEq, Eq, Hash)]
+struct InstanceKey {
+    server: String,
+    /// Empty if the server has only one instance.
+    purpose: String,
+    /// `None` for a server with a URL.
+    pid: Option<u32>,
+}
+
+/// Whether the instance answers a ping; `None` if that does not count.
+async fn check_instance(instance: ServerHandle, limit: Duration) -> Option<(InstanceKey, bool)> {
+    let purpose = instance.label().map_or_else(String::new, ToString::to_string);
+    let key = InstanceKey { server: instance.name().to_string(), purpose, pid: instance.published().pid };
+    Some((key, instance.answers(limit).await?))
 }

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::client::Response;
+use super::client::{ReadError, Response};
 use crate::message_limit::has_memory;
 
 /// Larger bodies need a slot of [`LargeBodySlots`] to be read on, in bytes. A server may owe as many responses as it
@@ -20,8 +20,8 @@ pub(crate) type LargeBodySlots = tokio::sync::Semaphore;
 #[derive(Debug)]
 pub(crate) enum BodyError {
     TooLarge,
-    /// The connection failed; for a person, on one line.
-    Interrupted(String),
+    /// The connection failed, or the body cannot be decoded.
+    Interrupted(ReadError),
 }
 
 /// Reads a body of at most `max` bytes. A large one waits for a slot once it exceeds [`LARGE`].

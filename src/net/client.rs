@@ -2,39 +2,45 @@
 //!
 //! TLS certificates are always verified ([`trust`]). Proxies come from the environment. The clients follow no redirects
 //! ([`super::origin::redirect`] decides), never repeat a request, keep no cookies, send no `Referer`, and request no
-//! compression. They decode gzip, which some servers and proxies send nevertheless.
+//! compression. They decode gzip, which some servers and proxies send nevertheless. Connections are pooled, and use
+//! HTTP/1.1 or HTTP/2 as negotiated.
 
 mod address_policy;
 mod connector;
-mod decoder;
-mod dns;
 mod error;
-mod localhost;
 mod proxies;
 mod resolver;
 mod response;
-mod sender;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod trust;
-mod tunnel;
 
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::Full;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use url::Url;
 
 use self::address_policy::AddressPolicy;
 use self::connector::Connector;
-use self::dns::Dns;
 pub use self::error::NetError;
 pub(crate) use self::error::NetErrorKind;
 use self::proxies::Proxies;
-use self::resolver::Resolver;
-pub use self::response::Response;
-pub use self::sender::{SendError, Sender};
+use self::resolver::{Dns, Resolver};
+use self::response::cause;
+pub use self::response::{ReadError, Response};
 use self::trust::{Roots, Tls};
+use super::origin::ForbiddenUrl;
 use crate::config::Remote;
 
 /// Environment variables that are read once, for all clients.
@@ -64,6 +70,25 @@ pub struct Clients {
 /// The HTTP clients of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Client(Arc<Parts>);
+
+/// Why a URL that a server has supplied cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SuppliedUrlError {
+    /// It must not be used.
+    #[error(transparent)]
+    Forbidden(#[from] ForbiddenUrl),
+    /// Its host name has no addresses that may be used.
+    #[error("{origin}: {error}")]
+    Unresolved {
+        /// Its origin.
+        origin: String,
+        /// What the resolver reports.
+        error: io::Error,
+    },
+    /// No certificate is trusted.
+    #[error(transparent)]
+    Tls(#[from] NetError),
+}
 
 struct Parts {
     configured: Sender,
@@ -136,7 +161,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Self::check_supplied`]. The host is resolved now, unless a proxy resolves it.
-    pub async fn check_page(&self, url: &Url) -> Result<(), String> {
+    pub async fn check_page(&self, url: &Url) -> Result<(), SuppliedUrlError> {
         self.0.addresses.check_page(url).await
     }
 
@@ -145,10 +170,10 @@ impl Client {
     /// # Errors
     /// If the scheme is not HTTP, the URL has a user name, its address is private while the configured URL's is public,
     /// or no certificate is trusted.
-    pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
+    pub async fn check_supplied(&self, url: &Url) -> Result<(), SuppliedUrlError> {
         self.0.addresses.check(url).await?;
         if url.scheme() == "https" {
-            self.0.tls.ready().await.map_err(|error| error.to_string())?;
+            self.0.tls.ready().await?;
         }
         Ok(())
     }
@@ -168,5 +193,169 @@ impl fmt::Debug for Clients {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+/// Idle connections are closed after this time. It is shorter than the 5 s after which servers on Node and uvicorn
+/// close one, perhaps while a request is on its way.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Idle connections that are kept per host. It equals the calls that one server may have in flight, so a second burst
+/// of calls reuses the connections of the first.
+const MAX_IDLE: usize = 256;
+/// Interval of HTTP/2 pings while requests are unfinished, and the time limit for a reply.
+const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
+/// The `User-Agent`.
+const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
+/// Without it, a server may choose any coding. Source: RFC 9110, 12.5.3.
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
+/// Sends requests, each once. Cheap to clone.
+#[derive(Clone)]
+pub struct Sender {
+    client: legacy::Client<Connector, Full<Bytes>>,
+    proxies: Arc<Proxies>,
+}
+
+/// Why a request has no response. Texts are for a person, on one line, without the URL: its path may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The server has received nothing of it.
+    #[error(transparent)]
+    NotSent(NetError),
+    /// The server has received it, and says that it did not process it.
+    #[error("{0}")]
+    Unprocessed(String),
+    /// The server may have processed it.
+    #[error(transparent)]
+    Interrupted(NetError),
+}
+
+impl Sender {
+    fn new(connector: Connector, proxies: Arc<Proxies>) -> Self {
+        let (interval, timeout) = PROBE;
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE)
+            // Only requests that a closed connection had not begun to write.
+            .retry_canceled_requests(true)
+            .http2_keep_alive_interval(interval)
+            .http2_keep_alive_timeout(timeout)
+            .build(connector);
+        Self { client, proxies }
+    }
+
+    /// Sends one request. An empty body is sent as none.
+    ///
+    /// # Errors
+    /// Whether the server may have received it, and why there is no response. An error status is no error here.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, SendError> {
+        let uri = Uri::try_from(url.as_str()).map_err(|error| SendError::NotSent(error.to_string().into()))?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.headers_mut() = headers;
+        // Configured headers have precedence.
+        request.headers_mut().entry(USER_AGENT).or_insert(USER_AGENT_VALUE);
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
+        let proxy = self.proxies.of(&uri).filter(|proxy| proxy.is_sent(&uri));
+        if let Some(authorization) = proxy.as_ref().and_then(|proxy| proxy.authorization()) {
+            request.headers_mut().entry(PROXY_AUTHORIZATION).or_insert(authorization.clone());
+        }
+        let is_plain = url.scheme() == "http" && proxy.is_none();
+        *request.uri_mut() = uri;
+        let response = self.client.request(request).await.map_err(|error| SendError::of(&error, is_plain))?;
+        let response = Response::new(response);
+        match (proxy, response.status()) {
+            (Some(proxy), status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED) => {
+                let text = format!("{proxy} answers with HTTP {status}");
+                Err(SendError::NotSent(NetError::new(NetErrorKind::Proxy, text)))
+            }
+            (Some(proxy), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => {
+                Ok(response.maybe_from_proxy(proxy))
+            }
+            _ => Ok(response),
+        }
+    }
+}
+
+impl SendError {
+    /// `is_plain`: the request went to the server without TLS.
+    fn of(error: &legacy::Error, is_plain: bool) -> Self {
+        if error.is_connect() {
+            Self::NotSent(NetError::of(error))
+        } else if is_unprocessed(error) {
+            Self::Unprocessed(cause(error))
+        } else {
+            let kind = if is_plain && has_no_response(error) { NetErrorKind::NotPlain } else { NetErrorKind::Other };
+            Self::Interrupted(NetError::new(kind, cause(error)))
+        }
+    }
+}
+
+/// Whether the server closed the connection, or sent something else than HTTP, as servers do that expect TLS.
+fn has_no_response(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<hyper::Error>()
+            && (error.is_incomplete_message() || error.is_parse())
+        {
+            return true;
+        }
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Whether the server states over HTTP/2 that it has not processed the request: it refuses the stream (RFC 9113, 8.7),
+/// or sends a GOAWAY whose last stream is an earlier one (6.8). Streams that the server still processes get no error
+/// from a GOAWAY.
+fn is_unprocessed(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (is_refused || error.is_go_away());
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// All configured headers, marked as sensitive.
+///
+/// # Errors
+/// If a header cannot be sent.
+pub(crate) fn configured_headers(headers: &BTreeMap<String, String>) -> Result<HeaderMap, HeaderError> {
+    let mut all = HeaderMap::new();
+    for (name, value) in headers {
+        let mut value = HeaderValue::from_str(value).map_err(|_| HeaderError::Value { name: name.clone() })?;
+        value.set_sensitive(true);
+        all.insert(name.parse::<HeaderName>().map_err(|_| HeaderError::Name)?, value);
+    }
+    Ok(all)
+}
+
+/// A configured header that cannot be sent. Its value may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HeaderError {
+    #[error("its header `{name}` cannot be sent")]
+    Value { name: String },
+    #[error("a name of its headers cannot be sent")]
+    Name,
+}
+
+impl From<HeaderError> for NetError {
+    fn from(error: HeaderError) -> Self {
+        error.to_string().into()
     }
 }

@@ -1,14 +1,90 @@
-//! Origins of URLs, and public addresses. Pure.
+//! Origins of URLs, which URLs of a peer are used, and public addresses. Pure.
 
 #[cfg(test)]
 mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
 use url::Url;
 
-const INVALID_URL: &str = "an invalid URL";
+/// Redirects of one request that are followed.
+const MAX_REDIRECTS: usize = 5;
+
+/// Why a URL that a peer has named is not used: what it is instead.
+#[derive(Debug, thiserror::Error)]
+pub enum ForbiddenUrl {
+    /// No URL.
+    #[error("an invalid URL")]
+    Invalid,
+    /// Its scheme is not HTTP.
+    #[error("a URL with scheme `{0}`, not HTTP")]
+    Scheme(String),
+    /// It has a user name or password.
+    #[error("a URL with a user name")]
+    UserName,
+    /// It has another origin than the peer.
+    #[error("another origin: {0}")]
+    OtherOrigin(String),
+    /// Its host is private, and the configured one is public.
+    #[error("{0} is not on the public internet, and the configured server is")]
+    NotPublic(String),
+}
+
+/// Why a redirect is not followed: the rest of a sentence that begins with the server.
+#[derive(Debug, thiserror::Error)]
+pub enum RefusedRedirect {
+    /// It leads to a URL that is not used, but that may be configured.
+    #[error("redirects to {0}; if it is trusted, write it in `url`")]
+    MayBeConfigured(ForbiddenUrl),
+    /// It leads to a URL that is not used.
+    #[error("redirects to {0}")]
+    Forbidden(ForbiddenUrl),
+    /// The server has redirected the request too often.
+    #[error("redirects too often")]
+    TooMany,
+}
+
+/// The redirects of one request. Those within the origin are followed: the request is repeated at the new URL.
+#[derive(Debug, Default)]
+pub struct Redirects {
+    followed: usize,
+}
+
+impl Redirects {
+    /// Where to repeat a request of this method after a response from `from`; `None` if that is no redirect.
+    ///
+    /// # Errors
+    /// If it is a redirect that is not followed.
+    pub fn follow(
+        &mut self,
+        method: &Method,
+        from: &Url,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Result<Option<Url>, RefusedRedirect> {
+        let Some(location) = headers.get(LOCATION).filter(|_| repeats(method, status)) else { return Ok(None) };
+        if self.followed == MAX_REDIRECTS {
+            return Err(RefusedRedirect::TooMany);
+        }
+        self.followed += 1;
+        redirect(from, location).map(Some)
+    }
+}
+
+/// Whether a redirect with this status repeats the request. After `303 See Other` to a message, the response is elsewhere, which MCP
+/// does not have.
+fn repeats(method: &Method, status: StatusCode) -> bool {
+    match status {
+        StatusCode::MOVED_PERMANENTLY
+        | StatusCode::FOUND
+        | StatusCode::TEMPORARY_REDIRECT
+        | StatusCode::PERMANENT_REDIRECT => true,
+        StatusCode::SEE_OTHER => method == Method::GET,
+        _ => false,
+    }
+}
 
 /// Whether both URLs have the same scheme, host and port. Source: RFC 6454, 5.
 #[must_use]
@@ -17,29 +93,25 @@ pub fn same(one: &Url, other: &Url) -> bool {
 }
 
 /// The target of a redirect from `from`, checked as by [`within`].
-///
-/// # Errors
-/// Why the redirect is not followed.
-pub fn redirect(from: &Url, location: &HeaderValue) -> Result<Url, String> {
-    let location = location.to_str().map_err(|_| format!("redirects to {INVALID_URL}"))?;
+fn redirect(from: &Url, location: &HeaderValue) -> Result<Url, RefusedRedirect> {
+    let location = location.to_str().map_err(|_| RefusedRedirect::Forbidden(ForbiddenUrl::Invalid))?;
     within(from, location).map_err(|target| {
         let may_be_configured = from.join(location).is_ok_and(|to| to.has_host() && !has_user(&to));
-        let edit = if may_be_configured { "; if it is trusted, write it in `url`" } else { "" };
-        format!("redirects to {target}{edit}")
+        if may_be_configured { RefusedRedirect::MayBeConfigured(target) } else { RefusedRedirect::Forbidden(target) }
     })
 }
 
 /// Resolves `reference`, which a peer at `from` sent. Headers with secrets may be sent to the result.
 ///
 /// # Errors
-/// What it is instead: no URL, a URL with a user name, or another origin.
-pub fn within(from: &Url, reference: &str) -> Result<Url, String> {
-    let to = from.join(reference).map_err(|_| INVALID_URL)?;
+/// If it is no URL, a URL with a user name, or has another origin.
+pub fn within(from: &Url, reference: &str) -> Result<Url, ForbiddenUrl> {
+    let to = from.join(reference).map_err(|_| ForbiddenUrl::Invalid)?;
     if has_user(&to) {
-        return Err("a URL with a user name".to_owned());
+        return Err(ForbiddenUrl::UserName);
     }
     if !same(from, &to) {
-        return Err(format!("another origin: {}", shown_origin(&to)));
+        return Err(ForbiddenUrl::OtherOrigin(shown_origin(&to)));
     }
     Ok(to)
 }

@@ -1,6 +1,7 @@
-//! The `WWW-Authenticate` header of a 401 or 403. Pure.
+//! What a server requires of a refused request: its `WWW-Authenticate` header, and the scopes to request for it. Pure.
 //!
-//! Source: RFC 9110, 11.6.1 (syntax); RFC 6750, 3 (`Bearer`, `scope`, `error`); RFC 9728, 5.1 (`resource_metadata`).
+//! Source: RFC 9110, 11.6.1 (syntax); RFC 6750, 3 (`Bearer`, `scope`, `error`); RFC 9728, 5.1 (`resource_metadata`); MCP
+//! 2025-11-25, `basic/authorization`, "Scope Selection Strategy" and "Step-Up Authorization Flow".
 
 use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,54 @@ fn value_of(text: &str) -> (String, &str) {
     (value, "")
 }
 
+/// The scope for refresh tokens. Source: OpenID Connect Core 1.0, 11.
+pub(super) const OFFLINE_ACCESS: &str = "offline_access";
+
+/// Sources of scopes.
+#[derive(Debug, Default)]
+pub(super) struct ScopeSources<'a> {
+    /// Scopes in the configuration.
+    pub(super) configured: &'a [String],
+    /// Scopes in the server's challenge.
+    pub(super) challenged: &'a [String],
+    /// Scopes of the previous login.
+    pub(super) before: &'a [String],
+    /// Scopes that the previous login lacked.
+    pub(super) missing: &'a [String],
+    /// Scopes in the server's metadata.
+    pub(super) resource: &'a [String],
+    /// Scopes in the authorization server's metadata.
+    pub(super) issuer: &'a [String],
+}
+
+/// The scopes to request. None leaves the choice to the authorization server.
+pub(super) fn choose_scopes(sources: &ScopeSources<'_>) -> Vec<String> {
+    if !sources.configured.is_empty() {
+        return sources.configured.to_vec();
+    }
+    let mut scopes = Vec::new();
+    let first = if sources.challenged.is_empty() { sources.resource } else { sources.challenged };
+    // A step-up keeps the scopes that were granted before.
+    let before = if sources.missing.is_empty() { &[][..] } else { sources.before };
+    add_scopes(&mut scopes, before);
+    add_scopes(&mut scopes, sources.missing);
+    add_scopes(&mut scopes, first);
+    // Alone it would replace the authorization server's default scopes.
+    if !scopes.is_empty() && sources.issuer.iter().any(|scope| scope == OFFLINE_ACCESS) {
+        add_scopes(&mut scopes, &[OFFLINE_ACCESS.to_owned()]);
+    }
+    scopes
+}
+
+/// Adds scopes that are not included yet.
+pub(super) fn add_scopes(scopes: &mut Vec<String>, more: &[String]) {
+    for scope in more {
+        if !scopes.contains(scope) {
+            scopes.push(scope.clone());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +199,38 @@ mod tests {
     fn missing_scopes_are_recognized() {
         for (text, expected) in [("Bearer error=insufficient_scope", true), ("Bearer error=invalid_token", false)] {
             assert_eq!(of(&[text]).needs_more_scopes(), expected);
+        }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn scopes_come_from_the_first_source_that_has_any() {
+        // Configured, challenged, before, missing, of the resource, of the issuer.
+        for (sources, expected) in [
+            (["", "", "", "", "", ""], ""),
+            (["c", "w", "b", "m", "r", "offline_access"], "c"),
+            (["", "w", "", "", "r", ""], "w"),
+            (["", "", "", "", "r s", ""], "r s"),
+            (["", "w", "b", "", "r", ""], "w"),
+            (["", "w", "b", "m w", "r", ""], "b m w"),
+            (["", "", "b", "m", "r", ""], "b m r"),
+            (["", "w", "", "", "", "x offline_access"], "w offline_access"),
+            (["", "", "", "", "", "offline_access"], ""),
+            (["", "w offline_access", "", "", "", "offline_access"], "w offline_access"),
+        ] {
+            let [configured, challenged, before, missing, resource, issuer] = sources.map(words);
+            let sources = ScopeSources {
+                configured: &configured,
+                challenged: &challenged,
+                before: &before,
+                missing: &missing,
+                resource: &resource,
+                issuer: &issuer,
+            };
+            assert_eq!(choose_scopes(&sources), words(expected), "{sources:?}");
         }
     }
 }

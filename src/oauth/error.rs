@@ -1,74 +1,100 @@
-//! Errors of token requests, and whether a later request may succeed. Pure.
+//! Why a login, a renewal or a logout has failed. Each error is one line for a person, without secrets.
 
-use super::token_response::ErrorResponse;
+use super::authorization::CallbackError;
+use super::http::NoResponse;
+use super::metadata::{InvalidEndpoint, NoPage};
+use super::store::StoreError;
+use crate::net::client::SuppliedUrlError;
+use crate::random::NoRandomNumbers;
 
-/// Error codes for a grant or client that will never be accepted again. Source: RFC 6749, 5.2.
-const PERMANENT: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
-/// Error codes for temporary failures. Source: RFC 6749, 4.1.2.1; RFC 8628, 3.5.
-const TRANSIENT: [&str; 3] = ["server_error", "temporarily_unavailable", "slow_down"];
-
-/// Why there is no token. Texts are for a person, on one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TokenError {
-    /// This grant is invalid for good.
-    Permanent(String),
-    /// The request was refused.
-    Refused(String),
-    /// A later request may succeed.
-    Temporary(String),
+/// Why a login, a renewal or a logout has failed. `issuer` is the printable origin or name of an authorization server.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoginError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    NoResponse(#[from] NoResponse),
+    #[error(transparent)]
+    Callback(#[from] CallbackError),
+    #[error(transparent)]
+    NoRandomNumbers(#[from] NoRandomNumbers),
+    #[error(transparent)]
+    Endpoint(#[from] InvalidEndpoint),
+    /// The same, with what the URL is for.
+    #[error("{what}: {source}")]
+    NamedEndpoint { what: NamedUrl, source: InvalidEndpoint },
+    #[error("the page of its authorization server: {0}")]
+    Page(#[source] SuppliedUrlError),
+    #[error("its authorization server {issuer}: {source}")]
+    NoPage { issuer: String, source: NoPage },
+    #[error("its metadata belongs to another server")]
+    ForeignMetadata,
+    #[error("its authorization server {issuer} has no metadata")]
+    NoIssuerMetadata { issuer: String },
+    #[error("its authorization server {issuer} has metadata of another authorization server")]
+    OtherIssuer { issuer: String },
+    /// An authorization server that the server's own metadata names.
+    #[error("the metadata of the authorization server {issuer} belongs to another one")]
+    ForeignIssuerMetadata { issuer: String },
+    #[error("its authorization server changed from {before} to {now}")]
+    ChangedIssuer { before: String, now: String },
+    #[error("nobody has logged in to it")]
+    NotLoggedIn,
+    /// The client secret is not used.
+    #[error("it needs a login, and its `oauth` does not set `grant = \"client_credentials\"`")]
+    GrantUnset,
+    #[error("`client_id` is not set")]
+    NoClientId,
+    #[error(
+        "{issuer} does not support dynamic registration: register mcpd there, and set for the server \
+         `oauth = {{ client_id = \"…\", redirect_port = … }}`"
+    )]
+    NoRegistration { issuer: String },
+    #[error("{issuer} does not register mcpd: it {reason}")]
+    RegistrationRefused { issuer: String, reason: String },
+    #[error("{issuer} sends no token: it {reason}")]
+    TokenRefused { issuer: String, reason: String },
+    #[error("{issuer} sends no token for the client credentials: it {reason}")]
+    ClientCredentialsRefused { issuer: String, reason: String },
+    #[error("{issuer} does not renew the login: it {reason}{}", after(.lost))]
+    RenewalRefused {
+        issuer: String,
+        reason: String,
+        /// Why the answer to an earlier request was lost, if one was.
+        lost: Option<String>,
+    },
+    #[error("its authorization server cannot revoke tokens: they expire by themselves")]
+    NoRevocation,
+    #[error("{issuer} does not revoke the token: status {status}")]
+    RevocationRefused { issuer: String, status: u16 },
+    #[error("cannot listen on 127.0.0.1:{port} for the browser: {source}")]
+    Listen { port: u16, source: std::io::Error },
 }
 
-impl TokenError {
-    /// The meaning of an error response, described as `why`.
-    pub(super) fn of(status: u16, refused: &ErrorResponse, why: String) -> Self {
-        match refused.error.as_deref() {
-            Some(error) if PERMANENT.contains(&error) => Self::Permanent(why),
-            Some(error) if !TRANSIENT.contains(&error) && !is_transient(status) => Self::Refused(why),
-            // The client was refused, not the request.
-            None if status == 401 => Self::Refused(why),
-            _ => Self::Temporary(why),
-        }
-    }
+/// What a URL is for that a server or its authorization server has named.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+pub(crate) enum NamedUrl {
+    #[error("the URL of its metadata")]
+    Metadata,
+    #[error("its authorization server")]
+    Issuer,
+    #[error("the page of its authorization server")]
+    Page,
+    #[error("the token endpoint of its authorization server")]
+    Token,
+    #[error("the registration endpoint of its authorization server")]
+    Registration,
+    #[error("the revocation endpoint of its authorization server")]
+    Revocation,
+}
 
-    /// The text for a person.
-    pub(super) fn why(self) -> String {
-        match self {
-            Self::Permanent(why) | Self::Refused(why) | Self::Temporary(why) => why,
-        }
+impl NamedUrl {
+    /// The error about this URL.
+    pub(super) fn invalid(self, source: InvalidEndpoint) -> LoginError {
+        LoginError::NamedEndpoint { what: self, source }
     }
 }
 
-/// Whether a status is temporary. Source: RFC 9110, 15.5.9 and 15.6; RFC 6585, 4.
-fn is_transient(status: u16) -> bool {
-    matches!(status, 408 | 429 | 500..)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_codes_decide_whether_a_retry_may_succeed() {
-        type ListKind = fn(String) -> TokenError;
-        let (permanent, refused, temporary): (ListKind, ListKind, ListKind) =
-            (TokenError::Permanent, TokenError::Refused, TokenError::Temporary);
-        for (status, error, expected) in [
-            (400, Some("invalid_grant"), permanent),
-            (401, Some("invalid_client"), permanent),
-            (500, Some("unauthorized_client"), permanent),
-            (400, Some("invalid_scope"), refused),
-            (400, Some("unsupported_grant_type"), refused),
-            (401, None, refused),
-            (429, Some("invalid_scope"), temporary),
-            (503, Some("invalid_scope"), temporary),
-            (400, Some("slow_down"), temporary),
-            (400, None, temporary),
-            (502, None, temporary),
-            (200, None, temporary),
-        ] {
-            let response = ErrorResponse { error: error.map(str::to_owned), reason: String::new() };
-            assert_eq!(TokenError::of(status, &response, "why".into()), expected("why".into()), "{status} {error:?}");
-        }
-        assert_eq!(TokenError::Temporary("x".into()).why(), "x");
-    }
+fn after(lost: &Option<String>) -> String {
+    lost.as_ref().map_or_else(String::new, |why| format!(", after its answer to an earlier request was lost ({why})"))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
@@ -14,18 +14,14 @@ use super::challenge::Challenge;
 use super::record::Grant;
 use super::request::Form;
 use crate::net::body::{BodyError, LargeBodySlots, read_whole};
-use crate::net::client::{self, Client, SendError, Sender};
+use crate::net::client::{self, Client, ReadError, SendError, Sender, SuppliedUrlError};
 pub(super) use crate::net::origin::shown_origin;
-use crate::net::{headers, origin};
+use crate::net::origin::{self, Redirects, RefusedRedirect};
 
 /// Time limit for one request and its response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest response, in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Redirects that are followed per request.
-const MAX_REDIRECTS: usize = 3;
-/// The error for a request that took longer.
-const TOO_LATE: &str = "it took too long";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 /// `Accept` of Streamable HTTP. Source: MCP 2025-11-25, `basic/transports`.
@@ -48,12 +44,37 @@ pub(super) struct Response {
     pub(super) body: Bytes,
 }
 
-/// Why a request has no response.
-pub(super) struct NoResponse {
-    /// For a person, on one line.
-    pub(super) reason: String,
-    /// The server may have processed it.
-    pub(super) is_lost: bool,
+/// Why a request has no usable response. `origin` is the printable origin of the URL.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoResponse {
+    #[error(transparent)]
+    Forbidden(#[from] SuppliedUrlError),
+    #[error("{origin} does not answer: {source}")]
+    Failed { origin: String, source: SendError },
+    #[error("{origin} does not answer: {source}")]
+    Interrupted { origin: String, source: ReadError },
+    #[error("{origin} does not answer: it took too long")]
+    TooLate { origin: String },
+    #[error("{origin} sends more than {MAX_BODY} bytes")]
+    TooLarge { origin: String },
+    #[error("{origin} {source}")]
+    Redirected { origin: String, source: RefusedRedirect },
+    #[error("{origin} answers with status {status}")]
+    Unavailable { origin: String, status: u16 },
+    /// The status of the server shows neither that it needs a login nor that it needs none.
+    #[error("the server answers with status {0}")]
+    UnclearStatus(u16),
+}
+
+impl NoResponse {
+    /// Whether the server may have processed the request.
+    pub(super) fn is_lost(&self) -> bool {
+        match self {
+            Self::Failed { source, .. } => matches!(source, SendError::Interrupted(_)),
+            Self::Interrupted { .. } | Self::TooLate { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// A request without its URL.
@@ -72,7 +93,7 @@ struct PendingResponse {
 impl OAuthHttp {
     pub(super) fn new(client: Client, configured: Url, headers: &BTreeMap<String, String>) -> Self {
         // Invalid headers are reported where the server is used.
-        Self { client, configured, headers: headers::configured(headers).unwrap_or_default() }
+        Self { client, configured, headers: client::configured_headers(headers).unwrap_or_default() }
     }
 
     /// The server's configured URL.
@@ -84,7 +105,7 @@ impl OAuthHttp {
     ///
     /// # Errors
     /// If it does not respond, or its status shows neither.
-    pub(super) async fn probe(&self) -> Result<Option<Challenge>, String> {
+    pub(super) async fn probe(&self) -> Result<Option<Challenge>, NoResponse> {
         let request = || Request::get(MESSAGES).with(self.headers.clone());
         let response = self.follow(self.configured.clone(), &request().posting(JSON, PING)).await?.1.response;
         // An HTTP+SSE server accepts messages at another URL.
@@ -97,7 +118,7 @@ impl OAuthHttp {
             StatusCode::FORBIDDEN if challenge != Challenge::default() => Ok(Some(challenge)),
             // The request is pointless, but its sender was accepted.
             status if status.is_success() || status == StatusCode::BAD_REQUEST => Ok(None),
-            status => Err(format!("the server answers with status {}", status.as_u16())),
+            status => Err(NoResponse::UnclearStatus(status.as_u16())),
         }
     }
 
@@ -105,12 +126,12 @@ impl OAuthHttp {
     ///
     /// # Errors
     /// If the request fails, the URL is not allowed, or the server has a temporary error.
-    pub(super) async fn document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, String> {
+    pub(super) async fn get_document<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, NoResponse> {
         let headers = if origin::same(url, &self.configured) { self.headers.clone() } else { HeaderMap::new() };
         let (url, pending) = self.follow(url.clone(), &Request::get(JSON).with(headers)).await?;
         match pending.response.status() {
             status if status.is_server_error() => {
-                Err(format!("{} answers with status {}", shown_origin(&url), status.as_u16()))
+                Err(NoResponse::Unavailable { origin: shown_origin(&url), status: status.as_u16() })
             }
             // Some hosts have a page for every path.
             status if status.is_success() => Ok(serde_json::from_slice(&pending.body(&url).await?).ok()),
@@ -119,36 +140,37 @@ impl OAuthHttp {
     }
 
     /// The response after redirects within the origin, which all receive the same request.
-    async fn follow(&self, mut url: Url, request: &Request) -> Result<(Url, PendingResponse), String> {
-        for _ in 0..=MAX_REDIRECTS {
+    async fn follow(&self, mut url: Url, request: &Request) -> Result<(Url, PendingResponse), NoResponse> {
+        let mut redirects = Redirects::default();
+        loop {
             let pending = self.send(&url, request).await?;
             let response = &pending.response;
-            let Some(location) = response.headers().get(LOCATION).filter(|_| response.status().is_redirection()) else {
-                return Ok((url, pending));
-            };
-            url = origin::redirect(&url, location).map_err(|reason| format!("{} {reason}", shown_origin(&url)))?;
+            let next = redirects.follow(&request.method, &url, response.status(), response.headers());
+            match next.map_err(|source| NoResponse::Redirected { origin: shown_origin(&url), source })? {
+                Some(next) => url = next,
+                None => return Ok((url, pending)),
+            }
         }
-        Err(format!("{} redirects too often", shown_origin(&url)))
     }
 
     /// Posts a form to an authorization server.
     ///
     /// # Errors
     /// If the request fails, or the URL is not allowed.
-    pub(super) async fn form(&self, url: &Url, form: Form) -> Result<Response, NoResponse> {
+    pub(super) async fn post_form(&self, url: &Url, form: Form) -> Result<Response, NoResponse> {
         let headers = HeaderMap::from_iter(form.authorization.map(|value| (AUTHORIZATION, value)));
-        self.response(url, Request::get(JSON).with(headers).posting(FORM, form.body)).await
+        self.send_whole(url, Request::get(JSON).with(headers).posting(FORM, form.body)).await
     }
 
     /// Posts a JSON document to an authorization server.
     ///
     /// # Errors
-    /// See [`OAuthHttp::form`].
-    pub(super) async fn json(&self, url: &Url, text: String) -> Result<Response, String> {
-        Ok(self.response(url, Request::get(JSON).posting(JSON, text)).await?)
+    /// See [`OAuthHttp::post_form`].
+    pub(super) async fn post_json(&self, url: &Url, text: String) -> Result<Response, NoResponse> {
+        self.send_whole(url, Request::get(JSON).posting(JSON, text)).await
     }
 
-    async fn response(&self, url: &Url, request: Request) -> Result<Response, NoResponse> {
+    async fn send_whole(&self, url: &Url, request: Request) -> Result<Response, NoResponse> {
         let pending = self.send(url, &request).await?;
         Ok(Response { status: pending.response.status().as_u16(), body: pending.body(url).await? })
     }
@@ -159,14 +181,12 @@ impl OAuthHttp {
         let sending = sender.send(method.clone(), url, headers.clone(), body.clone());
         match timeout_at(deadline, sending).await {
             Ok(Ok(response)) => Ok(PendingResponse { response, deadline }),
-            Ok(Err(SendError::NotSent(error))) => Err(failed(url, &error.to_string()).into()),
-            Ok(Err(SendError::Unprocessed(reason))) => Err(failed(url, &reason).into()),
-            Ok(Err(SendError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason))),
-            Err(_) => Err(NoResponse::lost(failed(url, TOO_LATE))),
+            Ok(Err(source)) => Err(NoResponse::Failed { origin: shown_origin(url), source }),
+            Err(_) => Err(NoResponse::TooLate { origin: shown_origin(url) }),
         }
     }
 
-    async fn sender_for(&self, url: &Url) -> Result<&Sender, String> {
+    async fn sender_for(&self, url: &Url) -> Result<&Sender, SuppliedUrlError> {
         if !origin::same(url, &self.configured) {
             self.client.check_supplied(url).await?;
         }
@@ -177,7 +197,7 @@ impl OAuthHttp {
     ///
     /// # Errors
     /// If its address is private while the server's is public.
-    pub(super) async fn check_page(&self, page: &Url) -> Result<(), String> {
+    pub(super) async fn check_page(&self, page: &Url) -> Result<(), SuppliedUrlError> {
         self.client.check_page(page).await
     }
 
@@ -210,42 +230,19 @@ impl Request {
     }
 }
 
-impl NoResponse {
-    fn lost(reason: String) -> Self {
-        Self { reason, is_lost: true }
-    }
-}
-
-/// The server has not processed the request.
-impl From<String> for NoResponse {
-    fn from(reason: String) -> Self {
-        Self { reason, is_lost: false }
-    }
-}
-
-impl From<NoResponse> for String {
-    fn from(none: NoResponse) -> Self {
-        none.reason
-    }
-}
-
 impl PendingResponse {
     async fn body(mut self, url: &Url) -> Result<Bytes, NoResponse> {
         // Other requests need no limit at this time.
         let alone = LargeBodySlots::new(1);
         match timeout_at(self.deadline, read_whole(&mut self.response, MAX_BODY, &alone)).await {
             Ok(Ok(body)) => Ok(body),
-            Ok(Err(BodyError::TooLarge)) => {
-                Err(format!("{} sends more than {MAX_BODY} bytes", shown_origin(url)).into())
+            Ok(Err(BodyError::TooLarge)) => Err(NoResponse::TooLarge { origin: shown_origin(url) }),
+            Ok(Err(BodyError::Interrupted(source))) => {
+                Err(NoResponse::Interrupted { origin: shown_origin(url), source })
             }
-            Ok(Err(BodyError::Interrupted(reason))) => Err(NoResponse::lost(failed(url, &reason))),
-            Err(_) => Err(NoResponse::lost(failed(url, TOO_LATE))),
+            Err(_) => Err(NoResponse::TooLate { origin: shown_origin(url) }),
         }
     }
-}
-
-fn failed(url: &Url, reason: &str) -> String {
-    format!("{} does not answer: {reason}", shown_origin(url))
 }
 
 #[cfg(test)]
@@ -264,12 +261,12 @@ mod tests {
             let place = Url::parse(place).expect("a URL");
             let form = Form { body: String::new(), authorization: None };
             let refused = [
-                http.document::<String>(&place).await.err(),
-                http.form(&place, form).await.err().map(String::from),
-                http.json(&place, String::new()).await.err(),
+                http.get_document::<String>(&place).await.err(),
+                http.post_form(&place, form).await.err(),
+                http.post_json(&place, String::new()).await.err(),
             ];
             for refused in refused {
-                let why = refused.expect("refused");
+                let why = refused.expect("refused").to_string();
                 assert!(why.contains("is not on the public internet"), "{place}: {why}");
             }
         }

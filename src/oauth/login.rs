@@ -1,4 +1,4 @@
-//! The login of one server: its token, renewed in time, or why there is none.
+//! The login of one server: its token, renewed in time, or why there is none; its status; and logout.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,13 +8,14 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use url::Url;
 
 use super::challenge::Challenge;
-use super::client_registration::ClientRegistration;
-use super::http::OAuthHttp;
-use super::logins::Logins;
-use super::record::{Grant, LoginRecord};
+use super::error::LoginError;
+use super::http::{OAuthHttp, shown_origin};
+use super::metadata::endpoint;
+use super::record::{Grant, LoginRecord, TokenState};
 use super::renewal::Step;
+use super::request::{ClientRegistration, Form};
 use super::requirements::allows_client_credentials;
-use super::store::{Store, StoreLock};
+use super::store::{Logins, Store, StoreError, StoreLock};
 use crate::clock;
 use crate::config::{OAuth, OAuthGrant, OAuthSettings, Remote, Secrets};
 use crate::net::client::Client;
@@ -64,8 +65,7 @@ impl fmt::Debug for Login {
 
 impl Token {
     pub(super) fn of(grant: &Grant) -> Result<Self, NoToken> {
-        let bearer =
-            grant.bearer().ok_or_else(|| unavailable("the token of its stored login is not valid".to_owned()))?;
+        let bearer = grant.bearer().ok_or_else(|| unavailable("the token of its stored login is not valid"))?;
         let due = grant.due_in(clock::unix_seconds());
         Ok(Self { bearer, refresh_at: due.and_then(|due| Instant::now().checked_add(due)) })
     }
@@ -133,7 +133,7 @@ impl Login {
                     drop(in_progress);
                     renewed
                 });
-                renewed.await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
+                renewed.await.unwrap_or_else(|error| Err(unavailable(error)))
             }
         }
     }
@@ -153,7 +153,7 @@ impl Login {
     }
 
     /// The stored record, if it applies.
-    pub(super) async fn stored(&self) -> Result<Option<LoginRecord>, String> {
+    pub(super) async fn stored(&self) -> Result<Option<LoginRecord>, StoreError> {
         Ok(self.applicable(self.store().read().await?))
     }
 
@@ -174,7 +174,7 @@ impl Login {
     }
 
     /// Stores a new login in place of the old one.
-    pub(super) async fn save(&self, lock: &StoreLock, grant: Grant) -> Result<(), String> {
+    pub(super) async fn save(&self, lock: &StoreLock, grant: Grant) -> Result<(), StoreError> {
         let grant = Grant { is_public: self.http().was_public(), ..grant };
         let stored = lock.read().await.ok().flatten().filter(|stored| stored.url == self.url());
         let mut record = stored.unwrap_or_else(|| LoginRecord::of(self.url()));
@@ -185,16 +185,16 @@ impl Login {
 
     /// Whether mcpd may try its client credentials.
     pub(super) fn may_use_client_credentials(&self) -> bool {
-        allows_client_credentials(self.settings()) && self.credentials_refusal().is_none()
+        allows_client_credentials(self.settings()) && self.0.credentials_refusal.get().is_none()
     }
 
-    /// Why the client credentials were refused.
-    pub(super) fn credentials_refusal(&self) -> Option<&str> {
-        self.0.credentials_refusal.get().map(String::as_str)
+    /// Why there is no login: the client credentials were refused, or nobody has logged in.
+    pub(super) fn why_not_logged_in(&self) -> String {
+        self.0.credentials_refusal.get().cloned().unwrap_or_else(|| LoginError::NotLoggedIn.to_string())
     }
 
-    pub(super) fn remember_refusal(&self, why: &str) {
-        self.0.credentials_refusal.get_or_init(|| why.to_owned());
+    pub(super) fn remember_refusal(&self, why: String) {
+        self.0.credentials_refusal.get_or_init(|| why);
     }
 
     /// An authorization server's text without secrets, which some repeat.
@@ -233,6 +233,114 @@ impl Login {
     }
 }
 
-pub(super) fn unavailable(reason: String) -> NoToken {
-    NoToken::Unavailable { reason }
+pub(super) fn unavailable(error: impl fmt::Display) -> NoToken {
+    NoToken::Unavailable { reason: error.to_string() }
+}
+
+/// The status of one server's login.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum LoginStatus {
+    /// There is no login.
+    Absent {
+        /// Whether the server has required one.
+        is_required: bool,
+    },
+    /// There is a login, valid as far as known.
+    Valid(ValidLogin),
+    /// The login has ended. For a person, on one line.
+    Ended(String),
+}
+
+/// A valid login.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ValidLogin {
+    /// The authorization server.
+    pub(crate) issuer: String,
+    /// The granted scopes.
+    pub(crate) scopes: Vec<String>,
+    /// Seconds until the token expires, if known.
+    pub(crate) expires_in: Option<u64>,
+    /// Whether it uses client credentials.
+    pub(crate) uses_client_credentials: bool,
+    /// Whether it is renewed without a person.
+    pub(crate) renews: bool,
+}
+
+impl Login {
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) async fn status(&self) -> Result<LoginStatus, LoginError> {
+        let Some(stored) = self.stored().await? else { return Ok(LoginStatus::Absent { is_required: false }) };
+        let Some(grant) = stored.grant else {
+            return Ok(LoginStatus::Absent { is_required: stored.challenge.is_some() });
+        };
+        let now = clock::unix_seconds();
+        Ok(match grant.token_state(None, now) {
+            TokenState::Unavailable(why) => LoginStatus::Ended(why),
+            TokenState::Valid | TokenState::RenewalDue | TokenState::Expired => LoginStatus::Valid(ValidLogin {
+                renews: grant.can_renew(),
+                issuer: grant.issuer,
+                scopes: grant.scopes,
+                expires_in: grant.expires_at.map(|end| end.saturating_sub(now)),
+                uses_client_credentials: grant.uses_client_credentials,
+            }),
+        })
+    }
+}
+
+/// The result of a logout.
+pub(crate) struct Logout {
+    /// Whether there was a login.
+    pub(crate) was_logged_in: bool,
+    /// Whether mcpd will log in again by its client credentials.
+    pub(crate) logs_in_again: bool,
+    /// Why the token may not be revoked.
+    pub(crate) not_revoked: Option<LoginError>,
+}
+
+impl Login {
+    /// Deletes the stored login, and revokes its token.
+    ///
+    /// # Errors
+    /// If it could not be deleted.
+    pub(crate) async fn log_out(&self) -> Result<Logout, LoginError> {
+        let lock = self.store().lock().await?;
+        let stored = lock.read().await.ok().flatten();
+        let grant = stored
+            .filter(|stored| stored.url == self.url())
+            .and_then(|stored| stored.grant)
+            .filter(|grant| grant.over.is_none());
+        let revoked = match &grant {
+            Some(grant) => {
+                self.http().restrict_to(grant);
+                self.revoke(grant).await
+            }
+            None => Ok(()),
+        };
+        lock.remove().await?;
+        Ok(Logout {
+            was_logged_in: grant.is_some(),
+            logs_in_again: grant
+                .is_some_and(|grant| grant.uses_client_credentials && self.may_use_client_credentials()),
+            not_revoked: revoked.err(),
+        })
+    }
+
+    /// Revoking the refresh token also ends its access tokens. Source: RFC 7009, 2.1.
+    async fn revoke(&self, grant: &Grant) -> Result<(), LoginError> {
+        let Some(text) = &grant.revocation_endpoint else {
+            return Err(LoginError::NoRevocation);
+        };
+        let url = endpoint(text, self.http().configured())?;
+        let (token, kind) = match &grant.refresh_token {
+            Some(token) => (token, "refresh_token"),
+            None => (&grant.access_token, "access_token"),
+        };
+        let form = Form::revocation(&self.signing(&grant.registration), token, kind);
+        let response = self.http().post_form(&url, form).await?;
+        match response.status {
+            200..300 => Ok(()),
+            status => Err(LoginError::RevocationRefused { issuer: shown_origin(&url), status }),
+        }
+    }
 }

@@ -38,6 +38,30 @@ pub(super) struct Issuer {
     pub(super) authorization_response_iss_parameter_supported: Option<bool>,
 }
 
+/// Why a person cannot consent at an authorization server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoPage {
+    #[error("it has no authorization page")]
+    NoEndpoint,
+    #[error("it has no authorization page: set `client_id` and `client_secret`")]
+    OnlyClientCredentials,
+    #[error("it does not declare support for PKCE with S256")]
+    NoPkce,
+    #[error("it does not support authorization codes (`response_types_supported`)")]
+    NoCodes,
+}
+
+/// Why a URL in metadata is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidEndpoint {
+    #[error("it is not a URL")]
+    NotAUrl,
+    #[error("it does not begin with `https://`")]
+    Unencrypted,
+    #[error("it contains a user name or a fragment")]
+    UserNameOrFragment,
+}
+
 /// Some servers write `null` for an empty list.
 fn or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
@@ -121,17 +145,17 @@ impl Issuer {
     ///
     /// # Errors
     /// If there is none, or the flow would not be safe.
-    pub(super) fn page(&self) -> Result<&str, String> {
+    pub(super) fn page(&self) -> Result<&str, NoPage> {
         let Some(page) = &self.authorization_endpoint else {
-            let instead = if self.grants("client_credentials") { ": set `client_id` and `client_secret`" } else { "" };
-            return Err(format!("it has no authorization page{instead}"));
+            let grants_credentials = self.grants("client_credentials");
+            return Err(if grants_credentials { NoPage::OnlyClientCredentials } else { NoPage::NoEndpoint });
         };
         let lists = |values: &Option<Vec<String>>, value: &str| values.iter().flatten().any(|one| one == value);
         if !lists(&self.code_challenge_methods_supported, "S256") {
-            return Err("it does not declare support for PKCE with S256".to_owned());
+            return Err(NoPage::NoPkce);
         }
         if self.response_types_supported.is_some() && !lists(&self.response_types_supported, "code") {
-            return Err("it does not support authorization codes (`response_types_supported`)".to_owned());
+            return Err(NoPage::NoCodes);
         }
         Ok(page)
     }
@@ -142,8 +166,8 @@ impl Issuer {
 /// # Errors
 /// If the URL is not valid, or unencrypted and neither on this machine nor on the configured origin. Source: OAuth 2.1,
 /// 1.5.
-pub(super) fn endpoint(text: &str, configured: &Url) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|_| "it is not a URL")?;
+pub(super) fn endpoint(text: &str, configured: &Url) -> Result<Url, InvalidEndpoint> {
+    let url = Url::parse(text).map_err(|_| InvalidEndpoint::NotAUrl)?;
     let is_safe = match url.scheme() {
         "https" => true,
         "http" => is_loopback(&url) || url.origin() == configured.origin(),
@@ -151,8 +175,8 @@ pub(super) fn endpoint(text: &str, configured: &Url) -> Result<Url, String> {
     };
     let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     match (is_safe, is_plain) {
-        (false, _) => Err("it does not begin with `https://`".to_owned()),
-        (_, false) => Err("it contains a user name or a fragment".to_owned()),
+        (false, _) => Err(InvalidEndpoint::Unencrypted),
+        (_, false) => Err(InvalidEndpoint::UserNameOrFragment),
         _ => Ok(url),
     }
 }

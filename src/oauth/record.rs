@@ -6,9 +6,8 @@ use http::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::challenge::Challenge;
-use super::client_registration::ClientRegistration;
-use super::scopes;
+use super::challenge::{self, Challenge};
+use super::request::ClientRegistration;
 use super::token_response::{TokenResponse, bearer};
 
 /// Longest time before its end at which a token is renewed, in seconds. It covers requests in flight and clock
@@ -79,7 +78,7 @@ impl LoginRecord {
     /// Records the challenge of a refused request.
     pub(super) fn challenged(&mut self, challenge: Challenge) {
         if challenge.needs_more_scopes() {
-            scopes::add(&mut self.missing, &challenge.scopes());
+            challenge::add_scopes(&mut self.missing, &challenge.scopes());
         } else {
             self.challenge = Some(challenge);
         }

@@ -1,18 +1,21 @@
-//! Renews tokens, once for all callers.
+//! Obtains tokens without a person, once for all callers: by a refresh token, or with client credentials.
+//!
+//! A token of client credentials has no refresh token: the next one is requested like the first. Source: OAuth 2.1, 4.2;
+//! MCP extension `io.modelcontextprotocol/oauth-client-credentials`.
 
 use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
 
-use super::error::TokenError;
+use super::error::LoginError;
 use super::http::{NoResponse, Response, shown_origin};
 use super::login::{Login, NoToken, Token, unavailable};
 use super::metadata::endpoint;
 use super::record::{Grant, LoginRecord, TokenState};
-use super::request::Form;
-use super::requirements::NOT_LOGGED_IN;
+use super::request::{AuthMethod, ClientRegistration, Form};
+use super::requirements::Requirements;
 use super::store::StoreLock;
-use super::token_response;
+use super::token_response::{self, TokenError, TokenResponse};
 use crate::clock;
 
 /// Delay after a failed renewal while the token is still valid.
@@ -37,7 +40,7 @@ impl Login {
     /// # Errors
     /// If a person must log in.
     pub(super) fn step(&self, stored: Option<LoginRecord>, refused: Option<&HeaderValue>) -> Result<Step, NoToken> {
-        let never = || NoToken::LoginNeeded { why: self.credentials_refusal().unwrap_or(NOT_LOGGED_IN).to_owned() };
+        let never = || NoToken::LoginNeeded { why: self.why_not_logged_in() };
         let record = Box::new(stored.ok_or_else(never)?);
         let Some(grant) = &record.grant else {
             // The server must have required a login first.
@@ -82,33 +85,35 @@ impl Login {
                 token
             }
             (Err(TokenError::Permanent(why)), grant) => {
+                let why = why.to_string();
                 if let Some(grant) = grant {
                     save(&lock, LoginRecord { grant: Some(grant.ended(why.clone())), ..record.clone() }).await;
                 }
                 Err(NoToken::LoginNeeded { why })
             }
             (Err(_), Some(grant)) if is_valid => Ok(Token::of(grant)?.due(Instant::now() + RENEWAL_RETRY)),
-            (Err(TokenError::Refused(why)), _) => Err(NoToken::LoginNeeded { why }),
-            (Err(TokenError::Temporary(reason)), _) => Err(NoToken::Unavailable { reason }),
+            (Err(TokenError::Refused(why)), _) => Err(NoToken::LoginNeeded { why: why.to_string() }),
+            (Err(TokenError::Temporary(why)), _) => Err(unavailable(why)),
         }
     }
 
     /// Uses the refresh token.
     async fn refresh(&self, grant: &Grant) -> Result<Grant, TokenError> {
-        let url = endpoint(&grant.token_endpoint, self.http().configured()).map_err(TokenError::Temporary)?;
+        let url = endpoint(&grant.token_endpoint, self.http().configured())
+            .map_err(|why| TokenError::Temporary(why.into()))?;
         let token = grant.refresh_token.as_deref().unwrap_or_default();
-        let send = || self.http().form(&url, Form::refresh(&self.signing(&grant.registration), token, &grant.resource));
-        let (mut sent, mut lost) = (send().await, String::new());
+        let send =
+            || self.http().post_form(&url, Form::refresh(&self.signing(&grant.registration), token, &grant.resource));
+        let mut sent = send().await;
         // The server may have renewed it. Many accept the same refresh token once more then.
-        if let Some(reason) = lost_answer(&sent) {
-            lost = format!(", after its answer to an earlier request was lost ({reason})");
+        let lost = lost_answer(&sent);
+        if lost.is_some() {
             sent = send().await;
         }
-        let response = sent.map_err(|none| TokenError::Temporary(none.reason))?;
+        let response = sent.map_err(|none| TokenError::Temporary(none.into()))?;
         let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
-            let reason = self.masked(&refused.reason);
-            let why = format!("{} does not renew the login: it {reason}{lost}", shown_origin(&url));
-            TokenError::of(response.status, &refused, why)
+            let (issuer, reason) = (shown_origin(&url), self.masked(&refused.reason));
+            TokenError::of(response.status, &refused, LoginError::RenewalRefused { issuer, reason, lost })
         })?;
         Ok(grant.renewed(granted, clock::unix_seconds()))
     }
@@ -118,7 +123,7 @@ impl Login {
         let requested = async { self.request_token(self.stored_requirements(record).await?).await };
         let obtained = requested.await;
         if let Err(TokenError::Permanent(why) | TokenError::Refused(why)) = &obtained {
-            self.remember_refusal(why);
+            self.remember_refusal(why.to_string());
         }
         obtained
     }
@@ -127,7 +132,7 @@ impl Login {
 /// Why the answer to a request was lost on the way, if it was: the server may have processed the request.
 fn lost_answer(sent: &Result<Response, NoResponse>) -> Option<String> {
     match sent {
-        Err(NoResponse { is_lost: true, reason }) => Some(reason.clone()),
+        Err(none) if none.is_lost() => Some(none.to_string()),
         // A proxy answers for the server.
         Ok(Response { status: status @ (502 | 504), .. }) => Some(format!("status {status}")),
         Ok(_) | Err(_) => None,
@@ -137,5 +142,41 @@ fn lost_answer(sent: &Result<Response, NoResponse>) -> Option<String> {
 async fn save(lock: &StoreLock, record: LoginRecord) {
     if let Err(reason) = lock.write(record).await {
         tracing::warn!("cannot store a renewed login, which is lost at the next start: {reason}");
+    }
+}
+
+impl Login {
+    /// Logs in with client credentials, and stores the token.
+    ///
+    /// # Errors
+    /// If the request is refused, or the token cannot be stored.
+    pub(crate) async fn log_in_with_client_credentials(&self, requirements: Requirements) -> Result<(), LoginError> {
+        let lock = self.store().lock().await?;
+        let grant = self.request_token(requirements).await?;
+        Ok(self.save(&lock, grant).await?)
+    }
+
+    /// Requests a token with the client credentials.
+    ///
+    /// # Errors
+    /// If the request is refused.
+    pub(super) async fn request_token(&self, requirements: Requirements) -> Result<Grant, TokenError> {
+        let Requirements { found, scopes } = &requirements;
+        let Some(id) = &self.settings().client_id else {
+            return Err(TokenError::Refused(LoginError::NoClientId));
+        };
+        let known = found.issuer.token_endpoint_auth_methods_supported.as_deref();
+        let registration =
+            ClientRegistration { id: id.clone(), secret: None, method: AuthMethod::supported(true, known) };
+        let form = Form::client_credentials(&self.signing(&registration), scopes, &found.resource);
+        let response =
+            self.http().post_form(&found.token, form).await.map_err(|none| TokenError::Temporary(none.into()))?;
+        let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
+            let (issuer, reason) = (shown_origin(&found.token), self.masked(&refused.reason));
+            TokenError::of(response.status, &refused, LoginError::ClientCredentialsRefused { issuer, reason })
+        })?;
+        // Source: RFC 6749, 4.4.3: a refresh token should not be included.
+        let granted = TokenResponse { refresh_token: None, ..granted };
+        Ok(Grant { uses_client_credentials: true, ..requirements.granted(granted, registration) })
     }
 }

@@ -1,16 +1,18 @@
-//! The requirements of a server: whether it needs a login, and by a person or client credentials.
+//! What a login at a server needs: its authorization server, its scopes, and a person or client credentials.
+//!
+//! Source: MCP 2025-11-25, `basic/authorization`, "Authorization Server Discovery". A server without metadata follows
+//! 2025-03-26 and is its own authorization server.
 
 use url::Url;
 
-use super::client_registration::ClientRegistration;
-use super::discovery::{self, Discovery};
-use super::error::TokenError;
-use super::http::shown_origin;
+use super::challenge::{self, Challenge, ScopeSources};
+use super::error::{LoginError, NamedUrl};
+use super::http::{OAuthHttp, shown_origin};
 use super::login::Login;
-use super::metadata::Issuer;
+use super::metadata::{Issuer, Resource, canonical, endpoint};
 use super::record::{Grant, LoginRecord};
-use super::scopes::{self, ScopeSources};
-use super::token_response::TokenResponse;
+use super::request::ClientRegistration;
+use super::token_response::{TokenError, TokenResponse, quoted};
 use crate::clock;
 use crate::config::{OAuthGrant, OAuthSettings};
 use crate::net::origin;
@@ -35,18 +37,18 @@ impl Login {
     /// Determines the login method by a request to the server.
     ///
     /// # Errors
-    /// If a login is impossible; for a person, on one line.
-    pub(crate) async fn method(&self) -> Result<LoginMethod, String> {
+    /// If a login is impossible.
+    pub(crate) async fn method(&self) -> Result<LoginMethod, LoginError> {
         // An unreadable record is replaced.
         let stored = self.stored().await.ok().flatten();
         let probed = self.http().probe().await?;
         let Some(challenge) = probed.or_else(|| stored.as_ref().and_then(|stored| stored.challenge.clone())) else {
             return Ok(LoginMethod::NotRequired);
         };
-        let found = discovery::discover(self.http(), &challenge).await.map_err(TokenError::why)?;
+        let found = discover(self.http(), &challenge).await?;
         let uses_client_credentials = uses_client_credentials(self.settings(), &found.issuer);
         let before = stored.as_ref().and_then(|stored| stored.grant.as_ref()).map(|grant| &grant.scopes[..]);
-        let scopes = scopes::choose(&ScopeSources {
+        let scopes = challenge::choose_scopes(&ScopeSources {
             configured: &self.settings().scopes,
             challenged: &challenge.scopes(),
             before: before.unwrap_or_default(),
@@ -70,26 +72,24 @@ impl Login {
     /// If a request fails, or a person is needed.
     pub(super) async fn stored_requirements(&self, record: &LoginRecord) -> Result<Requirements, TokenError> {
         let challenge = record.challenge.clone().unwrap_or_default();
-        let found = discovery::discover(self.http(), &challenge).await?;
+        let found = discover(self.http(), &challenge).await?;
         if !uses_client_credentials(self.settings(), &found.issuer) {
-            return Err(TokenError::Refused(NOT_LOGGED_IN.to_owned()));
+            return Err(TokenError::Refused(LoginError::NotLoggedIn));
         }
         let stored = record.grant.as_ref();
         if stored.is_none() && self.settings().grant.is_none() {
             // The secret may be for a person's login. It must not be sent to an authorization server that the server
             // names meanwhile.
-            return Err(TokenError::Refused(GRANT_UNSET.to_owned()));
+            return Err(TokenError::Refused(LoginError::GrantUnset));
         }
         if let Some(before) = stored.and_then(|stored| Url::parse(&stored.token_endpoint).ok())
             && !origin::same(&before, &found.token)
         {
             // The server now names another authorization server, and no person can check it.
             let (before, now) = (shown_origin(&before), shown_origin(&found.token));
-            return Err(TokenError::Refused(format!(
-                "its authorization server changed from {before} to {now}; run `mcpd login` to confirm it"
-            )));
+            return Err(TokenError::Refused(LoginError::ChangedIssuer { before, now }));
         }
-        let chosen = scopes::choose(&ScopeSources {
+        let chosen = challenge::choose_scopes(&ScopeSources {
             configured: &self.settings().scopes,
             challenged: &challenge.scopes(),
             resource: &found.scopes,
@@ -97,7 +97,7 @@ impl Login {
         });
         let before = stored.filter(|_| self.settings().scopes.is_empty());
         let mut scopes = before.map(|grant| grant.scopes.clone()).unwrap_or_default();
-        scopes::add(&mut scopes, &chosen);
+        challenge::add_scopes(&mut scopes, &chosen);
         Ok(Requirements { found, scopes })
     }
 }
@@ -125,11 +125,6 @@ impl Requirements {
     }
 }
 
-/// Why the client secret is not used.
-const GRANT_UNSET: &str = "it needs a login, and its `oauth` does not set `grant = \"client_credentials\"`";
-/// Why there is no token if a person must log in.
-pub(super) const NOT_LOGGED_IN: &str = "nobody has logged in to it";
-
 /// Whether client credentials are configured and allowed.
 pub(super) fn allows_client_credentials(settings: &OAuthSettings) -> bool {
     let has_both = settings.client_id.is_some() && settings.client_secret.is_some();
@@ -141,6 +136,109 @@ pub(super) fn allows_client_credentials(settings: &OAuthSettings) -> bool {
 fn uses_client_credentials(settings: &OAuthSettings, issuer: &Issuer) -> bool {
     let is_only_way = || issuer.grants("client_credentials") && !issuer.grants("authorization_code");
     allows_client_credentials(settings) && (settings.grant.is_some() || is_only_way())
+}
+
+/// A server's authorization server and endpoints.
+pub(super) struct Discovery {
+    /// The `resource` of a token.
+    pub(super) resource: String,
+    /// Scopes that the server lists.
+    pub(super) scopes: Vec<String>,
+    pub(super) issuer: Issuer,
+    pub(super) token: Url,
+    pub(super) registration: Option<Url>,
+    pub(super) revocation: Option<Url>,
+}
+
+impl Discovery {
+    /// The page where a person consents.
+    ///
+    /// # Errors
+    /// If there is no safe one.
+    pub(super) fn page(&self, configured: &Url) -> Result<Url, LoginError> {
+        let page = self.issuer.page();
+        let page = page.map_err(|source| LoginError::NoPage { issuer: quoted(&self.issuer.issuer), source })?;
+        endpoint(page, configured).map_err(|why| NamedUrl::Page.invalid(why))
+    }
+}
+
+/// # Errors
+/// If a request fails, or the metadata is not valid.
+pub(super) async fn discover(http: &OAuthHttp, challenge: &Challenge) -> Result<Discovery, TokenError> {
+    let resource = resource(http, challenge).await?;
+    let named = resource.as_ref().and_then(|resource| resource.authorization_servers.first());
+    let issuer = match named {
+        Some(named) => issuer_named(http, named).await?,
+        None => own_issuer(http).await?,
+    };
+    let of = |what: NamedUrl, text: &str| {
+        endpoint(text, http.configured()).map_err(|why| TokenError::Refused(what.invalid(why)))
+    };
+    let optional = |what, text: &Option<String>| text.as_deref().map(|text| of(what, text)).transpose();
+    Ok(Discovery {
+        token: of(NamedUrl::Token, &issuer.token_endpoint)?,
+        registration: optional(NamedUrl::Registration, &issuer.registration_endpoint)?,
+        revocation: optional(NamedUrl::Revocation, &issuer.revocation_endpoint)?,
+        issuer,
+        scopes: resource.as_ref().map(|resource| resource.scopes_supported.clone()).unwrap_or_default(),
+        resource: resource.map_or_else(|| canonical(http.configured()), |resource| resource.resource),
+    })
+}
+
+/// The server's metadata, if there is any.
+async fn resource(http: &OAuthHttp, challenge: &Challenge) -> Result<Option<Resource>, TokenError> {
+    let mut metadata_urls = Vec::new();
+    if let Some(named) = &challenge.resource_metadata {
+        let url = endpoint(named, http.configured());
+        metadata_urls.push(url.map_err(|why| TokenError::Refused(NamedUrl::Metadata.invalid(why)))?);
+    }
+    metadata_urls.extend(Resource::metadata_urls(http.configured()));
+    let Some(resource) = first::<Resource>(http, &metadata_urls).await? else { return Ok(None) };
+    match resource.is_of(http.configured()) {
+        true => Ok(Some(resource)),
+        false => Err(TokenError::Refused(LoginError::ForeignMetadata)),
+    }
+}
+
+/// The authorization server with this name.
+async fn issuer_named(http: &OAuthHttp, named: &str) -> Result<Issuer, TokenError> {
+    let url = endpoint(named, http.configured());
+    let url = url.map_err(|why| TokenError::Refused(NamedUrl::Issuer.invalid(why)))?;
+    match first::<Issuer>(http, &Issuer::metadata_urls(&url)).await? {
+        None => Err(TokenError::Refused(LoginError::NoIssuerMetadata { issuer: shown_origin(&url) })),
+        Some(issuer) if issuer.is_of(named) => Ok(issuer),
+        Some(_) => Err(TokenError::Refused(LoginError::OtherIssuer { issuer: shown_origin(&url) })),
+    }
+}
+
+/// The server itself. Its metadata may name another issuer behind it. If that has metadata, it counts, since a code of
+/// that issuer must be redeemed nowhere else (RFC 8414, 3.3 and 6.2; RFC 9700, 4.4).
+async fn own_issuer(http: &OAuthHttp) -> Result<Issuer, TokenError> {
+    let mut root = http.configured().clone();
+    root.set_path("");
+    let Some(issuer) = first::<Issuer>(http, &Issuer::metadata_urls(&root)).await? else {
+        return Ok(Issuer::assumed(http.configured()));
+    };
+    if let Ok(behind) = endpoint(&issuer.issuer, http.configured())
+        && !origin::same(&behind, &root)
+        && let Ok(Some(own)) = first::<Issuer>(http, &Issuer::metadata_urls(&behind)).await
+    {
+        let foreign = || TokenError::Refused(LoginError::ForeignIssuerMetadata { issuer: shown_origin(&behind) });
+        return if own.is_of(&issuer.issuer) { Ok(own) } else { Err(foreign()) };
+    }
+    Ok(issuer)
+}
+
+async fn first<T: serde::de::DeserializeOwned>(
+    http: &OAuthHttp,
+    metadata_urls: &[Url],
+) -> Result<Option<T>, TokenError> {
+    for url in metadata_urls {
+        if let Some(found) = http.get_document(url).await.map_err(|none| TokenError::Temporary(none.into()))? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

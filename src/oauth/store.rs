@@ -1,4 +1,4 @@
-//! The file of one server's login, and its lock.
+//! The directory of logins: the file of each server's login with its lock, and the renewals in progress.
 //!
 //! Each server has one file with its name, readable by this user only. It is replaced by renaming, so readers need no
 //! lock. A writer holds the lock file beside it for the whole change: several processes that find an expired token
@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::record::LoginRecord;
 use crate::config::interpolate::Sources;
@@ -46,6 +48,19 @@ pub(super) struct StoreLock {
     _lock: File,
 }
 
+/// Why a stored login cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("its login cannot be read: {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("its login cannot be stored: {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("its login cannot be removed: {}: {source}", path.display())]
+    Remove { path: PathBuf, source: io::Error },
+    #[error("another mcpd process keeps its login locked")]
+    Locked,
+}
+
 #[derive(Serialize, Deserialize)]
 struct StoredRecord {
     version: u32,
@@ -66,18 +81,18 @@ impl Store {
     ///
     /// # Errors
     /// If it cannot be read, or was not written by mcpd.
-    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, String> {
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, StoreError> {
         let path = self.file();
         let read = aside(move || read(&path)).await;
-        read.map_err(|error| format!("its login cannot be read: {}: {error}", self.file().display()))
+        read.map_err(|source| StoreError::Read { path: self.file(), source })
     }
 
     /// Waits for exclusive access.
     ///
     /// # Errors
     /// If that takes too long, or the directory cannot be used.
-    pub(super) async fn lock(&self) -> Result<StoreLock, String> {
-        let failed = |error: io::Error| format!("its login cannot be stored: {}: {error}", self.directory.display());
+    pub(super) async fn lock(&self) -> Result<StoreLock, StoreError> {
+        let failed = |source: io::Error| StoreError::Write { path: self.directory.clone(), source };
         let (directory, name) = (self.directory.clone(), format!("{}.lock", self.server));
         let mut file = aside(move || open_lock(&directory, &name)).await.map_err(failed)?;
         let end = Instant::now() + LOCK_TIMEOUT;
@@ -86,9 +101,7 @@ impl Store {
             file = tried;
             match locked {
                 Ok(true) => return Ok(StoreLock { store: self.clone(), _lock: file }),
-                Ok(false) if Instant::now() >= end => {
-                    return Err("another mcpd process keeps its login locked".to_owned());
-                }
+                Ok(false) if Instant::now() >= end => return Err(StoreError::Locked),
                 Ok(false) => sleep(LOCK_INTERVAL).await,
                 Err(error) => return Err(failed(error)),
             }
@@ -98,27 +111,27 @@ impl Store {
 
 impl StoreLock {
     /// See [`Store::read`].
-    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, String> {
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, StoreError> {
         self.store.read().await
     }
 
     /// # Errors
     /// If it cannot be written; the old content then stays.
-    pub(super) async fn write(&self, record: LoginRecord) -> Result<(), String> {
+    pub(super) async fn write(&self, record: LoginRecord) -> Result<(), StoreError> {
         let path = self.store.file();
         let written = aside(move || write(&path, record)).await;
-        written.map_err(|error| format!("its login cannot be stored: {}: {error}", self.store.file().display()))
+        written.map_err(|source| StoreError::Write { path: self.store.file(), source })
     }
 
     /// # Errors
     /// If the file still exists afterwards.
-    pub(super) async fn remove(&self) -> Result<(), String> {
+    pub(super) async fn remove(&self) -> Result<(), StoreError> {
         let path = self.store.file();
         let removed = aside(move || match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         });
-        removed.await.map_err(|error| format!("its login cannot be removed: {}: {error}", self.store.file().display()))
+        removed.await.map_err(|source| StoreError::Remove { path: self.store.file(), source })
     }
 }
 
@@ -173,6 +186,43 @@ fn try_lock(file: File) -> (File, io::Result<bool>) {
     (file, locked)
 }
 
+/// How long shutdown waits for renewals. Most authorization servers respond at once.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The directory of logins, and their renewals in progress. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Logins {
+    directory: PathBuf,
+    renewals: TaskTracker,
+}
+
+impl Logins {
+    /// The logins in this directory, which need not exist yet.
+    #[must_use]
+    pub fn new(directory: PathBuf) -> Self {
+        let renewals = TaskTracker::new();
+        // A closed tracker still counts. It only lets `wait` end once it is empty.
+        renewals.close();
+        Self { directory, renewals }
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Marks a renewal as in progress while the value lives.
+    pub(super) fn begin(&self) -> TaskTrackerToken {
+        self.renewals.token()
+    }
+
+    /// Waits until no renewal is in progress, for a limited time. Returns whether none is. An authorization server that
+    /// has replaced a refresh token no longer accepts the old one, so a process that ends before the new one is stored
+    /// loses the login.
+    pub async fn settled(&self) -> bool {
+        timeout(RENEWAL_TIMEOUT, self.renewals.wait()).await.is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -195,17 +245,17 @@ mod tests {
     async fn stored_login_is_readable_by_its_owner_only() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(place.path().join("a/logins"), "files");
-        assert!(store.read().await == Ok(None));
+        assert!(store.read().await.expect("readable").is_none());
         let record = LoginRecord { missing: vec!["x".into()], ..LoginRecord::of("https://a.org") };
         let lock = store.lock().await.expect("nobody else");
         lock.write(record.clone()).await.expect("written");
-        assert!(store.read().await == Ok(Some(record)), "reading waits for nobody");
+        assert!(store.read().await.expect("readable") == Some(record), "reading waits for nobody");
         let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
         assert_eq!((mode(store.file()), mode(store.directory.clone())), (0o600, 0o700));
         assert_eq!(stored_url(&store.directory, "files").await.as_deref(), Some("https://a.org"));
         lock.remove().await.expect("removed");
         lock.remove().await.expect("nothing to remove");
-        assert!(store.read().await == Ok(None));
+        assert!(store.read().await.expect("readable").is_none());
     }
 
     #[tokio::test]
@@ -227,11 +277,24 @@ mod tests {
         let store = Store::new(place.path().into(), "files");
         for text in ["", "secret", r#"{"version":1,"url":5,"x":"secret"}"#, r#"{"version":2,"url":"secret"}"#] {
             fs::write(store.file(), text).expect("writable");
-            let error = store.read().await.err().expect("no login");
+            let error = store.read().await.err().expect("no login").to_string();
             assert!(error.contains("files.json") && !error.contains("secret"), "{error}");
         }
         fs::remove_file(store.file()).expect("removed");
         std::os::unix::fs::symlink("/dev/zero", store.file()).expect("linked");
         assert!(store.read().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn settled_waits_for_the_last_renewal() {
+        let logins = Logins::new(PathBuf::from("/x"));
+        assert!(logins.settled().await);
+        let (one, other) = (logins.begin(), logins.clone().begin());
+        let mut settled = Box::pin(logins.settled());
+        assert!(futures_util::poll!(&mut settled).is_pending());
+        drop(one);
+        assert!(futures_util::poll!(&mut settled).is_pending());
+        drop(other);
+        assert!(settled.await);
     }
 }

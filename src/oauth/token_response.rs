@@ -1,4 +1,4 @@
-//! Parses responses of an authorization server: tokens, registrations and errors. Pure.
+//! Responses of an authorization server: tokens, registrations, and errors, with whether a retry may succeed. Pure.
 //!
 //! Source: RFC 6749, 5.1 and 5.2; RFC 7591, 3.2.
 
@@ -6,7 +6,8 @@ use http::header::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client_registration::{AuthMethod, ClientRegistration};
+use super::error::LoginError;
+use super::request::{AuthMethod, ClientRegistration};
 use crate::printable::excerpt;
 
 /// Longest quote of a peer's text, in characters.
@@ -129,6 +130,49 @@ pub(super) fn bearer(access_token: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
+/// Error codes for a grant or client that will never be accepted again. Source: RFC 6749, 5.2.
+const PERMANENT: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
+/// Error codes for temporary failures. Source: RFC 6749, 4.1.2.1; RFC 8628, 3.5.
+const TRANSIENT: [&str; 3] = ["server_error", "temporarily_unavailable", "slow_down"];
+
+/// Why there is no token, and whether a later request may succeed.
+#[derive(Debug)]
+pub(super) enum TokenError {
+    /// This grant is invalid for good.
+    Permanent(LoginError),
+    /// The request was refused.
+    Refused(LoginError),
+    /// A later request may succeed.
+    Temporary(LoginError),
+}
+
+impl TokenError {
+    /// The meaning of an error response, described as `why`.
+    pub(super) fn of(status: u16, refused: &ErrorResponse, why: LoginError) -> Self {
+        match refused.error.as_deref() {
+            Some(error) if PERMANENT.contains(&error) => Self::Permanent(why),
+            Some(error) if !TRANSIENT.contains(&error) && !is_transient(status) => Self::Refused(why),
+            // The client was refused, not the request.
+            None if status == 401 => Self::Refused(why),
+            _ => Self::Temporary(why),
+        }
+    }
+}
+
+/// Without whether a later request may succeed.
+impl From<TokenError> for LoginError {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Permanent(why) | TokenError::Refused(why) | TokenError::Temporary(why) => why,
+        }
+    }
+}
+
+/// Whether a status is temporary. Source: RFC 9110, 15.5.9 and 15.6; RFC 6585, 4.
+fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,5 +247,32 @@ mod tests {
             assert_eq!((&*registration.id, registration.method), ("c", expected), "{body}");
         }
         assert!(parse_registration(400, br#"{"error":"invalid_redirect_uri"}"#, AuthMethod::None).is_err());
+    }
+
+    #[test]
+    fn error_codes_decide_whether_a_retry_may_succeed() {
+        let (permanent, refused, temporary) = ("permanent", "refused", "temporary");
+        for (status, error, expected) in [
+            (400, Some("invalid_grant"), permanent),
+            (401, Some("invalid_client"), permanent),
+            (500, Some("unauthorized_client"), permanent),
+            (400, Some("invalid_scope"), refused),
+            (400, Some("unsupported_grant_type"), refused),
+            (401, None, refused),
+            (429, Some("invalid_scope"), temporary),
+            (503, Some("invalid_scope"), temporary),
+            (400, Some("slow_down"), temporary),
+            (400, None, temporary),
+            (502, None, temporary),
+            (200, None, temporary),
+        ] {
+            let response = ErrorResponse { error: error.map(str::to_owned), reason: String::new() };
+            let kind = match TokenError::of(status, &response, LoginError::NoClientId) {
+                TokenError::Permanent(_) => permanent,
+                TokenError::Refused(_) => refused,
+                TokenError::Temporary(_) => temporary,
+            };
+            assert_eq!(kind, expected, "{status} {error:?}");
+        }
     }
 }

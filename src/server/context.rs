@@ -1,9 +1,10 @@
 //! What all servers of one owner share: the guard program, limits, cgroups, HTTP clients and logins.
 
+#![expect(clippy::disallowed_types, reason = "server tasks register guards, and the daemon looks them up")]
+
 use std::path::{Path, PathBuf};
 
 use super::agent_scope::AgentScope;
-use super::guard_registry::GuardRegistry;
 use super::process::ReaperHandle;
 use super::process::cgroup::Cgroups;
 use super::reexec;
@@ -120,5 +121,47 @@ impl ServerContext {
     /// The scope of an instance that belongs to no particular agent.
     pub(super) fn scope(&self) -> AgentScope {
         if self.serves_agents { AgentScope::Any } else { AgentScope::Nobody }
+    }
+}
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::config::ServerConfig;
+
+type Guards = Arc<Mutex<BTreeMap<u32, Arc<ServerConfig>>>>;
+
+/// Guard processes and the servers below them.
+#[derive(Debug, Clone, Default)]
+pub struct GuardRegistry(Guards);
+
+/// The entry of a guard. Dropping it removes the entry.
+#[derive(Debug)]
+pub(super) struct GuardEntry {
+    guards: Guards,
+    pid: u32,
+    config: Arc<ServerConfig>,
+}
+
+impl GuardRegistry {
+    /// Records a guard before its server is started.
+    pub(super) fn record(&self, pid: u32, config: Arc<ServerConfig>) -> GuardEntry {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pid, Arc::clone(&config));
+        GuardEntry { guards: Arc::clone(&self.0), pid, config }
+    }
+
+    /// The server below the guard `pid`.
+    pub(crate) fn server_below(&self, pid: u32) -> Option<Arc<ServerConfig>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&pid).cloned()
+    }
+}
+
+impl Drop for GuardEntry {
+    fn drop(&mut self) {
+        let mut guards = self.guards.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another guard may have this id by now.
+        if guards.get(&self.pid).is_some_and(|config| Arc::ptr_eq(config, &self.config)) {
+            guards.remove(&self.pid);
+        }
     }
 }

@@ -50,6 +50,8 @@ pub struct Control {
 pub(super) struct ControlReceiver {
     pub(super) stop: StopReceiver,
     desired: watch::Receiver<DesiredState>,
+    /// The revision of the present or last instance.
+    applied: u64,
 }
 
 pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, ControlReceiver) {
@@ -62,7 +64,7 @@ pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreferen
         retries: true,
         revision: 0,
     });
-    (Control { stop: stop_sender, desired: desired_sender }, ControlReceiver { stop, desired })
+    (Control { stop: stop_sender, desired: desired_sender }, ControlReceiver { stop, desired, applied: 0 })
 }
 
 impl Control {
@@ -151,9 +153,14 @@ impl ControlReceiver {
         self.desired.borrow().clone()
     }
 
-    /// Whether an instance of `revision` shall run.
-    pub(super) fn should_run_revision(&self, revision: u64) -> bool {
-        self.should_run() && self.desired.borrow().revision == revision
+    /// Instances are of this revision from now on.
+    pub(super) fn apply(&mut self, revision: u64) {
+        self.applied = revision;
+    }
+
+    /// Whether an instance of the applied revision shall run.
+    pub(super) fn should_run_applied(&self) -> bool {
+        self.should_run() && self.desired.borrow().revision == self.applied
     }
 
     /// Whether any instance shall run.
@@ -161,9 +168,10 @@ impl ControlReceiver {
         self.stop.now() == StopLevel::Run && self.desired.borrow().enabled
     }
 
-    /// Waits until an instance of `revision` shall stop.
-    pub(super) async fn wait_obsolete(&mut self, revision: u64) {
-        let replaced = self.desired.wait_for(|desired| !desired.enabled || desired.revision != revision);
+    /// Waits until an instance of the applied revision shall stop.
+    pub(super) async fn wait_obsolete(&mut self) {
+        let applied = self.applied;
+        let replaced = self.desired.wait_for(|desired| !desired.enabled || desired.revision != applied);
         tokio::select! {
             // A dropped owner counts as `StopLevel::Kill`.
             Ok(_) = replaced => {}

@@ -18,8 +18,8 @@ use super::messages::handle::ServerHandle;
 use super::stop_level::StopReceiver;
 use crate::calls::{CallOutcome, Moment, span};
 use crate::config::CallLimit;
+use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {

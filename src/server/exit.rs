@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::size;
+use crate::config::size_text;
 
 /// The end of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
             Some(ReachedLimit::Memory(Some(limit))) => {
-                return write!(f, "was killed: over its memory limit of {}", size::text(limit));
+                return write!(f, "was killed: over its memory limit of {}", size_text(limit));
             }
             Some(ReachedLimit::Memory(None)) => {
                 return f.write_str("was killed: the machine, or mcpd as a whole, was out of memory");

@@ -1,24 +1,24 @@
-//! A bounded queue of waiting calls: in order within a session, round-robin between sessions.
+//! A bounded queue of waiting calls: in order within a session, round-robin between users, and between the sessions of each user.
 //!
-//! The queue and each session have a limit. Once the queue is full, a session with less than its equal share may still add a
-//! call, so one busy session cannot lock out the others ([`super::fair_share`]).
+//! The queue and each session have a limit. Once the queue is full, a user or session with less than its equal share may still add a
+//! call, so nobody can lock out the others ([`super::fair_share`]).
 //!
 //! Pure: no I/O, and the time is an argument.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use super::fair_share::Usage;
+use super::fair_share::{Payer, Usage};
 
 /// Calls of one session that wait at a server. One more is refused with −31003.
 pub const MAX_WAITING_PER_SESSION: usize = 1024;
-/// Calls of all sessions that wait at a server. One more is refused with −31003, unless its session has less than its share.
+/// Calls of all sessions that wait at a server. One more is refused with −31003, unless its user or session has less than its share.
 const MAX_WAITING: usize = 4096;
 
 /// A waiting call.
 #[derive(Debug)]
 pub(super) struct Entry<T> {
-    pub(super) session: u64,
+    pub(super) payer: Payer,
     pub(super) bytes: usize,
     /// When it expires.
     pub(super) until: Instant,
@@ -29,8 +29,8 @@ pub(super) struct Entry<T> {
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     sessions: HashMap<u64, VecDeque<Entry<T>>>,
-    /// The sessions with an entry, in the order of their turns.
-    turns: VecDeque<u64>,
+    /// The users with an entry in the order of their turns, each with its sessions in the order of theirs.
+    turns: VecDeque<(Option<u32>, VecDeque<u64>)>,
     len: usize,
     bytes: usize,
     /// No entry expires earlier.
@@ -57,25 +57,35 @@ impl<T> FairQueue<T> {
         self.len += 1;
         self.bytes += entry.bytes;
         self.next_expiry = Some(self.next_expiry.map_or(entry.until, |next| next.min(entry.until)));
-        let (session, turns) = (entry.session, &mut self.turns);
-        let entries = self.sessions.entry(session).or_insert_with(|| {
-            turns.push_back(session);
-            VecDeque::new()
-        });
+        let Payer { uid, session } = entry.payer;
+        let entries = self.sessions.entry(session).or_default();
+        if entries.is_empty() {
+            match self.turns.iter_mut().find(|(user, _)| *user == uid) {
+                Some((_, sessions)) => sessions.push_back(session),
+                None => self.turns.push_back((uid, VecDeque::from([session]))),
+            }
+        }
         entries.push_back(entry);
     }
 
-    /// Removes the oldest entry of the first session, in round-robin order, for which `may` is true. Moves that session to the end
-    /// of the order.
-    pub(super) fn pop(&mut self, may: impl FnMut(&u64) -> bool) -> Option<Entry<T>> {
-        let index = self.turns.iter().position(may)?;
-        let session = self.turns.remove(index)?;
+    /// Removes the oldest entry of the first session, in round-robin order, for which `may` is true. Moves that session and its user to the
+    /// end of the order.
+    pub(super) fn pop(&mut self, may: impl Fn(Payer) -> bool) -> Option<Entry<T>> {
+        let first = |(uid, sessions): &(_, VecDeque<u64>)| {
+            sessions.iter().position(|session| may(Payer { uid: *uid, session: *session }))
+        };
+        let (at, index) = self.turns.iter().enumerate().find_map(|(at, user)| Some((at, first(user)?)))?;
+        let (uid, mut sessions) = self.turns.remove(at)?;
+        let session = sessions.remove(index)?;
         let entries = self.sessions.get_mut(&session)?;
         let entry = entries.pop_front()?;
         if entries.is_empty() {
             self.sessions.remove(&session);
         } else {
-            self.turns.push_back(session);
+            sessions.push_back(session);
+        }
+        if !sessions.is_empty() {
+            self.turns.push_back((uid, sessions));
         }
         self.removed(&entry);
         Some(entry)
@@ -130,22 +140,23 @@ impl<T> FairQueue<T> {
 
     fn forget_empty(&mut self) {
         self.sessions.retain(|_, entries| !entries.is_empty());
-        self.turns.retain(|session| self.sessions.contains_key(session));
+        self.turns.iter_mut().for_each(|(_, sessions)| sessions.retain(|session| self.sessions.contains_key(session)));
+        self.turns.retain(|(_, sessions)| !sessions.is_empty());
     }
 }
 
-/// Whether one more call of `session` with so many `bytes` may wait besides the entries of `queues`. All together may have
-/// `max_bytes`. A session with less than its share may exceed that.
-pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (session, bytes): (u64, usize), max_bytes: usize) -> bool {
-    let own = queues.iter().filter_map(|queue| queue.sessions.get(&session)).map(VecDeque::len).sum::<usize>();
+/// Whether one more call of `payer` with so many `bytes` may wait besides the entries of `queues`. All together may have
+/// `max_bytes`. A user or session with less than its share may exceed that.
+pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (payer, bytes): (Payer, usize), max_bytes: usize) -> bool {
+    let own = queues.iter().filter_map(|queue| queue.sessions.get(&payer.session)).map(VecDeque::len).sum::<usize>();
     let len: usize = queues.iter().map(|queue| queue.len).sum();
     let waiting: usize = queues.iter().map(|queue| queue.bytes).sum();
-    let sessions = || queues.iter().flat_map(|queue| &queue.sessions);
-    let counts = || sessions().map(|(session, entries)| (*session, entries.len()));
-    let sizes = || sessions().map(|(session, entries)| (*session, entries.iter().map(|entry| entry.bytes).sum()));
+    let entries = || queues.iter().flat_map(|queue| queue.sessions.values().flatten());
+    let counts = || entries().map(|entry| (entry.payer, 1));
+    let sizes = || entries().map(|entry| (entry.payer, entry.bytes));
     own < MAX_WAITING_PER_SESSION
-        && (len < MAX_WAITING || Usage::of(counts()).is_below_share(MAX_WAITING, session, 1))
-        && (len == 0 || waiting + bytes <= max_bytes || Usage::of(sizes()).is_below_share(max_bytes, session, bytes))
+        && (len < MAX_WAITING || Usage::of(counts()).is_below_share(MAX_WAITING, payer, 1))
+        && (len == 0 || waiting + bytes <= max_bytes || Usage::of(sizes()).is_below_share(max_bytes, payer, bytes))
 }
 
 #[cfg(test)]

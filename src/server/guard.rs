@@ -4,7 +4,7 @@
 //! server's three standard streams and a [`LaunchSpec`], and sends [`Report`]s. It never reads the data of calls: the streams are
 //! pipes between mcpd and the server. Only once mcpd is dead, it discards what the server still writes.
 //!
-//! The socket is also the lifeline. When mcpd dies, the guard [ends](super::ending) the server with its whole subtree. As a
+//! The socket is also the lifeline. When mcpd dies, the guard [ends](super::subtree_owner::Ending) the server with its whole subtree. As a
 //! child subreaper, the guard inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none
 //! is left.
 //!
@@ -15,9 +15,11 @@
 //!
 //! Single-threaded, without tokio. Must not touch the MCP protocol.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -29,15 +31,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
-use super::ending::{Ending, Step};
 use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
-use super::oom_score::OomScore;
 use super::sandbox::stage::{self, StartedServer};
 use super::start_error::StartError;
 use super::subtree::{GUARD, Processes};
-use super::subtree_owner::{drain, kill_subtree, poll_until, prepare};
+use super::subtree_owner::{Ending, Step, drain, kill_subtree, poll_until, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
 pub const ARGV0: &str = GUARD;
@@ -250,6 +250,42 @@ impl Server {
 
 pub(super) fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
     send_line(&mut socket, report)
+}
+
+/// How much the score of a server is raised, in thousandths of the memory. Enough to go before mcpd and the programs of a session, and
+/// little enough that a program with a leak goes before a server without one.
+const RAISE: i32 = 100;
+const MAX: i32 = 1000;
+
+/// The adjustment of this process.
+pub(super) struct OomScore(File);
+
+impl OomScore {
+    /// Must be called before the memory of this process is protected: from then on, its files in `/proc` belong to root.
+    pub(super) fn open() -> io::Result<Self> {
+        File::options().read(true).write(true).open("/proc/self/oom_score_adj").map(Self)
+    }
+
+    /// Runs `start` with a raised score. The processes that it starts inherit that, and it is lowered again for this process.
+    pub(super) fn raised<T>(&self, start: impl FnOnce() -> T) -> T {
+        let own = self.read();
+        let raised = own.and_then(|own| self.set((own + RAISE).min(MAX)).ok());
+        let started = start();
+        if let Some((own, ())) = own.zip(raised) {
+            let _ = self.set(own);
+        }
+        started
+    }
+
+    fn read(&self) -> Option<i32> {
+        let mut text = [0; 16];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
+    }
+
+    fn set(&self, score: i32) -> io::Result<()> {
+        self.0.write_all_at(score.to_string().as_bytes(), 0)
+    }
 }
 
 #[cfg(test)]

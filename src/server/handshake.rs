@@ -5,7 +5,6 @@
 //! Source: MCP 2026-07-28, `basic/transports/stdio` and `basic/transports/streamable-http`, "Backward Compatibility", and
 //! `server/discover`; MCP 2025-11-25, `basic/lifecycle`.
 
-mod finding;
 mod info;
 mod negotiation;
 mod plan;
@@ -81,10 +80,10 @@ pub(super) struct HandshakeResult {
 /// Performs the handshake. `first_message` is notified of each message of the server.
 pub(super) async fn handshake(
     instance: &mut Instance,
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     first_message: &Notify,
 ) -> Result<HandshakeResult, HandshakeError> {
-    Negotiation::new(opening, first_message).run(instance).await
+    Negotiation::new(plan, first_message).run(instance).await
 }
 
 /// Uses this version from now on.
@@ -119,7 +118,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
         Arrival::RequestFailed { request, error } if instance.is_handshake_request(request) => {
-            let why = HandshakeError::Closed(LinkError::Disconnected(error.disconnect()));
+            let why = HandshakeError::Closed(LinkError::Disconnected(error.disconnect_at_first()));
             return match instance.wire.take(request.to_string().as_bytes()) {
                 Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(HandshakeEvent::Discovered(Err(why)))),
                 Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(HandshakeEvent::DiscoverLost(why))),
@@ -131,7 +130,8 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             };
         }
         other => {
-            instance.arrive(other);
+            // During the handshake, nothing is published or delivered.
+            drop(instance.arrive(other));
             return Ok(None);
         }
     };
@@ -157,7 +157,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             })
         }
         other => {
-            instance.handle_message(other);
+            drop(instance.handle_message(other));
             Ok(None)
         }
     }

@@ -8,8 +8,7 @@ use bytes::Bytes;
 
 use crate::era::{self, Era};
 use crate::instructions;
-use crate::jsonrpc::entries::{Parts, entries};
-use crate::jsonrpc::members::{each, members, text};
+use crate::jsonrpc::members::{Parts, each, entries, members, text};
 use crate::jsonrpc::normalise::is_empty_array;
 use crate::jsonrpc::object_edit::with_first;
 use crate::jsonrpc::splice::applied;

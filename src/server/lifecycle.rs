@@ -333,10 +333,5 @@ fn first_state(startable: Result<(), ServerError>) -> State {
     startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting)
 }
 
-/// The text for [`State::NeedsLogin`].
-pub(crate) fn login_needed(server: &str) -> String {
-    format!("needs a login: run `mcpd login {server}`")
-}
-
 #[cfg(test)]
 mod tests;

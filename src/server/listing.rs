@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::catalog::{CacheHint, Item, List};
+use crate::catalog::{CacheHint, Item, List, sent_bytes};
 use crate::config::Malformed;
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
 use crate::printable::excerpt;
-use crate::token_estimate;
 use crate::validity::{Action, Problem, Reason, Unlisted, Validity};
 
 /// Maximum pages of one list.
@@ -133,7 +132,7 @@ impl Listing {
         let validity = if self.judges { Validity::of_item(self.kind, &json) } else { Validity::default() };
         self.bytes += json.len();
         // Counted here, as a list is read once, but catalogs are built from it many times.
-        let model_bytes = if self.kind == ListKind::Tools { token_estimate::sent_bytes(&json) } else { 0 };
+        let model_bytes = if self.kind == ListKind::Tools { sent_bytes(&json) } else { 0 };
         self.list.items.push(Item { key, raw_key, json, model_bytes, validity });
     }
 

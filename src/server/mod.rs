@@ -17,7 +17,6 @@ mod context;
 mod control;
 mod deadline;
 mod embedder_request;
-mod ending;
 mod era_cache;
 mod error;
 mod evidence;
@@ -27,7 +26,6 @@ mod fair_share;
 mod fd_passing;
 mod group;
 mod guard;
-mod guard_registry;
 mod handshake;
 mod health;
 mod identity;
@@ -35,24 +33,18 @@ mod instance;
 mod launch_spec;
 pub mod lifecycle;
 mod link;
-mod list_interner;
 pub mod listing;
-mod memory_protection;
 pub mod messages;
-mod oom_score;
 mod process;
 mod publish;
 mod reaper;
 mod reexec;
 mod refused_path;
-mod running;
 pub(crate) mod sandbox;
-mod sandboxed_command;
 mod secret_programs;
 mod secret_runner;
 pub mod server_request;
 mod shared_state;
-mod start;
 mod start_error;
 mod start_permit;
 mod stats;
@@ -65,43 +57,116 @@ mod task;
 pub(crate) mod tests;
 mod wiring;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
 pub use self::cache::last_known;
-pub use self::context::{GuardProgram, ProcessAttributes, ServerContext};
+pub use self::context::{GuardProgram, GuardRegistry, ProcessAttributes, ServerContext};
 pub use self::control::HealthOverride;
 pub(crate) use self::embedder_request::RequestFailure;
+use self::era_cache::EraPreference;
 pub use self::error::ServerError;
 pub use self::evidence::Cause;
-pub(crate) use self::fair_share::MAX_IN_FLIGHT;
-pub use self::guard_registry::GuardRegistry;
+use self::exit::Exit;
 pub use self::health::{MAX_MISSES, UnansweredCounts};
 pub use self::identity::{Extension, ServerIdentity};
+use self::launch_spec::LaunchSpec;
 pub use self::lifecycle::StateName;
-pub(crate) use self::lifecycle::login_needed;
 pub use self::link::RemoteTransport;
-pub(crate) use self::memory_protection::{core_size, protect_memory};
 pub use self::messages::agents::{Agent, User};
 pub use self::messages::handle::{Attachment, ServerHandle};
-pub use self::messages::resource_subscribers::ResourceSubscriptionChange;
-pub(crate) use self::messages::resource_subscribers::is_part;
-pub use self::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
+pub use self::messages::subscribers::ResourceSubscriptionChange;
+pub(crate) use self::messages::subscribers::is_part;
 pub use self::process::ReaperHandle;
 pub use self::process::cgroup::{Cgroups, Enforcement, LimitKey, Limits};
+use self::process::{foreground, launch_spec};
+use self::publish::ChangeSignal;
 pub use self::publish::{AgentLists, ServerSnapshot};
 pub use self::reexec::run_if_guard;
 pub(crate) use self::refused_path::refused_paths;
 pub use self::refused_path::{Refusal, RefusedPath};
-pub use self::running::Running;
-pub(crate) use self::running::stop_all;
 pub use self::sandbox::init::main as init_main;
 pub use self::sandbox::{NamespaceFailure, NamespaceStep, Obstacle, RestrictedAccess, SandboxHost, SandboxReport};
-pub(crate) use self::sandboxed_command::run_in_sandbox;
 pub use self::secret_programs::SecretPrograms;
 pub use self::shared_state::SharedState;
-pub use self::start::start;
+use self::start_error::StartError;
 pub use self::stats::{AnswerTimes, Counter, RefusedCalls};
 pub(crate) use self::stop_level::raise;
 pub use self::stop_level::{StopChannel, StopLevel, StopReceiver};
 pub(crate) use self::subtree::{AncestryEnd, ancestry, pid_and_descendants};
-pub(crate) use self::subtree_owner::close_inherited;
+pub(crate) use self::subtree_owner::{close_inherited, core_size, protect_memory};
+use self::task::{Parts, Purpose, renewed};
 pub(crate) use self::task::{START_WAIT, failure_in, remove_below};
+pub use self::wiring::Running;
+use self::wiring::Wiring;
+pub(crate) use self::wiring::stop_all;
+use crate::config::interpolate::{Process, Sources};
+use crate::config::{Launch, ServerConfig, Sharing};
 pub use crate::oauth::Logins;
+pub use crate::server::messages::subscribers::{SubscriptionChange, TaskSubscriptionChange};
+
+/// Starts the task of one server, which starts the server once it is enabled. `changed` is notified of each published change.
+#[must_use]
+pub fn start(
+    config: Arc<ServerConfig>,
+    enabled: bool,
+    context: ServerContext,
+    changed: ChangeSignal,
+    shared: SharedState,
+) -> Running {
+    let (is_shared, scope) = (config.settings.sharing == Sharing::Shared, context.scope());
+    let Wiring { mut inner, control, control_receiver, commands, publisher } =
+        Wiring::new(config, enabled, EraPreference::Shared, changed, &shared);
+    let (instances, receiver) = watch::channel(Arc::from([]));
+    inner.instances = Some(receiver);
+    let parts = Parts { context, stderr: shared.stderr.clone(), control: control_receiver, commands, publisher };
+    let task = if is_shared {
+        tokio::spawn(async move {
+            // `run` returns a handover if the server turned out to need one instance for each era.
+            if let Some(task) = task::run(parts, Purpose { label: None, scope }).await {
+                Box::pin(group::Group::in_place_of(task, instances).run()).await;
+            }
+        })
+    } else {
+        tokio::spawn(group::Group::new(parts, instances).run())
+    };
+    Running { handle: ServerHandle(Arc::new(inner)), control, task, shared }
+}
+
+/// Runs `command` with the environment, the working directory and the restrictions of `server`, and waits for its end. `sources` is the
+/// environment of the daemon, `sockets` its directory of sockets.
+///
+/// # Errors
+/// If the command cannot be started in this sandbox.
+pub(crate) async fn run_in_sandbox(
+    server: &ServerConfig,
+    command: Vec<String>,
+    sources: &dyn Sources,
+    sockets: Option<PathBuf>,
+) -> Result<Exit, ServerError> {
+    let mut context = ServerContext::new(GuardProgram::available());
+    let guard = context.guard.clone();
+    let Some(guard) = guard.path() else { return Err(StartError::system("mcpd cannot execute itself").into()) };
+    context.sandbox = SandboxHost::new(Some(guard), sources);
+    context.sandbox.sockets = sockets;
+    context.secret_programs.set_environment(sources.variables("").into_iter().collect());
+
+    let Launch::Program(program) =
+        renewed(&context, &server.name, server.launch.as_ref().map_err(Clone::clone)?).await?
+    else {
+        return Err(StartError::system("it runs no program").into());
+    };
+    let plan = context.sandbox.plan(server, &program.command).await.map_err(StartError::Unenforceable)?;
+    let Some(restrictions) = plan.restrictions else {
+        return Err(StartError::Sandbox("this system can enforce nothing of its sandbox".to_owned()).into());
+    };
+    // A terminal is that of this process.
+    let variables = sources.variables("").into_iter().chain(Process.var("TERM").map(|term| ("TERM".to_owned(), term)));
+    let spec = launch_spec(&program, context.inherited, Some(restrictions), variables);
+    let spec = LaunchSpec { instead: command, ..spec };
+    let ended = foreground::run(guard, &context.reaper, &spec).await;
+    context.reaper.close().await;
+    ended.map_err(|error| error.masked(&program.secrets))
+}

@@ -28,10 +28,10 @@ use super::context::{GuardProgram, ProcessAttributes};
 use super::error::{self, ServerError};
 use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
-use super::memory_protection;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
+use super::subtree_owner;
 use crate::config::{Program, Secrets, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
@@ -298,7 +298,7 @@ pub(super) fn launch_spec(
         umask: inherited.umask,
         open_files: inherited.open_files,
         // The guard sets its own limit to 0 in any case.
-        core_size: inherited.core_size.or_else(|| Some(memory_protection::core_size())),
+        core_size: inherited.core_size.or_else(|| Some(subtree_owner::core_size())),
         tasks_max: None,
         sandbox: restrictions,
         instead: Vec::new(),

@@ -12,7 +12,6 @@ use super::health::UnansweredCounts;
 use super::identity::{Identities, ServerIdentity};
 use super::lifecycle::{State, StateName};
 use super::link::RemoteTransport;
-use super::list_interner::ListInterner;
 use super::process::cgroup::Enforcement;
 use super::shared_state::SharedState;
 use super::stats::Stats;
@@ -22,6 +21,7 @@ use crate::era::{Era, Eras};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 use crate::server::sandbox::SandboxReport;
+use crate::server::shared_state::ListInterner;
 
 /// Wakes the reader of several servers, such as the manager, after a change.
 pub type ChangeSignal = Arc<Notify>;
@@ -146,6 +146,8 @@ pub(super) struct Publisher {
     pub(super) interner: ListInterner,
     pub(super) eras: EraCache,
     pub(super) stats: Arc<Stats>,
+    /// When the lists of a server that is down are removed.
+    forget_at: Option<Instant>,
 }
 
 pub(super) fn channel(
@@ -178,7 +180,7 @@ pub(super) fn channel(
     };
     let (published, receiver) = watch::channel(first);
     let (interner, eras, stats) = (record.interner.clone(), record.eras.clone(), Arc::clone(&record.stats));
-    (Publisher { published, changed, interner, eras, stats }, receiver)
+    (Publisher { published, changed, interner, eras, stats, forget_at: None }, receiver)
 }
 
 /// Wakes the readers, as the task has ended.
@@ -224,9 +226,32 @@ impl Publisher {
         });
     }
 
-    /// Records that the server is disabled, so that it lists nothing.
-    pub(super) fn publish_disabled(&self) {
+    /// Removes the lists.
+    pub(super) fn forget_lists(&mut self) {
+        self.forget_at = None;
         self.update(|published| (published.lists, published.lists_known) = (Lists::default(), false));
+    }
+
+    /// The lists stay until `at`, unless an instance lists before.
+    pub(super) fn forget_lists_at(&mut self, at: Instant) {
+        self.forget_at = Some(at);
+    }
+
+    /// The lists stay.
+    pub(super) fn keep_lists(&mut self) {
+        self.forget_at = None;
+    }
+
+    /// When the lists are to be removed, if they are.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.forget_at
+    }
+
+    /// Removes the lists if their time is over.
+    pub(super) fn expire_lists(&mut self, now: Instant) {
+        if self.forget_at.is_some_and(|at| at <= now) {
+            self.forget_lists();
+        }
     }
 
     /// Records a health check of the running instance.

@@ -8,7 +8,7 @@
 //! their end. The reaper continues guards that were suspended.
 //!
 //! When its socket closes, because mcpd has died or needs no more guards, it waits until the guards have ended their servers, kills
-//! what is left after [`ending::LIMIT`], and exits. Guards have the read end of a pipe to the reaper, so that they also notice its death.
+//! what is left after [`subtree_owner::END_LIMIT`], and exits. Guards have the read end of a pipe to the reaper, so that they also notice its death.
 //!
 //! The reaper stays in mcpd's Unix session, but has its own process group. If mcpd dies while the reaper is suspended, the kernel
 //! continues the reaper: its process group is orphaned then (setpgid(2)).
@@ -29,9 +29,8 @@ use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, wait};
 
-use super::ending::{self, Ending, Step};
 use super::subtree::{self, Processes};
-use super::subtree_owner::{self, KILL_AGAIN};
+use super::subtree_owner::{self, Ending, KILL_AGAIN, Step};
 use super::{fd_passing, guard};
 
 /// The process name of a reaper, by which `main` recognizes one.
@@ -133,7 +132,7 @@ impl Reaper {
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    _ => deadline = Some(now + ending::LIMIT),
+                    _ => deadline = Some(now + subtree_owner::END_LIMIT),
                 }
             }
         }

@@ -29,7 +29,7 @@ use super::launch_spec::LaunchSpec;
 use super::start_error::StartError;
 use super::{fd_passing, secret_runner};
 use crate::config::interpolate::{Process, Sources, UnusableValue, trim_line_break};
-use crate::config::{SecretCommand, size};
+use crate::config::{SecretCommand, size_text};
 use crate::duration;
 use crate::printable::one_line;
 use crate::test_variable::test_variable;
@@ -194,7 +194,7 @@ fn take(stdout: &pipe::Receiver, output: &mut Vec<u8>) -> Result<bool, String> {
             Err(error) => return Err(format!("cannot be read: {error}")),
         }
         if output.len() > MAX_OUTPUT {
-            return Err(format!("printed more than {}", size::text(MAX_OUTPUT as u64)));
+            return Err(format!("printed more than {}", size_text(MAX_OUTPUT as u64)));
         }
     }
 }

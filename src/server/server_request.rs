@@ -9,15 +9,25 @@ use bytes::Bytes;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::messages::cancellation::Cancellation;
 use crate::client_capabilities::ClientCapability;
+use crate::era::request_meta;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::progress_token;
 
 /// Pending progress notifications of one request; more are dropped.
 const PROGRESS_CAPACITY: usize = 8;
+
+/// A `notifications/cancelled` that is passed on.
+///
+/// Source: MCP 2025-11-25, `basic/utilities/cancellation`.
+#[derive(Debug, Clone)]
+pub struct Cancellation {
+    /// The whole notification, without its newline.
+    pub line: Bytes,
+    /// The sender's id of the request, raw: a slice of `line`.
+    pub request: Bytes,
+}
 
 /// A parsed request of a server. The parts are slices of its params.
 #[derive(Debug)]
@@ -46,7 +56,7 @@ impl ParsedRequest {
     pub(super) fn of_extension(params: Option<&Bytes>) -> Result<Self, ErrorObject> {
         let meta = params.map(|params| members(params, ["_meta"])).transpose();
         let meta = meta.map_err(|_| "`params` is no object").map(|found| found.and_then(|[meta]| meta));
-        let progress_token = meta.and_then(progress_token::read);
+        let progress_token = meta.and_then(request_meta::read);
         let progress_token = progress_token.map_err(|what| ErrorObject::new(INVALID_PARAMS, what))?;
         Ok(Self { capability: ClientCapability::Extension, progress_token, elicitation: None })
     }
@@ -54,7 +64,7 @@ impl ParsedRequest {
     fn of(ability: ClientCapability, params: &Bytes) -> Result<Self, &'static str> {
         let [meta, mode, elicitation] =
             members(params, ["_meta", "mode", "elicitationId"]).map_err(|_| "`params` is no object")?;
-        let progress_token = progress_token::read(meta)?;
+        let progress_token = request_meta::read(meta)?;
         let capability = match (ability, mode.as_ref().and_then(text).as_deref()) {
             (ClientCapability::Form, Some(b"url")) => ClientCapability::Url,
             (ClientCapability::Form, Some(b"form")) => ClientCapability::Form,

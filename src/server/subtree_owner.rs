@@ -11,9 +11,9 @@ use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::memory_protection::protect_memory;
 use super::subtree;
 
 /// Delay between attempts to kill a subtree.
@@ -88,4 +88,97 @@ pub(super) fn poll_until(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> i
 /// Reads what has arrived. Bytes beyond the buffer stay, so the next `poll` returns at once.
 pub(super) fn drain(mut pipe: &UnixStream) {
     let _ = io::Read::read(&mut pipe, &mut [0; 64]);
+}
+
+/// From the end of file to SIGTERM.
+const EOF_PAUSE: Duration = Duration::from_millis(1500);
+/// From SIGTERM to SIGKILL of the subtree.
+const TERM_PAUSE: Duration = Duration::from_secs(2);
+/// Time for a guard to end a server, until the reaper kills both.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The progress of the end of a server whose daemon or guard was killed: end of file, SIGTERM and SIGKILL, with pauses between them.
+///
+/// Whoever survives carries out the steps: the guard if the daemon was killed, the reaper if the guard was killed. The end of file comes
+/// without them, because the daemon holds the other end of the server's stdin. The pauses are shorter than those of an ordered stop
+/// ([`EOF_GRACE`](super::process::EOF_GRACE)): meanwhile a new daemon may start the same servers again.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// The server has been sent end of file, and is sent SIGTERM at this time.
+    Eof(Instant),
+    /// It was sent SIGTERM, and its subtree is killed at this time.
+    Terminated(Instant),
+}
+
+/// What is due now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Wait,
+    Terminate,
+    Kill,
+}
+
+impl Ending {
+    /// Begins at `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self::Eof(now + EOF_PAUSE)
+    }
+
+    /// The time of the next step.
+    pub(super) fn due(&self) -> Instant {
+        match self {
+            Self::Eof(due) | Self::Terminated(due) => *due,
+        }
+    }
+
+    /// The step at `now`.
+    pub(super) fn step(&mut self, now: Instant) -> Step {
+        match self {
+            _ if now < self.due() => Step::Wait,
+            Self::Eof(_) => {
+                *self = Self::Terminated(now + TERM_PAUSE);
+                Step::Terminate
+            }
+            Self::Terminated(_) => Step::Kill,
+        }
+    }
+}
+
+/// `RLIM_INFINITY`.
+const UNLIMITED: u64 = u64::MAX;
+
+/// Forbids other processes of this user to trace this process and to read its memory, environment and open files in `/proc`, and
+/// prevents core dumps (`PR_SET_DUMPABLE` in prctl(2)). `execve` makes the process dumpable again. The guard restores the
+/// limit of core files before it starts a server.
+pub(crate) fn protect_memory() -> rustix::io::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    setrlimit(Resource::Core, Rlimit { current: Some(0), ..getrlimit(Resource::Core) })
+}
+
+/// The soft limit of core files, in bytes.
+pub(crate) fn core_size() -> u64 {
+    getrlimit(Resource::Core).current.unwrap_or(UNLIMITED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_follows_its_pause_and_is_never_skipped() {
+        let began = Instant::now();
+        let mut ending = Ending::new(began);
+        let instant = Duration::from_millis(1);
+        for (after, step) in [
+            (Duration::ZERO, Step::Wait),
+            (EOF_PAUSE - instant, Step::Wait),
+            // Later than SIGKILL would be due, as a suspended process wakes up.
+            (END_LIMIT, Step::Terminate),
+            (END_LIMIT + TERM_PAUSE - instant, Step::Wait),
+            (END_LIMIT + TERM_PAUSE, Step::Kill),
+            (END_LIMIT + TERM_PAUSE, Step::Kill),
+        ] {
+            assert_eq!(ending.step(began + after), step, "{after:?}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! in-flight limit they wait in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it
 //! behind.
 
+mod attempt;
 mod failure_log;
 mod fanout;
 mod health_checks;
@@ -11,13 +12,12 @@ mod idle;
 mod opening;
 mod parked_calls;
 mod private_cache;
-mod program;
 mod queued_calls;
-mod remote;
 mod secrets;
 mod serve;
 mod shutdown;
 mod start_limit;
+mod waiting_calls;
 
 pub(crate) use self::parked_calls::{START_WAIT, failure_in};
 pub(crate) use self::private_cache::remove_below;
@@ -27,24 +27,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use self::failure_log::LastProcess;
-use self::parked_calls::WaitingCall;
+use self::idle::Idle;
+use self::opening::OpenEras;
+use self::waiting_calls::WaitingCalls;
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
 use super::control::{ControlReceiver, DesiredState};
-use super::fair_queue::FairQueue;
 use super::lifecycle::{BACKOFF_RESET, Event, Lifecycle, State};
 use super::messages::agents::Agents;
 use super::messages::call::Call;
-use super::messages::command::Command;
+use super::messages::command_queue::CommandReceiver;
 use super::publish::Publisher;
 use super::stderr;
 use crate::config::known_commands::{self, Runner};
 use crate::config::{Launch, ServerConfig};
-use crate::era::{Era, Eras};
+use crate::era::Eras;
 use crate::list_kind::PerKind;
 use crate::message_limit::MessageLimit;
 use crate::server::error::ServerError;
@@ -56,8 +56,16 @@ pub(super) struct Parts {
     /// One for all instances.
     pub(super) stderr: stderr::Writer,
     pub(super) control: ControlReceiver,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: CommandReceiver,
     pub(super) publisher: Publisher,
+}
+
+/// What the instances of a task are for.
+pub(super) struct Purpose {
+    /// The label of one of several instances.
+    pub(super) label: Option<Arc<str>>,
+    /// The agents that they serve.
+    pub(super) scope: AgentScope,
 }
 
 pub(super) struct ServerTask {
@@ -65,38 +73,15 @@ pub(super) struct ServerTask {
     control: ControlReceiver,
     /// The configuration of the present or last instance.
     config: Arc<ServerConfig>,
-    /// The revision of that configuration.
-    revision: u64,
-    commands: mpsc::Receiver<Command>,
+    commands: CommandReceiver,
     publisher: Publisher,
     lifecycle: Lifecycle,
-    stderr: stderr::Writer,
-    /// Its label, if it is one of several instances.
-    label: Option<Arc<str>>,
-    /// The agents that it serves.
-    scope: AgentScope,
-    /// Calls that wait for an instance, or for its lists.
-    parked: FairQueue<WaitingCall>,
-    /// Notified by a call while the server is down.
-    called: Arc<Notify>,
-    /// Calls that wait at the in-flight limit of the instance.
-    queued: FairQueue<WaitingCall>,
-    /// When the lists of a server that is down are removed.
-    forget_at: Option<Instant>,
-    /// Since when a lazy instance has had no calls.
-    idle_since: Option<Instant>,
-    /// The last instance has exited by itself with nothing to do, so the next one starts with the next call.
-    has_finished: bool,
+    purpose: Purpose,
+    waiting: WaitingCalls,
+    idle: Idle,
     agents: Agents,
-    /// A legacy agent has called, or the tools could not be listed in the modern era.
-    tries_legacy: bool,
-    /// The instance is reopened for legacy calls as soon as it is not busy.
-    is_to_reopen: bool,
-    /// The last instance exited at the first request of this era, so the next one is opened in the other.
-    died_opening: Option<Era>,
+    eras: OpenEras,
     last_process: LastProcess,
-    /// A download that was cut off was removed from its private cache.
-    has_cleared_cache: bool,
 }
 
 impl ServerTask {
@@ -115,34 +100,25 @@ pub(super) struct Handover {
 }
 
 /// Runs until the server is stopped. If several instances are needed, returns the handover for their group.
-pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope) -> Option<Handover> {
-    let Parts { context, stderr, control, commands, publisher } = parts;
+pub(super) async fn run(parts: Parts, purpose: Purpose) -> Option<Handover> {
+    let Parts { context, stderr, mut control, commands, publisher } = parts;
     let DesiredState { config, revision, .. } = control.desired();
+    control.apply(revision);
     let backoff_reset = test_variable("MCPD_TEST_BACKOFF_RESET_MS").map_or(BACKOFF_RESET, Duration::from_millis);
     let lifecycle = Lifecycle::new(startable(&config), context.restarts, backoff_reset);
     let mut task = ServerTask {
         context,
         control,
         config,
-        revision,
         commands,
         publisher,
         lifecycle,
-        stderr,
-        label,
-        scope,
-        parked: FairQueue::default(),
-        called: Arc::default(),
-        queued: FairQueue::default(),
-        forget_at: None,
-        idle_since: None,
-        has_finished: false,
+        purpose,
+        waiting: WaitingCalls::default(),
+        idle: Idle::default(),
         agents: Agents::default(),
-        tries_legacy: false,
-        is_to_reopen: false,
-        died_opening: None,
-        last_process: LastProcess::default(),
-        has_cleared_cache: false,
+        eras: OpenEras::default(),
+        last_process: LastProcess::new(stderr),
     };
     task.load_lists().await;
     if !task.control.should_run() || (task.is_lazy() && task.publisher.knows_lists()) {
@@ -160,10 +136,10 @@ pub(super) fn startable(config: &ServerConfig) -> Result<(), ServerError> {
 impl ServerTask {
     fn into_handover(mut self) -> Handover {
         // The instance that gets these calls counts them again.
-        self.publisher.stats.calls.change((self.parked.len() + self.queued.len()) as u64, 0);
-        let waiting = self.parked.drain().into_iter().chain(self.queued.drain());
-        let calls = waiting.map(|waiting| *waiting.item.call).collect();
-        let Self { context, stderr, control, commands, publisher, agents, .. } = self;
+        self.publisher.stats.calls.change(self.waiting.len() as u64, 0);
+        let calls = self.waiting.drain().map(|call| *call).collect();
+        let Self { context, last_process, control, commands, publisher, agents, .. } = self;
+        let stderr = last_process.stderr().clone();
         Handover { parts: Parts { context, stderr, control, commands, publisher }, calls, agents }
     }
 
@@ -173,7 +149,7 @@ impl ServerTask {
             match self.lifecycle.state().clone() {
                 State::Starting => {
                     // Reopening for legacy calls is not a restart.
-                    if !std::mem::take(&mut first) && !std::mem::take(&mut self.is_to_reopen) {
+                    if !std::mem::take(&mut first) && !self.eras.take_reopening() {
                         self.publisher.stats.starts_after_first.add_one();
                     }
                     if self.needs_both_eras() {
@@ -210,17 +186,6 @@ impl ServerTask {
         self.refuse_waiting();
     }
 
-    /// Runs one instance. If it exits at its first request, runs another in the other era. Returns the event for the lifecycle.
-    async fn run_instance(&mut self) -> Event {
-        let mut event = self.attempt().await;
-        if let Some(era) = self.died_opening {
-            self.log_other_era(era, &event);
-            event = self.attempt().await;
-            self.died_opening = None;
-        }
-        event
-    }
-
     /// Starts, serves and ends one instance. Returns the event for the lifecycle.
     async fn attempt(&mut self) -> Event {
         let config = Arc::clone(&self.config);
@@ -239,13 +204,13 @@ impl ServerTask {
         };
         let permits = self.context.start_permits.clone();
         let is_called = Arc::clone(&self.publisher.stats.is_called);
-        is_called.fetch_or(!self.parked.is_empty(), Ordering::Relaxed);
+        is_called.fetch_or(self.waiting.has_parked(), Ordering::Relaxed);
         // A server whose lists are known has been downloaded.
         let cache = self.runner().filter(|_| !self.publisher.knows_lists()).map(|runner| runner.cache);
         let acquiring = permits.acquire(Arc::clone(&is_called), cache);
         let Some(permit) = self.unless_stopped(acquiring).await else { return self.apply_stop() };
         is_called.store(false, Ordering::Relaxed);
-        self.last_process = LastProcess::default();
+        self.last_process.clear();
         let event = match &launch {
             Launch::Program(program) => self.one_process(program, permit).await,
             Launch::Remote(remote) => self.one_connection(remote, permit).await,

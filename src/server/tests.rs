@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc;
 
 use super::era_cache::EraPreference;
 use super::identity::ServerIdentity;
 use super::lifecycle::State;
 use super::listing::{Listing, Next};
-use super::messages::command::Command;
+use super::messages::command_queue::CommandReceiver;
 use super::publish::{Publisher, ServerSnapshot};
 use super::shared_state::SharedState;
 use super::wiring::Wiring;
@@ -26,7 +25,7 @@ pub(crate) struct TestServer {
     pub(crate) handle: ServerHandle,
     publisher: Publisher,
     /// Nobody reads it.
-    _commands: mpsc::Receiver<Command>,
+    _commands: CommandReceiver,
 }
 
 impl TestServer {

@@ -8,9 +8,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
-use crate::client_info;
-use crate::era::legacy_client_meta::LegacyClientMeta;
-use crate::era::request_meta::{Client, ModernMeta, SERVER};
+use crate::era::request_meta::{self, Client, LegacyClientMeta, ModernMeta, SERVER};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::pending::parse_own_id;
@@ -207,7 +205,7 @@ impl AgentInfo {
             client: client.as_deref().map(Bytes::copy_from_slice),
             level: self.level,
         });
-        let client = client.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
+        let client = client.and_then(|info| request_meta::name_and_version(&info, MAX_CLIENT_LEN));
         let introduction = Introduction { client, protocol_version, face };
         // Only this task sets it, and only once.
         let _ = self.status.initialized.set(introduction.clone());
@@ -241,7 +239,7 @@ impl AgentInfo {
         }
         self.has_modern_client = !is_discover;
         let Client { capabilities, info } = Client::of(params);
-        let client = info.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
+        let client = info.and_then(|info| request_meta::name_and_version(&info, MAX_CLIENT_LEN));
         let introduction = Introduction { client, protocol_version: era::MODERN, face };
         // The first one is reported.
         let _ = self.status.modern.set(introduction.clone());

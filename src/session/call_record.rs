@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Span;
 
 use super::received_call::ReceivedCall;
-use crate::calls::{CallOutcome, Caller, CompletedCall, History, Moment, span, text};
+use crate::calls::{self, CallOutcome, Caller, CompletedCall, History, Moment, span};
 use crate::logging::Limiter;
 use crate::methods::TargetKind;
 use crate::server::ServerHandle;
@@ -39,10 +39,6 @@ impl CallRecord {
         Self { began: request.received, tool, request_bytes: request.line.len(), trace }
     }
 
-    pub(super) fn request_bytes(&self) -> usize {
-        self.request_bytes
-    }
-
     /// Runs `f` in the span of the call.
     pub(super) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         match &self.trace {
@@ -72,7 +68,7 @@ impl CallRecorder {
         let Some(tool) = tool else { return CallRecord::new(request, None, Span::none(), None) };
         let arguments = if log_arguments { request.arguments() } else { None };
         let span = span::open(Some(server), tool, Some(self.caller.session), &request.id, &request.line);
-        CallRecord::new(request, Some(Arc::clone(tool)), span, arguments.map(|raw| text::arguments(&raw)))
+        CallRecord::new(request, Some(Arc::clone(tool)), span, arguments.map(|raw| calls::cut_arguments(&raw)))
     }
 
     /// Writes the record of a call. `server` is `None` if the call reached none.
@@ -132,7 +128,7 @@ impl CallRecorder {
         if request.target_kind != TargetKind::Tool {
             return;
         }
-        let tool = text::unknown_tool(&request.exposed_name);
+        let tool = calls::unknown_tool(&request.exposed_name);
         let span = span::open(None, &tool, Some(self.caller.session), &request.id, &request.line);
         let record = CallRecord::new(request, Some(tool), span, None);
         self.end(record, None, outcome, reply_bytes);

@@ -25,10 +25,8 @@ use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::AgentMessage;
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
-use super::memory_budget::MemoryUse;
 use super::named_uris::NamedUris;
 use super::output::Output;
-use super::quota::AgentQuota;
 use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::task_directory::TaskDirectory;
@@ -36,14 +34,15 @@ use super::task_token::{TaskTokenKey, TaskTokens};
 use super::transport::{Address, PeerIdentity, Transport};
 use super::unanswered::{UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
+use crate::account::Account;
 use crate::calls::{CallOutcome, Caller, History};
 use crate::era::Era;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, View};
 use crate::message_limit::MessageLimit;
-use crate::server::messages::call::{Call, CallKey, MAX_UNANSWERED_PER_SESSION, SessionSender, ToAgent};
-use crate::server::messages::cancellation::Cancellation;
+use crate::server::messages::call::{Call, CallKey, SessionSender, ToAgent};
+use crate::server::server_request::Cancellation;
 use crate::server::{ServerHandle, StopReceiver, SubscriptionChange, User};
 
 /// Number of agent messages that are handled in a row.
@@ -75,12 +74,11 @@ pub(crate) struct SessionSetup {
     pub(crate) closing: watch::Receiver<bool>,
     pub(crate) status: Arc<SessionStatus>,
     pub(crate) warnings: Arc<Limiter>,
-    pub(crate) memory_use: Arc<MemoryUse>,
-    pub(crate) quota: Arc<AgentQuota>,
+    pub(crate) account: Arc<Account>,
     pub(crate) task_token_key: Arc<TaskTokenKey>,
 }
 
-/// SessionOrders of the daemon to one session.
+/// Orders of the daemon to one session.
 pub(crate) struct SessionOrders {
     /// The profile is no longer available to the agent. The agent still receives the responses to its unanswered requests.
     pub(crate) profile_removed: oneshot::Receiver<()>,
@@ -162,8 +160,8 @@ impl<T: Transport> Session<T> {
         let caller = Caller { session: number, profile: Arc::clone(&profile), pid, uid, client: None };
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
-            unanswered: UnansweredRequests::new(number, message_limit.buffer_unit(), setup.quota),
-            output: Output::new(transport, message_limit, Arc::clone(&status.dropped), setup.memory_use),
+            unanswered: UnansweredRequests::new(number, Arc::clone(&setup.account)),
+            output: Output::new(transport, message_limit, Arc::clone(&status.dropped), setup.account),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
@@ -312,6 +310,7 @@ impl<T: Transport> Session<T> {
         let mut message = first;
         for count in 1.. {
             self.receive(message);
+            self.output.pause(self.unanswered.pause_after_message());
             if self.command.is_some() {
                 return Some(Wakeup::Command);
             }
@@ -368,10 +367,6 @@ impl<T: Transport> Session<T> {
     /// Whether a request is unanswered, besides `subscriptions/listen`, which stays open.
     fn owes_responses(&self) -> bool {
         !self.unanswered.is_empty() || self.tasks.pages() > 0
-    }
-
-    fn is_full(&self) -> bool {
-        self.unanswered.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_UNANSWERED_PER_SESSION
     }
 
     async fn show(&mut self, view: watch::Receiver<Arc<View>>) {

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use super::quota::CallPermit;
 use super::received_call::ReceivedCall;
-use crate::jsonrpc::entries::elements;
-use crate::jsonrpc::mcpd_error::Delivery;
-use crate::jsonrpc::members::{each, members};
+use crate::account::Charge;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
+use crate::jsonrpc::members::{each, elements, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::{Message, parse};
+use crate::message_limit::has_memory;
 use crate::server::messages::call::CallKey;
 
 /// Maximum number of pages of one server's list. Later ones are left out.
@@ -42,7 +42,7 @@ pub(super) struct FanOut {
     /// The first error line in file order, with the index of its subrequest.
     error: Option<(usize, Bytes)>,
     #[expect(dead_code, reason = "it counts the request as one call until it is dropped")]
-    permit: CallPermit,
+    charge: Charge,
 }
 
 /// What the items of all servers may still use.
@@ -162,10 +162,10 @@ impl FanOut {
         began: Instant,
         sent: Vec<(Arc<str>, Result<CallKey, Bytes>)>,
         max_message: usize,
-        permit: CallPermit,
+        charge: Charge,
     ) -> Self {
         let limits = Limits { bytes: 0, items: 0, max_bytes: max_message.min(MAX_BYTES) };
-        let mut fan_out = Self { request, extension, began, subrequests: Vec::new(), limits, error: None, permit };
+        let mut fan_out = Self { request, extension, began, subrequests: Vec::new(), limits, error: None, charge };
         for (index, (server, sent)) in sent.into_iter().enumerate() {
             let (state, member, items) = (SubrequestState::Failed, None, Vec::new());
             fan_out.subrequests.push(Subrequest { server, state, pages: 0, member, items, ttl: None });
@@ -259,8 +259,14 @@ impl FanOut {
         reply::error(Some(&self.request.id), &error.about_server(server).with_delivery(Delivery::Unknown))
     }
 
-    /// The merged list, or the line of the first error if no server has one.
+    /// The merged list, or the line of the first error if no server has one, or of the error if there is no memory for it.
     pub(super) fn merge(self) -> Result<MergedList, Option<Bytes>> {
+        let bytes = self.limits.bytes;
+        if !has_memory(&BytesMut::new(), bytes) {
+            let why = format!("the merged list has {bytes} bytes, more than mcpd could reserve memory for");
+            let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, why, Delivery::Unknown);
+            return Err(Some(reply::error(Some(&self.request.id), &error)));
+        }
         let Some(member) = self.subrequests.iter().find_map(|subrequest| subrequest.member.clone()) else {
             return Err(self.error.map(|(_, line)| line));
         };
@@ -281,7 +287,7 @@ impl FanOut {
 }
 
 /// The only member of a result that is a list, with its size and its items. They are copies, so that they do not keep the whole line in memory.
-/// `None` if there is no such list, or it has more bytes than `most`.
+/// `None` if there is no such list, it has more bytes than `most`, or there is no memory for it.
 fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
     let mut lists = Vec::new();
     each(result, |key, value| {
@@ -291,14 +297,16 @@ fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
     })
     .ok()?;
     let [(key, value)] = &lists[..] else { return None };
-    let list = (value.len() <= most).then(|| Bytes::copy_from_slice(value))?;
+    let list =
+        (value.len() <= most && has_memory(&BytesMut::new(), value.len())).then(|| Bytes::copy_from_slice(value))?;
     Some((Bytes::copy_from_slice(key), list.len(), elements(&list, MAX_ITEMS)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::quota::tests::unlimited;
     use super::*;
+    use crate::account::Cost;
+    use crate::account::tests::unlimited;
     use crate::clock::Moment;
 
     fn key(serial: u64) -> CallKey {
@@ -319,9 +327,9 @@ mod tests {
         let (id, method) = (Bytes::from_static(b"7"), Bytes::from_static(b"x/list"));
         let request = ReceivedCall::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
         let sent = vec![("a".into(), Ok(key(1))), ("b".into(), Ok(key(2)))];
-        let (now, quota) = (Instant::now(), unlimited());
-        let permit = quota.begin_call(0, now).expect("there is no quota");
-        FanOuts(vec![FanOut::new(request, "e/x".into(), now, sent, max_bytes, permit)])
+        let now = Instant::now();
+        let charge = unlimited().charge(Cost::Message(0), now).expect("within the limits");
+        FanOuts(vec![FanOut::new(request, "e/x".into(), now, sent, max_bytes, charge)])
     }
 
     fn answer(fan_outs: &mut FanOuts, serial: u64, line: &Bytes) -> Next {

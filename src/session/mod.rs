@@ -9,14 +9,14 @@
 //! - `view`: what the agent sees, and the servers that the agent is attached to
 //! - `unanswered`: unanswered calls and parked requests
 //! - `named_uris`: the resources that results on its profile have named
-//! - `memory_budget`, `quota`: the memory and the other resources that agents use together
 //! - `server_requests`: requests of servers to the agent
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
 //! - `call_record`: the record of each tool call
 //!
-//! This module reads [`crate::catalog`] and calls [`crate::server::ServerHandle`]. It does not use processes, configuration files, other
-//! sessions or the interior of the manager. No module here imports the dispatcher, and their imports have no circle.
+//! This module reads [`crate::catalog`], calls [`crate::server::ServerHandle`] and charges [`crate::account`]. It does not use processes,
+//! configuration files, other sessions or the interior of the manager. No module here imports the dispatcher, and their imports have no
+//! circle.
 
 mod agent;
 mod agent_message;
@@ -26,11 +26,9 @@ mod dispatcher;
 mod events;
 mod extension_route;
 mod fan_out;
-mod memory_budget;
 mod named_uris;
 mod notification_queue;
 mod output;
-mod quota;
 pub mod received_call;
 mod resource_subscriptions;
 mod results;
@@ -48,8 +46,6 @@ mod view;
 pub use self::agent::SessionStatus;
 pub(crate) use self::agent::{CONNECT, CWD, IDS_FROM};
 pub(crate) use self::dispatcher::{SessionOrders, SessionSetup, run};
-pub use self::memory_budget::{Budget, MemoryUse};
 pub(crate) use self::named_uris::NamedUris;
-pub(crate) use self::quota::{AgentQuota, Meter, QuotaError, QuotaScope, QuotaUse};
 pub use self::task_token::TaskTokenKey;
 pub(crate) use self::transport::{LineTransport, PeerIdentity};

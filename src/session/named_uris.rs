@@ -19,8 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use memchr::memmem;
 
-use crate::jsonrpc::entries::Parts;
-use crate::jsonrpc::members::{members, string};
+use crate::jsonrpc::members::{Parts, members, string};
 use crate::manager::{Member, View};
 
 /// Number of URIs. Beyond it, the server with the most URIs loses the URI that it has not named for the longest time.

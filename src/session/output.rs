@@ -5,12 +5,13 @@
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::memory_budget::{ALLOWANCE, MemoryUse};
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::{Address, Transport};
+use crate::account::{ALLOWANCE, Account};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::message_limit::MessageLimit;
 use crate::server::Counter;
@@ -27,8 +28,8 @@ pub(super) struct Output<T> {
     delayed: NotificationQueue,
     /// Notifications that were dropped.
     dropped: Arc<Counter>,
-    /// The memory that this connection uses of the budget of all connections.
-    memory_use: Arc<MemoryUse>,
+    /// Counts the memory that this connection uses.
+    account: Arc<Account>,
     /// Bytes of incomplete input at the last `publish_memory`.
     unreturned_bytes: usize,
     limit: MessageLimit,
@@ -44,8 +45,8 @@ pub(super) struct WriteProgress {
 }
 
 impl<T: Transport> Output<T> {
-    pub(super) fn new(transport: T, limit: MessageLimit, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
-        Self { transport, delayed: NotificationQueue::default(), dropped, memory_use, unreturned_bytes: 0, limit }
+    pub(super) fn new(transport: T, limit: MessageLimit, dropped: Arc<Counter>, account: Arc<Account>) -> Self {
+        Self { transport, delayed: NotificationQueue::default(), dropped, account, unreturned_bytes: 0, limit }
     }
 
     /// The transport, to receive from.
@@ -91,13 +92,16 @@ impl<T: Transport> Output<T> {
     /// nothing for a while if the agent sends too fast.
     pub(super) fn publish_memory(&mut self, collected: usize) {
         let unreturned_bytes = self.transport.unreturned_bytes();
-        self.memory_use.set(self.transport.unwritten_bytes() + unreturned_bytes + collected);
+        self.account.hold(self.transport.unwritten_bytes() + unreturned_bytes + collected);
         let read = unreturned_bytes.saturating_sub(self.unreturned_bytes.max(ALLOWANCE));
         self.unreturned_bytes = unreturned_bytes;
-        if read == 0 {
-            return;
+        if read > 0 {
+            self.pause(self.account.pause_in_line(read, Instant::now()));
         }
-        let pause = self.memory_use.read(read);
+    }
+
+    /// Receives nothing for this time.
+    pub(super) fn pause(&mut self, pause: Duration) {
         if !pause.is_zero() {
             self.transport.pause(pause);
         }
@@ -106,7 +110,7 @@ impl<T: Transport> Output<T> {
     /// Forgets everything that was not written.
     pub(super) fn clear(&mut self) {
         self.transport.drop_unwritten();
-        self.memory_use.set(0);
+        self.account.hold(0);
     }
 
     /// Sends a whole line.
@@ -181,14 +185,12 @@ impl<T: Transport> Output<T> {
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
-    use std::time::Duration;
 
     use futures_util::future::{BoxFuture, FutureExt};
 
     use super::super::agent_message::AgentMessage;
-    use super::super::memory_budget::Budget;
-    use super::super::quota::tests::unlimited;
     use super::*;
+    use crate::account::tests::unlimited;
     use crate::transport::Outbox;
 
     const MAX_MESSAGE: usize = 1 << 20;
@@ -249,12 +251,8 @@ mod tests {
     }
 
     fn output() -> Output<Reader> {
-        Output::new(
-            Reader::default(),
-            MessageLimit::new("", None, MAX_MESSAGE),
-            Arc::default(),
-            MemoryUse::new(&Budget::new(MAX_MESSAGE), unlimited()),
-        )
+        let limit = MessageLimit::new("", None, MAX_MESSAGE);
+        Output::new(Reader::default(), limit, Arc::default(), unlimited())
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.

@@ -10,13 +10,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::unanswered::UnansweredRequests;
+use crate::account::MAX_SUBSCRIPTIONS;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::{ResourceSubscriptionChange, ServerHandle, is_part};
 
-/// Resources per agent, over all servers; one more is refused with −31003. The same limit applies to tasks.
-pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
-/// Bytes of their URIs, or of the task ids.
+/// Bytes of the URIs of all subscriptions, or of the task ids.
 pub(super) const MAX_BYTES: usize = 256 << 10;
 
 #[derive(Default)]

@@ -9,18 +9,12 @@ use serde_json::{Value, json};
 use super::declaration::{Declaration, daemon_info};
 use crate::catalog::{CacheHint, Catalog};
 use crate::era::{self, Era};
-use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
 
 /// The error for invalid params.
 pub(super) fn invalid(why: impl Into<String>) -> ErrorObject {
     ErrorObject::new(INVALID_PARAMS, why)
-}
-
-/// The error for what exceeds a limit of the agent.
-pub(super) fn overloaded(what: &str) -> ErrorObject {
-    ErrorObject::of_mcpd(ErrorCode::Overloaded, what, Delivery::NotSent)
 }
 
 /// The result of `initialize`.

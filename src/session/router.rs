@@ -21,7 +21,7 @@ use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
 use crate::era;
-use crate::era::task::missing_task_support;
+use crate::era::response::missing_task_support;
 use crate::extensions::SKILLS;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::list_kind::ListKind;
@@ -315,9 +315,9 @@ mod tests {
     use std::time::Duration;
 
     use super::super::agent_message::{AgentMessage, Request};
-    use super::super::quota::tests::unlimited;
     use super::super::task_token::{TaskTokenKey, TaskTokens};
     use super::*;
+    use crate::account::tests::unlimited;
     use crate::config::ServerConfig;
     use crate::era::subscription::Filter;
     use crate::era::{Era, MODERN, NEWEST_LEGACY};
@@ -403,7 +403,7 @@ mod tests {
                 all_instances_listed: self.all_instances_listed,
                 named_uris: &self.named_uris,
                 resources: &ResourceSubscriptions::default(),
-                unanswered: &UnansweredRequests::new(1, 1 << 20, unlimited()),
+                unanswered: &UnansweredRequests::new(1, unlimited()),
                 tasks: &TaskDirectory::new(tokens),
             };
             let of = |servers: &[usize]| {

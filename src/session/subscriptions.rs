@@ -14,15 +14,15 @@ use bytes::Bytes;
 
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
-use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
+use super::resource_subscriptions::{MAX_BYTES, ResourceSubscriptions};
 use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
 use super::transport::{Address, Transport};
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
+use crate::account::{Charge, MAX_SUBSCRIPTIONS, OverLimit};
 use crate::catalog::Catalog;
-use crate::era::notification::for_subscription;
-use crate::era::subscription::{Filter, end};
+use crate::era::subscription::{Filter, end, for_subscription};
 use crate::era::{Era, meta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::{Change, splice};
@@ -65,6 +65,8 @@ struct ListenRequest {
     filter: Filter,
     tasks: Vec<ListenedTask>,
     lists: ListVersions,
+    #[expect(dead_code, reason = "it counts the request until it is dropped")]
+    charge: Charge,
 }
 
 /// A task that the agent has subscribed to.
@@ -82,9 +84,6 @@ struct ListenedTask {
 
 /// Maximum number of resources of one `subscriptions/listen` that are requested at once.
 const MAX_REQUESTED: usize = 100;
-
-/// The agent has too many subscriptions.
-pub(super) struct TooMany;
 
 impl BeginningListen {
     /// The request with the accepted resources only.
@@ -147,12 +146,12 @@ impl Subscriptions {
     /// Begins a `subscriptions/listen`, whose resources the agent may read. Returns the subscriptions to tasks to begin at servers.
     pub(super) fn listen(
         &mut self,
-        (id, face): (&Bytes, Option<Arc<str>>),
+        (id, face, charge): (&Bytes, Option<Arc<str>>, Charge),
         mut filter: Filter,
         tokens: &TaskTokens,
         view: &View,
         unanswered: &mut UnansweredRequests,
-    ) -> Result<Vec<(ServerHandle, SubscriptionChange)>, TooMany> {
+    ) -> Result<Vec<(ServerHandle, SubscriptionChange)>, OverLimit> {
         let known = std::mem::take(&mut filter.tasks).into_iter();
         let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task.0, &task.1, view)?, task)));
         let tasks: Vec<ListenedTask>;
@@ -160,12 +159,12 @@ impl Subscriptions {
         let beginning = self.beginning.iter().flat_map(|other| &other.request.filter.uris);
         let uris: Vec<_> = filter.uris.iter().chain(beginning).cloned().collect();
         if !self.resources.has_room_for_all(&uris, unanswered) || !self.has_room_for_tasks(&filter.tasks) {
-            return Err(TooMany);
+            return Err(OverLimit::SUBSCRIPTIONS);
         }
         let changes = self.task_changes(&tasks, true);
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
         let key = unanswered.next_key();
-        let request = ListenRequest { id: id.clone(), key, face, filter, tasks, lists };
+        let request = ListenRequest { id: id.clone(), key, face, filter, tasks, lists, charge };
         self.beginning.push(BeginningListen { request, requested: 0, waiting: 0, accepted: HashSet::new() });
         Ok(changes)
     }

@@ -16,16 +16,17 @@ use super::agent::AgentInfo;
 use super::output::Output;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskTokenContents, TaskTokens};
-use super::tasks::{Lifetime, MAX_TASKS, Task, TaskSource, Tasks, cursor};
+use super::tasks::{Lifetime, Task, TaskSource, Tasks, cursor};
 use super::transport::Transport;
 use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
+use crate::account::{Charge, MAX_TASKS};
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
 use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
-use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
@@ -167,14 +168,14 @@ impl TaskDirectory {
     }
 
     /// Answers with the page of tasks after number `after`, each in its current state.
-    pub(super) fn list(&mut self, id: &Bytes, after: u64, context: PageContext<'_, impl Transport>) {
-        self.pages.push(id, after);
+    pub(super) fn list(&mut self, id: &Bytes, after: u64, charge: Charge, context: PageContext<'_, impl Transport>) {
+        self.pages.push(id, after, charge);
         self.gather(context);
     }
 
     /// Polls the tasks on the next page, unless a page is being gathered.
     fn gather(&mut self, PageContext { agent, view, unanswered, output }: PageContext<'_, impl Transport>) {
-        while let Some(PageRequest { id, after }) = self.pages.next() {
+        while let Some(PageRequest { id, after, charge }) = self.pages.next() {
             let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, &view));
             let tasks: Vec<_> = found.by_ref().take(PAGE).collect();
             let last = tasks.last().map(|task| task.number);
@@ -188,7 +189,7 @@ impl TaskDirectory {
                 items.push(Item { number: task.number, key, polled });
                 polls.extend(poll.map(|poll| (task.source.instance.clone(), poll)));
             }
-            self.pages.gather(Page { id, items, next });
+            self.pages.gather(Page { id, items, next, charge });
             for (instance, poll) in polls {
                 instance.call_soon(poll);
             }
@@ -228,7 +229,7 @@ impl TaskDirectory {
         }
     }
 
-    fn send_page(&self, Page { id, items, next }: Page, view: &View, output: &mut Output<impl Transport>) {
+    fn send_page(&self, Page { id, items, next, .. }: Page, view: &View, output: &mut Output<impl Transport>) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
         let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| {
             // Checked again, because the tool may have been denied while the page was gathered.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use crate::account::Charge;
 use crate::server::messages::call::CallKey;
 
 #[derive(Debug, Default)]
@@ -13,11 +14,12 @@ pub(super) struct TaskPages {
 }
 
 /// A request for the page that begins after the task with number `after`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct PageRequest {
     /// Raw.
     pub(super) id: Bytes,
     pub(super) after: u64,
+    pub(super) charge: Charge,
 }
 
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Page {
     pub(super) items: Vec<Item>,
     /// Where the next one begins.
     pub(super) next: Option<u64>,
+    #[expect(dead_code, reason = "it counts the request until it is dropped")]
+    pub(super) charge: Charge,
 }
 
 #[derive(Debug)]
@@ -61,8 +65,8 @@ impl TaskPages {
         self.current.as_ref().is_some_and(|page| page.id == *id) || self.waiting.iter().any(|request| request.id == *id)
     }
 
-    pub(super) fn push(&mut self, id: &Bytes, after: u64) {
-        self.waiting.push_back(PageRequest { id: Bytes::copy_from_slice(id), after });
+    pub(super) fn push(&mut self, id: &Bytes, after: u64, charge: Charge) {
+        self.waiting.push_back(PageRequest { id: Bytes::copy_from_slice(id), after, charge });
     }
 
     /// The next page to gather, if none is being gathered.
@@ -106,6 +110,7 @@ impl TaskPages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::tests::a_charge;
 
     fn key(serial: u64) -> CallKey {
         CallKey { session: 1, serial }
@@ -113,15 +118,19 @@ mod tests {
 
     fn page(id: &'static str, serials: &[u64]) -> Page {
         let item = |serial: &u64| Item { number: *serial, key: key(*serial), polled: PollResult::Awaited };
-        Page { id: Bytes::from(id), items: serials.iter().map(item).collect(), next: None }
+        Page { id: Bytes::from(id), items: serials.iter().map(item).collect(), next: None, charge: a_charge() }
+    }
+
+    fn next(pages: &mut TaskPages) -> Option<(Bytes, u64)> {
+        pages.next().map(|request| (request.id, request.after))
     }
 
     #[test]
     fn pages_are_gathered_one_after_another_each_until_its_last_answer() {
         let (mut pages, [one, other]) = (TaskPages::default(), ["1", "2"].map(Bytes::from));
-        pages.push(&one, 0);
-        pages.push(&other, 5);
-        assert_eq!(pages.next(), Some(PageRequest { id: one.clone(), after: 0 }));
+        pages.push(&one, 0, a_charge());
+        pages.push(&other, 5, a_charge());
+        assert_eq!(next(&mut pages), Some((one.clone(), 0)));
         pages.gather(page("1", &[7, 8]));
         assert!(pages.next().is_none() && pages.contains(&one) && pages.contains(&other) && pages.len() == 2);
         assert!(
@@ -131,7 +140,7 @@ mod tests {
         let polled = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
         let fresh = PollResult::Fresh(Bytes::from("x"));
         assert_eq!(pages.record_poll(key(7), fresh.clone()).map(polled), Some(vec![fresh, PollResult::Gone]));
-        assert_eq!(pages.next(), Some(PageRequest { id: other, after: 5 }));
+        assert_eq!(next(&mut pages), Some((other, 5)));
         pages.gather(page("2", &[]));
         assert!(pages.take_complete().is_some_and(|page| page.id == "2") && pages.len() == 0);
     }
@@ -139,7 +148,7 @@ mod tests {
     #[test]
     fn a_cancelled_page_is_not_gathered() {
         let (mut pages, ids) = (TaskPages::default(), ["1", "2", "3"].map(Bytes::from));
-        ids.iter().for_each(|id| pages.push(id, 0));
+        ids.iter().for_each(|id| pages.push(id, 0, a_charge()));
         pages.next();
         pages.gather(page("1", &[7]));
         assert!(pages.cancel(&ids[1]).is_empty() && !pages.contains(&ids[1]));

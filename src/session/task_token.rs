@@ -17,7 +17,7 @@ use serde_json::json;
 use sha2::Sha256;
 
 use super::received_call::ReceivedCall;
-use crate::era::task::{TaskReport, reported_task_id};
+use crate::era::response::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
@@ -51,7 +51,7 @@ impl TaskTokenKey {
     /// # Errors
     /// If the system provides no random numbers.
     pub fn generate() -> Result<Self, String> {
-        let mac = Hmac::new_from_slice(random::token()?.as_bytes());
+        let mac = Hmac::new_from_slice(random::token().map_err(|error| error.to_string())?.as_bytes());
         mac.map(Self).map_err(|error| error.to_string())
     }
 }

@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::account::MAX_TASKS;
 use crate::server::messages::call::CallKey;
 use crate::server::messages::tasks::TaskState;
 
-/// One more replaces the oldest that has ended; while none has, a call that requests a task is refused with −31003.
-pub(super) const MAX_TASKS: usize = 256;
 /// Maximum size in bytes of all last known states together. A new state that does not fit is dropped, and the old one stays.
 const MAX_BYTES: usize = 256 << 10;
 

@@ -63,7 +63,7 @@ pub(crate) trait Transport {
     /// Bytes that were read and not returned as messages.
     fn unreturned_bytes(&self) -> usize;
 
-    /// Reads nothing for this time.
+    /// Receives nothing for this time.
     fn pause(&mut self, pause: Duration);
 
     /// Queues a message for the agent. Its parts are one line together, which ends with a newline.
@@ -141,6 +141,7 @@ impl Transport for LineTransport {
     }
 
     fn stop_receiving(&mut self) -> io::Result<()> {
+        self.reader.resume();
         Ok(shutdown(self.socket(), Shutdown::Read)?)
     }
 

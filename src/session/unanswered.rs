@@ -1,27 +1,23 @@
 //! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
 //!
 //! A request is parked while the first lists are incomplete, or while a server may still list the name that it needs.
-//! [`MAX_UNANSWERED_MEMORY`] limits the bytes of the calls. All parked requests together may use one buffer unit; the last one
-//! may exceed that.
+//! Each is charged to the account of the agent.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::call_record::CallRecord;
 use super::fan_out::FanOuts;
-use super::quota::{AgentQuota, CallPermit, QuotaError, RequestBytes};
 use super::received_call::ReceivedCall;
 use super::task_token::TaskIdReplacement;
+use crate::account::{Account, Charge, Cost, OverLimit};
 use crate::era::subscription::Filter;
 use crate::era::{self, Era};
 use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
 use crate::server::{ResourceSubscriptionChange, ServerHandle};
-
-/// Memory limit for the unanswered calls of one agent, in buffer units. One more call is refused with −31003.
-const MAX_UNANSWERED_MEMORY: usize = 4;
 
 /// A call at a server.
 pub(super) struct UnansweredCall {
@@ -29,9 +25,8 @@ pub(super) struct UnansweredCall {
     pub(super) server: ServerHandle,
     pub(super) record: CallRecord,
     pub(super) on_response: OnResponse,
-    /// `None` for a part of a request that several servers answer, which counts as one call.
     #[expect(dead_code, reason = "it counts the call until it is dropped")]
-    pub(super) permit: Option<CallPermit>,
+    pub(super) charge: Charge,
 }
 
 /// What the session does on the response to a call.
@@ -150,27 +145,16 @@ pub(super) struct UnansweredRequests {
     /// By the agent's raw ids. There are usually a few, and at most [`crate::server::messages::call::MAX_UNANSWERED_PER_SESSION`], so a linear
     /// search is faster than a hash map.
     calls: Vec<(Bytes, UnansweredCall)>,
-    /// Bytes of their requests.
-    bytes: usize,
     /// In the order in which they arrived.
-    parked: Vec<(ParkableRequest, RequestBytes)>,
+    parked: Vec<(ParkableRequest, Charge)>,
     fan_outs: FanOuts,
-    buffer_unit: usize,
-    quota: Arc<AgentQuota>,
+    account: Arc<Account>,
 }
 
 impl UnansweredRequests {
-    pub(super) fn new(session: u64, buffer_unit: usize, quota: Arc<AgentQuota>) -> Self {
-        Self {
-            session,
-            serial: 0,
-            calls: Vec::new(),
-            bytes: 0,
-            parked: Vec::new(),
-            fan_outs: FanOuts::default(),
-            buffer_unit,
-            quota,
-        }
+    pub(super) fn new(session: u64, account: Arc<Account>) -> Self {
+        let fan_outs = FanOuts::default();
+        Self { session, serial: 0, calls: Vec::new(), parked: Vec::new(), fan_outs, account }
     }
 
     /// The requests that several servers answer.
@@ -183,24 +167,23 @@ impl UnansweredRequests {
         self.fan_outs.bytes()
     }
 
-    /// The permit for a call of this size, within the quotas of the agent.
-    pub(super) fn permit(&self, bytes: usize, now: Instant) -> Result<CallPermit, QuotaError> {
-        self.quota.begin_call(bytes, now)
+    /// Charges a request to the account of the agent.
+    ///
+    /// # Errors
+    /// If a limit is reached.
+    pub(super) fn charge(&self, cost: Cost) -> Result<Charge, OverLimit> {
+        self.account.charge(cost, Instant::now())
     }
 
-    /// The permit to park a request of this size, within the quotas of the agent.
-    pub(super) fn permit_parking(&self, bytes: usize) -> Result<RequestBytes, QuotaError> {
-        self.quota.hold_request(bytes)
+    /// A message of the agent was handled. Returns how long mcpd has to pause before it handles the next one.
+    pub(super) fn pause_after_message(&self) -> Duration {
+        self.account.pause_after_message(Instant::now())
     }
 
     /// A key for a call or subscription of this session.
     pub(super) fn next_key(&mut self) -> CallKey {
         self.serial += 1;
         CallKey { session: self.session, serial: self.serial }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.calls.len() + self.parked.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -230,14 +213,8 @@ impl UnansweredRequests {
         self.calls.iter().filter(|(_, call)| matches!(call.on_response, OnResponse::NewTask { .. })).count()
     }
 
-    /// Whether the memory limit allows one more call of this size.
-    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
-        self.bytes + bytes <= MAX_UNANSWERED_MEMORY * self.buffer_unit
-    }
-
     /// Adds a call with a unique id.
     pub(super) fn insert(&mut self, id: Bytes, call: UnansweredCall) {
-        self.bytes += call.record.request_bytes();
         self.calls.push((id, call));
     }
 
@@ -252,24 +229,16 @@ impl UnansweredRequests {
 
     /// Removes all calls, each with its id.
     pub(super) fn take_calls(&mut self) -> Vec<(Bytes, UnansweredCall)> {
-        self.bytes = 0;
         std::mem::take(&mut self.calls)
     }
 
     fn remove_where(&mut self, is_it: impl Fn(&Bytes, &UnansweredCall) -> bool) -> Option<(Bytes, UnansweredCall)> {
         let index = self.calls.iter().position(|(id, call)| is_it(id, call))?;
-        let (id, call) = self.calls.swap_remove(index);
-        self.bytes -= call.record.request_bytes();
-        Some((id, call))
+        Some(self.calls.swap_remove(index))
     }
 
-    /// Whether the parked requests are within their memory limit, so that one more may be parked.
-    pub(super) fn has_room_to_park(&self) -> bool {
-        self.parked.iter().map(|(parked, _)| parked.bytes()).sum::<usize>() <= self.buffer_unit
-    }
-
-    pub(super) fn park(&mut self, request: ParkableRequest, permit: RequestBytes) {
-        self.parked.push((request, permit));
+    pub(super) fn park(&mut self, request: ParkableRequest, charge: Charge) {
+        self.parked.push((request, charge));
     }
 
     /// Whether `initialize` is parked.
@@ -277,8 +246,8 @@ impl UnansweredRequests {
         self.parked.iter().any(|(parked, _)| parked.is_initialize())
     }
 
-    /// Removes the parked requests, each with its permit.
-    pub(super) fn take_parked(&mut self) -> Vec<(ParkableRequest, RequestBytes)> {
+    /// Removes the parked requests, each with its charge.
+    pub(super) fn take_parked(&mut self) -> Vec<(ParkableRequest, Charge)> {
         std::mem::take(&mut self.parked)
     }
 
@@ -292,16 +261,16 @@ impl UnansweredRequests {
 
 #[cfg(test)]
 mod tests {
-    use super::super::quota::tests::unlimited;
     use super::*;
+    use crate::account::tests::unlimited;
 
-    fn requests(max_message: usize) -> UnansweredRequests {
-        UnansweredRequests::new(7, max_message, unlimited())
+    fn requests() -> UnansweredRequests {
+        UnansweredRequests::new(7, unlimited())
     }
 
     fn park(requests: &mut UnansweredRequests, request: ParkableRequest) {
-        let permit = requests.permit_parking(request.bytes()).expect("there is no quota");
-        requests.park(request, permit);
+        let charge = requests.charge(Cost::Request(request.bytes())).expect("within the limits");
+        requests.park(request, charge);
     }
 
     fn list(id: &'static str) -> ParkableRequest {
@@ -315,9 +284,9 @@ mod tests {
 
     #[test]
     fn parked_requests_are_found_by_id_and_stay_in_order() {
-        let mut requests = requests(100);
+        let mut requests = requests();
         ["1", "2", "3"].map(list).into_iter().for_each(|request| park(&mut requests, request));
-        assert!(requests.contains(&Bytes::from("2")) && requests.len() == 3 && !requests.is_empty());
+        assert!(requests.contains(&Bytes::from("2")) && !requests.is_empty());
         assert!(requests.cancel_parked(&Bytes::from("2")).is_some());
         assert!(requests.cancel_parked(&Bytes::from("2")).is_none() && !requests.contains(&Bytes::from("2")));
         let ids: Vec<_> = requests.take_parked().iter().map(|(parked, _)| parked.id().clone()).collect();
@@ -326,18 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_parked_requests_and_of_calls_are_limited_apart() {
-        let mut requests = requests(2);
-        assert!(requests.has_room_to_park());
-        park(&mut requests, list("123"));
-        assert!(!requests.has_room_to_park());
-        assert!(requests.has_room_for(2 * MAX_UNANSWERED_MEMORY));
-        assert!(!requests.has_room_for(2 * MAX_UNANSWERED_MEMORY + 1));
-    }
-
-    #[test]
     fn keys_are_unique_within_the_session() {
-        let mut requests = requests(100);
+        let mut requests = requests();
         let (one, other) = (requests.next_key(), requests.next_key());
         assert!(one != other && one.session == 7 && other.session == 7);
         assert!(requests.id_of(one).is_none() && requests.remove_call(one).is_none());

@@ -1,6 +1,6 @@
 //! The agent's `initialize`: annotated, replayed to the next daemon, and its result. Pure.
 //!
-//! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization". For modern agents see [`super::modern`].
+//! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization". For modern agents see [`super::request`].
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(super) struct InitializeResult {
 }
 
 /// A line as JSON: without its end and leading marks.
-pub(super) fn message(line: &Bytes) -> Bytes {
+pub(super) fn trim(line: &Bytes) -> Bytes {
     let inner = line.strip_suffix(b"\n").unwrap_or(line);
     line.slice_ref(without_marks(inner))
 }
@@ -74,7 +74,7 @@ pub(super) fn mcpd_version(info: &Bytes) -> Option<String> {
 
 /// Changes values of members, and adds missing members of `_meta`.
 fn edit(line: &Bytes, values: &[(&str, &[u8])], meta: Vec<(&str, Value)>) -> Option<Bytes> {
-    let (incoming, _) = Incoming::read(message(line), Sender::Agent);
+    let (incoming, _) = Incoming::read(trim(line), Sender::Agent);
     let Incoming::Message { line, message: Message::Request { id, params: Some(params), .. } } = incoming else {
         return None;
     };

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::jsonrpc::codec::LineEnds;
+use crate::message_limit::has_memory;
 
 /// Lines up to this size are copied out of the buffer, in bytes, so that they do not keep it.
 const SMALL: usize = 4 << 10;
@@ -14,7 +15,7 @@ const MAX_RETAINED_BUFFER: usize = 256 << 10;
 pub(super) enum Piece {
     /// A line with its newline.
     Line(Bytes),
-    /// A part of a line that is too long to be kept.
+    /// A part of a line that is too long to be kept, or for which there is no memory.
     Part(Bytes),
     /// The last part of such a line, and what is known of the whole.
     End(Bytes, LineEnds),
@@ -28,26 +29,35 @@ pub(super) struct LineSplitter {
     buffer: BytesMut,
     /// How far the buffer was searched for a newline.
     searched: usize,
-    /// The incomplete line that is too long.
+    /// The incomplete line that is returned in parts.
     oversized: Option<LineEnds>,
+    /// Such a part, which there was no memory to extend.
+    part: Option<Bytes>,
 }
 
 impl LineSplitter {
     /// Longer lines are returned in parts, as they arrive.
     pub(super) fn new(max_len: usize) -> Self {
-        Self { max_len, buffer: BytesMut::new(), searched: 0, oversized: None }
+        Self { max_len, buffer: BytesMut::new(), searched: 0, oversized: None, part: None }
     }
 
-    /// Adds data.
+    /// Adds data, once all pieces of the former data were taken.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.buffer.is_empty() && self.buffer.capacity() > MAX_RETAINED_BUFFER {
             self.buffer = BytesMut::new();
+        }
+        if !has_memory(&self.buffer, bytes.len()) {
+            self.searched = 0;
+            self.part = Some(self.take_part(self.buffer.len()));
         }
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next piece, if it is complete.
     pub(super) fn take_next(&mut self) -> Option<Piece> {
+        if let Some(part) = self.part.take() {
+            return Some(Piece::Part(part));
+        }
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
         let length = found.map_or(self.buffer.len(), |found| self.searched + found + 1);
         let is_long = self.oversized.is_some() || length > self.max_len;
@@ -56,17 +66,22 @@ impl LineSplitter {
             return None;
         }
         self.searched = 0;
-        let piece = self.take(length);
         if !is_long {
-            return Some(Piece::Line(piece));
+            return Some(Piece::Line(self.take(length)));
         }
-        let mut ends = self.oversized.take().unwrap_or_else(|| LineEnds::begin(&piece));
-        ends.keep_end(piece.strip_suffix(b"\n").unwrap_or(&piece));
-        if found.is_some() {
-            return Some(Piece::End(piece, ends));
-        }
-        self.oversized = Some(ends);
-        Some(Piece::Part(piece))
+        let part = self.take_part(length);
+        Some(match self.oversized.take_if(|_| found.is_some()) {
+            Some(ends) => Piece::End(part, ends),
+            None => Piece::Part(part),
+        })
+    }
+
+    /// Takes a part of a line, which is returned in parts from here on.
+    fn take_part(&mut self, length: usize) -> Bytes {
+        let part = self.take(length);
+        let ends = self.oversized.get_or_insert_with(|| LineEnds::begin(&part));
+        ends.keep_end(part.strip_suffix(b"\n").unwrap_or(&part));
+        part
     }
 
     /// Drops the incomplete line.

@@ -5,8 +5,7 @@
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::modern::{self, ModernClient};
-use super::request::{Effect, copied};
+use super::request::{self, Effect, ModernClient, copied};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply;
@@ -66,7 +65,7 @@ impl SessionMemory {
         }
         if let Some(change) = ListKind::from_method(method).map(ListKind::change_notification)
             && !self.listed.contains(&change)
-            && !modern::is_modern(params)
+            && !request::is_modern(params)
         {
             self.listed.push(change);
         }

@@ -1,28 +1,23 @@
 //! `mcpd connect`: relays between an agent that launches a command and one daemon after another.
 //!
-//! Lives here, pure: the state of a session that the next daemon needs ([`memory`], [`in_flight`], [`parked`],
-//! [`resubscribe`], [`listen_requests`]), and the handling of each line ([`relay`]). With I/O: standard streams
-//! ([`streams`]), connections to daemons ([`reconnect`]), and the task ([`task`]). Knows: [`crate::jsonrpc`],
-//! [`crate::transport`], sockets by their path. Must not touch: servers, configuration, what is printed. Used by
-//! `cli/connect.rs` only, except for standard input, which `mcpd login` reads, too.
+//! Pure: the state of a session that the next daemon needs ([`memory`], [`unanswered`], [`subscriptions`]), and the
+//! handling of each line ([`relay`]). With I/O: standard streams ([`streams`]), connections to daemons ([`reconnect`]),
+//! and the task ([`task`]). Used by `cli/connect.rs` only, except for standard input, which `mcpd login` reads, too.
 //!
 //! While a daemon is connected, all bytes pass unchanged, except for what the shim adds to `initialize`. When the
 //! daemon goes, each request that it may have passed on ends with an error. A request is sent to the next daemon only
 //! if no server has seen it: the daemon has not read it, or has refused it because it was stopping.
 
-mod in_flight;
 mod initialize;
 mod lines;
-mod listen_requests;
 mod memory;
-mod modern;
-mod parked;
 mod reconnect;
 mod relay;
 mod request;
-mod resubscribe;
 mod streams;
+mod subscriptions;
 mod task;
+mod unanswered;
 
 pub(crate) use self::initialize::ShimInfo;
 pub(crate) use self::reconnect::DaemonSockets;

@@ -1,12 +1,9 @@
 //! The relay between one agent and one daemon after another. Pure: lines in, lines out, and time as an argument.
 //!
-//! Lives here: lines of the agent; in the submodules lines of the daemon ([`from_daemon`]), changes of the daemon
-//! ([`transitions`]), `subscriptions/listen` requests ([`listen`]), and lines that are too long to be kept
-//! ([`oversized`]).
+//! This file handles lines of the agent. Its submodules handle lines of the daemon ([`from_daemon`]) and changes of the daemon
+//! ([`transitions`]).
 
 mod from_daemon;
-mod listen;
-mod oversized;
 #[cfg(test)]
 mod tests;
 mod transitions;
@@ -15,21 +12,18 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use self::oversized::OversizedLine;
-use super::in_flight::InFlight;
-use super::initialize::{ShimInfo, annotate, message};
+use super::initialize::{ShimInfo, annotate, trim};
 use super::lines::Piece;
-use super::listen_requests::ListenRequests;
 use super::memory::{Initialize, SessionMemory};
-use super::modern;
-use super::parked::ParkedRequests;
-use super::request::{Effect, Request};
-use super::resubscribe::Resubscriptions;
-use crate::jsonrpc::Message;
+use super::request::{self, Effect, Request};
+use super::subscriptions::{ListenRequests, Resubscriptions};
+use super::unanswered::{InFlight, ParkedRequests};
+use crate::jsonrpc::codec::LineEnds;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::{Message, oversize};
 use crate::transport::{Incoming, Outbox};
 
 /// While more bytes wait for one side, the other is not read.
@@ -55,7 +49,7 @@ pub(crate) enum RelayEvent {
 
 /// The state of the connection to the daemon.
 #[derive(Debug, PartialEq)]
-pub(super) enum State {
+pub(super) enum RelayState {
     /// Disconnected.
     Disconnected,
     /// A daemon was sent `initialize` or `server/discover` with this id, to resume the session.
@@ -73,7 +67,7 @@ pub(super) struct Relay {
     pub(super) to_daemon: Outbox,
     /// Events that were not reported yet.
     pub(super) events: Vec<RelayEvent>,
-    pub(super) state: State,
+    pub(super) state: RelayState,
     info: ShimInfo,
     memory: SessionMemory,
     in_flight: InFlight,
@@ -96,7 +90,7 @@ impl Relay {
             to_agent: Outbox::default(),
             to_daemon: Outbox::default(),
             events: Vec::new(),
-            state: State::Disconnected,
+            state: RelayState::Disconnected,
             info,
             memory: SessionMemory::default(),
             in_flight: InFlight::default(),
@@ -125,13 +119,13 @@ impl Relay {
     /// Whether to read more from the agent.
     pub(super) fn may_read_agent(&self) -> bool {
         match self.state {
-            State::Connected if self.draining_since.is_some() => {
+            RelayState::Connected if self.draining_since.is_some() => {
                 self.to_agent.bytes() <= MAX_UNREAD && self.to_daemon.bytes() <= MAX_UNREAD
             }
-            State::Connected => self.to_daemon.bytes() <= MAX_UNREAD && !self.in_flight.is_full(),
+            RelayState::Connected => self.to_daemon.bytes() <= MAX_UNREAD && !self.in_flight.is_full(),
             // The shim itself answers in these states.
-            State::Disconnected | State::Resuming(_) => self.to_agent.bytes() <= MAX_UNREAD,
-            State::Closed(_) => false,
+            RelayState::Disconnected | RelayState::Resuming(_) => self.to_agent.bytes() <= MAX_UNREAD,
+            RelayState::Closed(_) => false,
         }
     }
 
@@ -142,7 +136,7 @@ impl Relay {
 
     /// Whether an agent that has closed its output expects nothing more.
     pub(super) fn is_idle(&self) -> bool {
-        self.state != State::Connected && self.parked.requests() == 0
+        self.state != RelayState::Connected && self.parked.requests() == 0
     }
 
     /// When [`Relay::expire`] has something to do.
@@ -167,20 +161,20 @@ impl Relay {
 
     fn agent_line(&mut self, line: Bytes, now: Instant) {
         // The daemon reads the line in the same way.
-        let (incoming, _) = Incoming::read(message(&line), Sender::Agent);
+        let (incoming, _) = Incoming::read(trim(&line), Sender::Agent);
         let request = Request::of(&incoming);
         match &incoming {
             Incoming::Message { message: Message::Request { id, method, params }, .. }
                 if method[..] == *b"ping"
-                    && (self.state != State::Connected && self.is_lost || self.draining_since.is_some())
-                    && !modern::is_modern(params.as_ref()) =>
+                    && (self.state != RelayState::Connected && self.is_lost || self.draining_since.is_some())
+                    && !request::is_modern(params.as_ref()) =>
             {
                 self.to_agent.push(reply::result(id, b"{}"));
             }
             Incoming::Message { message: Message::Request { method, params, .. }, .. }
                 if method[..] == *b"initialize"
                     && self.memory.initialize.is_none()
-                    && !modern::is_modern(params.as_ref()) =>
+                    && !request::is_modern(params.as_ref()) =>
             {
                 let line = annotate(&line, &self.info);
                 let initialize = Initialize { line: line.clone(), protocol: None, is_ready: false };
@@ -203,13 +197,13 @@ impl Relay {
             self.resubscriptions.skip(uri);
         }
         match (&self.state, request) {
-            (State::Connected, None) => drop(self.to_daemon.push(line)),
-            (State::Connected, Some(request)) => match self.draining_since {
+            (RelayState::Connected, None) => drop(self.to_daemon.push(line)),
+            (RelayState::Connected, Some(request)) => match self.draining_since {
                 Some(since) => self.park(line, request, since),
                 None => self.send(line, request, None),
             },
-            (State::Disconnected | State::Resuming(_), Some(request)) => self.park(line, request, now),
-            (State::Closed(why), Some(request)) => self.refuse(&request, &unavailable(&why.clone())),
+            (RelayState::Disconnected | RelayState::Resuming(_), Some(request)) => self.park(line, request, now),
+            (RelayState::Closed(why), Some(request)) => self.refuse(&request, &unavailable(&why.clone())),
             (_, None) => {}
         }
     }
@@ -276,4 +270,42 @@ fn unavailable(message: &str) -> ErrorObject {
 
 fn overloaded(message: &str) -> ErrorObject {
     ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent)
+}
+
+/// The state of such a line before its end.
+#[derive(Debug, PartialEq)]
+enum OversizedLine {
+    Forwarded,
+    /// There was no daemon.
+    Refused,
+    /// The daemon was lost meanwhile.
+    Lost,
+}
+
+impl Relay {
+    fn agent_part(&mut self, part: Bytes) {
+        let is_live = self.state == RelayState::Connected;
+        let state =
+            self.oversized.get_or_insert(if is_live { OversizedLine::Forwarded } else { OversizedLine::Refused });
+        if *state == OversizedLine::Forwarded {
+            self.to_daemon.push(part);
+        }
+    }
+
+    fn agent_oversized_ended(&mut self, LineEnds { head, tail, .. }: &LineEnds) {
+        let state = self.oversized.take();
+        let Some(id) = oversize::id(head, tail) else { return };
+        if oversize::is_response(head) {
+            return self.memory.daemon_request_ended(&id);
+        }
+        let request = Request::plain(id);
+        match state {
+            // It is partly written, or too large to be parked.
+            Some(OversizedLine::Forwarded) => self.in_flight.push(0, None, request, None),
+            Some(OversizedLine::Lost) => self.refuse(&request, &gone()),
+            Some(OversizedLine::Refused) | None => {
+                self.refuse(&request, &overloaded("the message is too large to wait for mcpd"))
+            }
+        }
+    }
 }

@@ -16,10 +16,10 @@ use tokio::time::{Interval, Sleep, interval, sleep_until};
 
 use super::initialize::ShimInfo;
 use super::lines::LineSplitter;
-use super::parked;
 use super::reconnect::{ConnectResult, DaemonSockets, ReconnectDelays};
-use super::relay::{Relay, RelayEvent, State};
+use super::relay::{Relay, RelayEvent, RelayState};
 use super::streams::{Input, Output};
+use super::unanswered;
 
 /// Bytes per read: a pipe's capacity.
 const CHUNK: usize = 64 << 10;
@@ -113,7 +113,7 @@ pub(crate) async fn run<'a, F>(
         report,
         explain,
         explaining: None,
-        from_agent: LineSplitter::new(parked::MAX_BYTES),
+        from_agent: LineSplitter::new(unanswered::MAX_BYTES),
         // The daemon has its own limit.
         from_daemon: LineSplitter::new(usize::MAX),
         chunk: vec![0; CHUNK].into(),
@@ -179,8 +179,8 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
             return None;
         }
         match (&mut self.relay.state, &mut self.link) {
-            (State::Closed(_), DaemonLink::Closed(refused @ Some(_))) => refused.take().map(Outcome::NoDaemon),
-            (State::Closed(why), _) => Some(Outcome::Incompatible(std::mem::take(why))),
+            (RelayState::Closed(_), DaemonLink::Closed(refused @ Some(_))) => refused.take().map(Outcome::NoDaemon),
+            (RelayState::Closed(why), _) => Some(Outcome::Incompatible(std::mem::take(why))),
             // The first attempt must end first.
             (_, DaemonLink::Starting(_)) => None,
             _ => (self.input_ended && self.relay.is_idle()).then_some(Outcome::AgentLeft),
@@ -225,9 +225,10 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
         if self.explaining.is_none() {
             ready!(sleep.poll_unpin(cx));
         }
-        let why = match self.link {
-            DaemonLink::Reconnecting(_) => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
-            _ => None,
+        let why = match self.relay.state {
+            RelayState::Connected => None,
+            // Also with a connection: systemd accepts it while the daemon's starts fail.
+            _ => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
         };
         self.explaining = None;
         self.relay.expire(Instant::now(), why.as_deref());

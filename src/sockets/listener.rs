@@ -14,20 +14,13 @@ use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use interprocess::os::unix::uds_local_socket::{Listener as ActivatedSocket, tokio::Listener as Socket};
 use tokio::net::UnixStream;
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
 use super::SocketError;
 use super::fd_reserve::{self, FdReserve};
-use crate::gcra::Gcra;
 
 /// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-
-/// The pause after an admitted connection, once a burst was accepted. A flood of connections thus waits in the kernel, and does not take
-/// the daemon's time.
-const ADMITTED_PAUSE: Duration = Duration::from_millis(4);
-/// The pause after a refused connection, which costs several times less.
-const REFUSED_PAUSE: Duration = Duration::from_millis(1);
 
 /// Minimum listen backlog. With a full backlog, `connect` blocks or fails.
 ///
@@ -58,10 +51,8 @@ pub struct Listener {
     /// The last attempt to accept failed, and a warning was logged.
     failing: Cell<bool>,
     pub(super) fd_reserve: FdReserve,
-    /// The rate of accepted connections.
-    rate: Cell<Gcra>,
-    /// Both the number of connections admitted without a pause and the listen backlog. `None`: the rate has no limit.
-    burst: Option<u32>,
+    /// No connection is accepted until then.
+    paused_until: Cell<Option<Instant>>,
     /// A connection whose peer cannot be identified until descriptors are free.
     pending: RefCell<Option<UnixStream>>,
 }
@@ -101,8 +92,8 @@ impl Listener {
 
     fn new(socket: Socket, path: PathBuf, identity: (u64, u64)) -> Self {
         let (failing, fd_reserve, pending) = (Cell::new(false), FdReserve::default(), RefCell::default());
-        let (mode, rate) = (SocketMode::Owner, Cell::default());
-        Self { socket, path, identity, mode, is_activated: false, failing, fd_reserve, rate, burst: None, pending }
+        let (mode, paused_until) = (SocketMode::Owner, Cell::default());
+        Self { socket, path, identity, mode, is_activated: false, failing, fd_reserve, paused_until, pending }
     }
 
     /// A duplicate of the socket, if it belongs to the service manager.
@@ -148,9 +139,8 @@ impl Listener {
         self.fd_reserve.fill();
     }
 
-    /// Limits the rate of accepted connections. `burst` is the number that is admitted without a pause, and the listen backlog.
-    pub(crate) fn limit_rate(&mut self, burst: usize) {
-        self.burst = Some(u32::try_from(burst).unwrap_or(u32::MAX));
+    /// Sets the listen backlog: as many as are accepted without a pause.
+    pub(crate) fn set_backlog(&self, burst: usize) {
         if !self.is_activated {
             let backlog = i32::try_from(burst).unwrap_or(i32::MAX).max(MIN_BACKLOG);
             // Otherwise the largest backlog of the kernel remains.
@@ -158,11 +148,9 @@ impl Listener {
         }
     }
 
-    /// Counts an accepted connection, which was admitted or refused.
-    pub(crate) fn count(&self, is_admitted: bool) {
-        let mut rate = self.rate.get();
-        rate.count(if is_admitted { ADMITTED_PAUSE } else { REFUSED_PAUSE }, Instant::now());
-        self.rate.set(rate);
+    /// Accepts nothing for this time, so that a flood of connections waits in the kernel and does not take the daemon's time.
+    pub(crate) fn pause(&self, pause: Duration) {
+        self.paused_until.set((!pause.is_zero()).then(|| Instant::now() + pause));
     }
 
     /// The path of its file.
@@ -174,7 +162,9 @@ impl Listener {
     /// Accepts the next connection. Cancel safe.
     pub async fn accept(&self) -> UnixStream {
         loop {
-            self.pause().await;
+            if let Some(until) = self.paused_until.get() {
+                sleep_until(until.into()).await;
+            }
             match self.accept_one().await {
                 Ok(stream) => {
                     self.failing.set(false);
@@ -189,15 +179,6 @@ impl Listener {
                     sleep(ACCEPT_AGAIN).await;
                 }
             }
-        }
-    }
-
-    /// Waits until the rate permits a connection.
-    async fn pause(&self) {
-        let Some(burst) = self.burst else { return };
-        let pause = self.rate.get().wait(Duration::ZERO, ADMITTED_PAUSE.saturating_mul(burst), Instant::now());
-        if !pause.is_zero() {
-            sleep(pause).await;
         }
     }
 

@@ -93,7 +93,7 @@ impl Incoming {
     }
 
     /// The response, if it is one or may be one, with its id.
-    pub(crate) fn response(&self) -> Option<(&Bytes, &Result<Bytes, Bytes>)> {
+    pub(crate) fn as_response(&self) -> Option<(&Bytes, &Result<Bytes, Bytes>)> {
         let message = match self {
             Self::Message { message, .. } => message,
             Self::Unclear(unclear) => &unclear.unversioned.as_ref()?.1,

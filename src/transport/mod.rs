@@ -1,15 +1,12 @@
 //! Messages to and from one peer: over byte streams, or over HTTP.
 //!
 //! Pipes of a server and sockets of agents use the same two types, [`MessageReader`] and [`Outbox`]. Servers at a URL
-//! use [`http`]. Knows: [`crate::jsonrpc`] and tokio's I/O traits. Must not touch: MCP beyond its transports,
-//! processes, the identity of peers.
+//! use [`http`].
 
 pub mod http;
 mod incoming;
-mod line_timeout;
 mod outbox;
 mod reader;
-mod throttle;
 
 pub(crate) use self::incoming::INLINE;
 pub use self::incoming::Incoming;

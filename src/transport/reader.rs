@@ -1,22 +1,25 @@
-//! Messages from one peer.
+//! Messages from one peer, which may pause within a line only for a limited time.
+//!
+//! Each fragment of a line wakes the event loop, however little it brings. So after some fragments of a line there is a pause
+//! before each further read. Meanwhile fragments accumulate, and the event loop serves other peers.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::vec::IntoIter;
+use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::{BoxFuture, FutureExt};
 use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{self, Sleep, sleep};
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 
 use super::incoming::{INLINE, Incoming};
-use super::line_timeout::LineTimeout;
-use super::throttle::Throttle;
+use crate::deadline_timer::DeadlineTimer;
 use crate::jsonrpc::codec::{Line, LineEnds, NdJson};
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::oversize;
@@ -49,6 +52,8 @@ pub struct MessageReader<R, T = Incoming> {
     throttle: Throttle,
     /// No reads until it ends.
     pause: Option<Pin<Box<Sleep>>>,
+    /// Until then, no messages either.
+    holds_back: bool,
 }
 
 /// A line that is parsed on another thread.
@@ -72,6 +77,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             line_timeout: LineTimeout::default(),
             throttle: Throttle::default(),
             pause: None,
+            holds_back: false,
         }
     }
 
@@ -94,6 +100,9 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     /// # Errors
     /// Those of the stream.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<T>>> {
+        if self.holds_back {
+            ready!(self.poll_pause(cx));
+        }
         loop {
             if self.taken >= TURN {
                 self.taken = 0;
@@ -117,7 +126,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
 
     /// The next message, if it is buffered and the turn is not over.
     pub fn next_buffered(&mut self) -> Option<T> {
-        if self.parsing.is_some() || self.taken >= TURN {
+        if self.parsing.is_some() || self.taken >= TURN || self.holds_back {
             return None;
         }
         if let Some(next) = self.following.next() {
@@ -160,10 +169,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(cx));
-            self.pause = None;
-        }
+        ready!(self.poll_pause(cx));
         if self.buffer.is_empty() && self.buffer.capacity() > MAX_RETAINED_BUFFER {
             self.buffer = BytesMut::new();
         }
@@ -183,6 +189,19 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         Poll::Ready(Ok(read))
     }
 
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+        }
+        self.resume();
+        Poll::Ready(())
+    }
+
+    /// Ends a pause.
+    pub fn resume(&mut self) {
+        (self.pause, self.holds_back) = (None, false);
+    }
+
     /// Bytes that were read and not returned as messages.
     pub fn unreturned_bytes(&self) -> usize {
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
@@ -193,12 +212,13 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         if self.parsing.is_none() { &self.buffer } else { &[] }
     }
 
-    /// Reads nothing for this time. Messages that were read are returned. A longer pause that has begun continues.
+    /// Reads and returns nothing for this time. A longer pause that has begun continues.
     pub fn pause(&mut self, pause: Duration) {
+        self.holds_back = true;
         match &mut self.pause {
             // A new timer would not wake the task that was polled with the old one.
             Some(current) => {
-                let deadline = current.deadline().max(Instant::now() + pause);
+                let deadline = current.deadline().max(time::Instant::now() + pause);
                 current.as_mut().reset(deadline);
             }
             None => self.pause = Some(Box::pin(sleep(pause))),
@@ -216,11 +236,88 @@ fn read<T: From<Incoming>>(line: Bytes, sender: Sender) -> (T, Vec<T>) {
     (first.into(), following.into_iter().map(T::from).collect())
 }
 
+/// Limits how long a peer may pause within a line. No timer is set for a line whose rest can be read at once.
+#[derive(Default)]
+pub(super) struct LineTimeout {
+    limit: Option<Duration>,
+    /// Set while the peer pauses.
+    timer: Option<BoxFuture<'static, ()>>,
+}
+
+impl LineTimeout {
+    /// Lets a peer pause for `limit` at most.
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { limit: Some(limit), timer: None }
+    }
+
+    /// Call this after each read within a line: `has_data` if the read returned. Pending while the peer may still pause.
+    ///
+    /// # Errors
+    /// `TimedOut` if the pause was too long. Data that arrived in time counts, even if it is read late.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_data: bool) -> Poll<io::Result<()>> {
+        if has_data {
+            self.timer = None;
+            return Poll::Ready(Ok(()));
+        }
+        if let (Some(limit), None) = (self.limit, &self.timer)
+            // Without a free descriptor there is no limit.
+            && let Ok(mut timer) = DeadlineTimer::new()
+        {
+            timer.set(Some(Instant::now() + limit));
+            self.timer = Some(timer.elapsed().boxed());
+        }
+        let Some(timer) = &mut self.timer else { return Poll::Pending };
+        timer
+            .poll_unpin(cx)
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the peer paused too long within a line")))
+    }
+}
+
+impl fmt::Debug for LineTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LineTimeout").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+/// Reads of fewer bytes are fragments. A program that buffers its output sends a large message in larger parts.
+const FRAGMENT: usize = 1 << 10;
+/// Fragments of a line that cause no pause: some programs write a message in several parts.
+const FREE: u8 = 4;
+/// A shorter line is no message, so what follows is still counted with it.
+const MIN_MESSAGE: usize = 16;
+/// Pauses begin with one millisecond and are doubled so many times, up to 32 ms. During a pause the kernel still wakes the
+/// event loop for each fragment, until the socket buffer is full after some hundred fragments. Long pauses make that rare.
+const DOUBLINGS: u8 = 5;
+
+/// The fragments of the current line of one peer.
+#[derive(Debug, Default)]
+pub(super) struct Throttle {
+    fragments: u8,
+}
+
+impl Throttle {
+    /// Counts a read of this many bytes. Returns the pause before the next read, if there is one.
+    pub(super) fn pause_after(&mut self, bytes: usize) -> Option<Duration> {
+        if bytes >= FRAGMENT {
+            return None;
+        }
+        self.fragments = self.fragments.saturating_add(1);
+        let doublings = self.fragments.checked_sub(FREE + 1)?.min(DOUBLINGS);
+        Some(Duration::from_millis(1 << doublings))
+    }
+
+    /// A line of this many bytes is complete.
+    pub(super) fn end_line(&mut self, bytes: usize) {
+        if bytes >= MIN_MESSAGE {
+            self.fragments = 0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::thread::{self, ThreadId};
-
     use tokio::io::ReadBuf;
 
     use super::*;
@@ -349,5 +446,35 @@ mod tests {
             }
         });
         tokio::time::timeout(Duration::from_secs(60), read_on).await.expect("the end of the pause wakes the reader");
+    }
+
+    /// The pauses, in milliseconds, of a peer that sends lines in fragments of these sizes.
+    fn pauses(fragments: &[usize], lines: usize) -> Vec<u128> {
+        let (mut throttle, mut pauses) = (Throttle::default(), Vec::new());
+        for _ in 0..lines {
+            let found = fragments.iter().filter_map(|bytes| throttle.pause_after(*bytes));
+            pauses.extend(found.map(|pause| pause.as_millis()));
+            throttle.end_line(fragments.iter().sum());
+        }
+        pauses
+    }
+
+    #[test]
+    fn messages_cause_no_pause_whole_or_in_a_few_parts() {
+        for fragments in [&[40][..], &[40, 1], &[1, 40, 1], &[1, 1, 40, 1], &[64 << 10], &[FRAGMENT; 100]] {
+            assert_eq!(pauses(fragments, 1000), [0; 0], "{fragments:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_with_the_fragments_of_a_line() {
+        assert_eq!(pauses(&[1; 12], 1), [1, 2, 4, 8, 16, 32, 32, 32]);
+        assert_eq!(pauses(&[300; 1000], 1).len(), 1000 - usize::from(FREE));
+    }
+
+    #[test]
+    fn message_ends_the_pauses_and_an_empty_line_does_not() {
+        assert_eq!(pauses(&[8; 6], 3), [1, 2, 1, 2, 1, 2]);
+        assert_eq!(pauses(&[1], 7), [1, 2, 4]);
     }
 }

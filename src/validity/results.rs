@@ -13,9 +13,8 @@ use super::rules::{
     CALL_RESULT, COMPLETION_RESULT, CONTENT, Elements, Member, Need, PROMPT_RESULT, READ_RESULT, Shape, Type,
 };
 use crate::era::Era;
-use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::json_eq::json_eq;
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{elements, members, text};
 use crate::jsonrpc::object_edit::replace_members;
 use crate::jsonrpc::splice::{Change, applied, splice};
 

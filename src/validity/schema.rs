@@ -10,8 +10,7 @@ use super::pattern::is_ecmascript;
 use super::rules::{LEGACY_OUTPUT_SCHEMA, OUTPUT_SCHEMA};
 use super::walk::{Fit, Judge, Step, Unfit};
 use crate::era::Era;
-use crate::jsonrpc::entries::{Parts, elements};
-use crate::jsonrpc::members::{members, string};
+use crate::jsonrpc::members::{Parts, elements, members, string};
 
 /// The schemas below this depth are not compared with the rules.
 const MAX_DEPTH: usize = 64;

@@ -10,8 +10,7 @@ use url::Url;
 use super::rules::{CONTENT, Elements, Member, Need, Shape, Type};
 use super::{Action, MAX_REASONS, Problem, Reason};
 use crate::era::Era;
-use crate::jsonrpc::entries::Parts;
-use crate::jsonrpc::members::{members, string, text};
+use crate::jsonrpc::members::{Parts, members, string, text};
 use crate::jsonrpc::splice::Change;
 use crate::printable::excerpt;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, resident_kib};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, resident_kib, skipped};
 
 /// Has `agent` ask for the same so many times, in one write.
 fn burst(agent: &mut Agent, tool: &str, arguments: &Value, count: usize) {
@@ -44,6 +44,33 @@ fn single_call_is_admitted_at_a_full_server() {
     assert_eq!(row["restarts"], 0);
     greedy.into_iter().for_each(Agent::disconnect);
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
+}
+
+/// Case F3.
+#[test]
+fn user_with_many_connections_has_one_share_of_a_full_server() {
+    const GUEST: u32 = 54_321;
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can connect as somebody else");
+    }
+    let head = format!("[profiles.open]\nallow_uids = [{GUEST}]\nmax_calls = 65536\nrate = 1000000");
+    let daemon = Setup::with(Server::named("a")).head(&head).start();
+    let socket = daemon.place().runtime_dir().join("open.sock");
+    let mut guests: Vec<_> =
+        (0..4).map(|_| Agent::from_stream(connect_as(GUEST, &socket).expect("admitted"))).collect();
+    for guest in &mut guests {
+        guest.initialize("2025-11-25");
+        hold(guest, 256);
+        // Then they are all at the server's task, and before those of the next one.
+        guest.request("ping", &json!({}));
+    }
+    let mut own = Agent::ready(&daemon);
+    hold(&mut own, 256);
+    // Alone, each connection of the guest has its share; beside it, the owner has half of all calls.
+    let expected = 256 + 128 + 85 + 64 + 256 / 2;
+    daemon.wait_row("a", "has their shares in flight", |row| row["in_flight"] == expected);
+    own.disconnect();
+    guests.into_iter().for_each(Agent::disconnect);
 }
 
 /// Case F3.

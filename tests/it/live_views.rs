@@ -43,6 +43,35 @@ fn terminal_has_colours_and_a_pipe_has_not() {
     assert!(!daemon.client(&["status"]).stdout.contains('\u{1b}'));
 }
 
+#[test]
+fn calls_and_logs_use_the_width_of_the_terminal() {
+    let name = "a-rather-long-name-of-a-server";
+    let daemon = Setup::with(Server::named(name)).start();
+    let mut agent = Agent::ready(&daemon);
+    agent.call(&format!("{name}__stderr"), &json!({"text": "a complaint"}));
+    let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
+    terminal.line("m calls; m logs");
+    let screen = terminal.wait("a complaint");
+    let (header, row) = (line_with(&screen, "OUTCOME"), line_with(&screen, "test-agent"));
+    assert!(row.contains(&format!("  test-agent 7  {name}  stderr  ")), "{screen}");
+    assert!(header.starts_with("TIME      AGENT         SERVER"), "{screen}");
+    // The month and the time, as in a syslog.
+    let line = line_with(&screen, "a complaint");
+    assert_eq!(line.find(name), Some("Jan 01 11:20:30 ".len()), "{screen}");
+
+    // Later calls keep the columns.
+    terminal.line("clear; m calls -f -n 1");
+    terminal.wait_for("the last call", |screen| screen.starts_with("TIME") && screen.contains("stderr"));
+    agent.call(&format!("{name}__echo"), &json!({}));
+    let screen = terminal.wait("  echo    ok");
+    assert_eq!(screen.lines().count(), 3, "{screen}");
+    terminal.key("C-c");
+}
+
+fn line_with<'s>(screen: &'s str, part: &str) -> &'s str {
+    screen.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part}: {screen}"))
+}
+
 /// A terminal in which `view` is shown, with its settings before.
 fn showing(daemon: &Daemon, view: &str, shown: &str) -> Option<Terminal> {
     let terminal = Terminal::open(daemon.place(), 80, 24)?;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, Shim, arguments, code, result};
 
 const LARGE: usize = 200_000;
 const SMALL_LIMIT: usize = 128 << 10;
@@ -31,9 +31,8 @@ fn expect_too_large(answer: &Value, outcome: &str, size: usize, table: &str) {
     assert!(message.contains("has 200"), "the size of the message: {message}");
 }
 
-/// Leaves the daemon this many bytes of address space.
-fn limit_address_space(daemon: &Daemon, left: u64) {
-    let pid = daemon.pid();
+/// Leaves a process this many bytes of address space.
+fn limit_address_space(pid: u32, left: u64) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let used = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB"));
     let current = Some(used.and_then(|used| used.parse::<u64>().ok()).expect("a size") * 1024 + left);
@@ -47,13 +46,50 @@ fn message_that_exceeds_the_address_space_is_refused_and_the_daemon_serves_on() 
     let daemon = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"128MiB\"\n").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
-    limit_address_space(&daemon, 48 << 20);
+    limit_address_space(daemon.pid(), 48 << 20);
     let answer = agent.call("a__echo", &json!({"text": "x".repeat(40 << 20)}));
     assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("not_sent")), "{answer}");
     assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("could reserve memory")), "{answer}");
     let answer = agent.call("a__big", &json!({"bytes": 40 << 20}));
     assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")), "{answer}");
     arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case B4.
+#[test]
+fn message_that_exceeds_the_address_space_of_mcpd_connect_ends_only_its_request() {
+    let daemon = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"128MiB\"\n").start();
+    let mut agent = Shim::ready(daemon.place());
+    arguments(&agent.call("a__echo", &json!({})));
+    limit_address_space(agent.pid(), 48 << 20);
+    let answer = agent.call("a__big", &json!({"bytes": 40 << 20}));
+    assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")), "{answer}");
+    assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("could reserve memory")), "{answer}");
+    // A request is forwarded in parts.
+    result(&agent.call("a__big", &json!({"bytes": 1, "text": "x".repeat(40 << 20)})));
+    arguments(&agent.call("a__echo", &json!({})));
+}
+
+/// Case B4.
+#[test]
+fn list_that_exceeds_the_address_space_lacks_whole_tools_and_the_daemon_serves_on() {
+    let place = Place::new();
+    let mut setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"128MiB\"\n");
+    setup = setup.server(Server::named("other"));
+    for n in 0..7 {
+        let list = tools((0..60).map(|tool| (format!("t{tool}"), 100_000)));
+        let file = place.write(&format!("{n}.json"), list);
+        setup = setup.server(Server::named(&format!("big{n}")).arg("--tool-list").arg(file));
+    }
+    let daemon = setup.start_in(&place);
+    let count = || Agent::ready(&daemon).tools().iter().filter(|name| name.starts_with("big")).count();
+    assert_eq!(count(), 420);
+    limit_address_space(daemon.pid(), 24 << 20);
+    daemon.client(&["disable", "other"]).expect_code(0);
+    let left = count();
+    assert!(left < 420, "{left}");
+    assert_ne!(daemon.status()["profiles"][0]["cut"]["count"], 0);
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
 }
 
 /// Case B4.

@@ -140,6 +140,37 @@ fn large_message_beyond_a_burst_is_read_with_pauses_and_arrives_whole() {
     limited.disconnect();
 }
 
+/// Case C16.
+#[test]
+fn refused_requests_of_a_guest_beyond_a_burst_are_read_with_pauses_and_all_answered() {
+    const REQUESTS: usize = 1500;
+    const BURST: usize = 256;
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = for_guests();
+    let mut own = Agent::ready(&daemon);
+    let call = |tool: &str| ("tools/call", json!({"name": tool, "arguments": {}}));
+    for (why, code_of_refusal, (method, params)) in [
+        ("the tool is unknown", -32602, call("a__missing")),
+        ("the quota is reached", -31003, call("a__echo")),
+        ("the method is unknown", -32601, ("missing/method", json!({}))),
+    ] {
+        let mut guest = ready_guest(&daemon);
+        let request = |id| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string() + "\n";
+        let start = Instant::now();
+        guest.send_raw((0..REQUESTS).map(request).collect::<String>());
+        arguments(&own.call("a__echo", &json!({"beside": why})));
+        let answers: Vec<_> = (0..REQUESTS).map(|id| guest.answer(&json!(id))).collect();
+        let refused = answers.iter().filter(|answer| answer["error"].is_object()).collect::<Vec<_>>();
+        assert!(refused.iter().all(|answer| code(answer) == code_of_refusal), "{why}: {}", refused[0]);
+        // One millisecond for each beyond the burst.
+        let least = Duration::from_millis((refused.len() - BURST) as u64);
+        assert!(start.elapsed() >= least, "{why}: {} were refused in {:?}", refused.len(), start.elapsed());
+        guest.disconnect();
+    }
+}
+
 /// Case C17.
 #[test]
 fn call_beyond_max_calls_is_refused_and_reaches_no_server() {

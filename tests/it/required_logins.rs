@@ -65,7 +65,7 @@ fn server_whose_new_url_needs_a_login_keeps_the_old_one_until_a_reload() {
     let daemon = fixture.serve();
     Setup::with(fixture.front.server()).write(&fixture.place);
     let refused = daemon.client(&["reload"]).expect_code(1);
-    let expected = "tracker: needs a login: run `mcpd login tracker` (its previous definition keeps running)";
+    let expected = "tracker: needs a login (its previous definition keeps running)\n    → mcpd login tracker";
     assert!(refused.stdout.contains(expected), "{refused}");
     arguments(&Agent::ready(&daemon).call("tracker__echo", &json!({})));
     let ran = fixture.log_in().expect_code(0);

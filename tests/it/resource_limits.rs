@@ -188,7 +188,7 @@ fn reason() -> &'static str {
     let own = fs::read_to_string("/proc/self/cgroup").expect("a file of the kernel");
     match own.contains(":memory:") || own.contains(":pids:") {
         true => "this system has cgroup v1, which is not delegated",
-        false => "mcpd has no cgroup of its own: see `mcpd serve --own-cgroup`",
+        false => "mcpd has no cgroup of its own",
     }
 }
 

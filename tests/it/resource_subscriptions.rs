@@ -312,3 +312,22 @@ fn agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
     assert!(dropped > 1000, "{dropped}");
     other.expect_quiet();
 }
+
+/// The server may have accepted a renewed subscription that it does not answer, so mcpd ends that at the server.
+#[test]
+fn renewed_subscription_ends_alike_if_the_server_refuses_or_does_not_answer_it() {
+    for (key, is_ended) in [("refused", false), ("unanswered", true)] {
+        let place = Place::new();
+        let daemon = Setup::with(server(&place).line("handshake_timeout = \"5s\"")).start_in(&place);
+        let mut agent = Agent::ready(&daemon);
+        result(&subscribe(&mut agent, "x://1"));
+        place.write("shelf.json", LIBRARY.replace("x://no", "x://1").replace("refused", key));
+        daemon.client(&["restart", "s"]).expect_code(0);
+        until(key, || daemon.log().contains("does not tell of changes of x://1").then_some(()));
+        place.write("shelf.json", LIBRARY);
+        let before = request_count(&daemon, "subscribe", "x://1");
+        result(&subscribe(&mut agent, "x://1"));
+        assert_eq!(request_count(&daemon, "subscribe", "x://1"), before + 1, "{key}: the server decides again");
+        assert_eq!(request_count(&daemon, "unsubscribe", "x://1") > 0, is_ended, "{key}");
+    }
+}

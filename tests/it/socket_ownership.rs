@@ -19,7 +19,7 @@ fn setup() -> Setup {
 fn second_daemon_reports_the_first_and_leaves_it_alone() {
     let daemon = setup().start();
     let mut agent = Agent::ready(&daemon);
-    let second = daemon.client(&["serve"]).expect_code(1);
+    let second = daemon.client(&["serve"]).expect_code(4);
     assert!(second.stderr.contains("already running"), "{second}");
     arguments(&agent.call("a__echo", &json!({})));
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
@@ -52,7 +52,7 @@ fn one_of_ten_serves(place: &Rc<Place>) {
                 let mut text = String::new();
                 let stderr = child.stderr.as_mut().expect("a piped stream");
                 std::io::Read::read_to_string(stderr, &mut text).expect("text");
-                assert!(status.code() == Some(1) && text.contains("already running"), "{status}: {text}");
+                assert!(status.code() == Some(4) && text.contains("already running"), "{status}: {text}");
                 false
             }
             None => true,
@@ -139,7 +139,7 @@ fn deleted_directory_is_recreated_and_still_has_one_daemon() {
     let mut agent = Agent::ready(&daemon);
     fs::remove_dir_all(daemon.place().runtime_dir()).expect("it is there");
     until("all is there again", || (daemon.runtime_files() == ["admin.sock", "lock", "mcp.sock"]).then_some(()));
-    let second = daemon.client(&["serve"]).expect_code(1);
+    let second = daemon.client(&["serve"]).expect_code(4);
     assert!(second.stderr.contains("already running"), "{second}");
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
     arguments(&agent.call("a__echo", &json!({})));
@@ -155,7 +155,7 @@ fn second_daemon_that_starts_after_the_lock_was_deleted_is_refused() {
         // A daemon that is stopped cannot take the lock again meanwhile.
         signal(daemon.pid(), Signal::STOP);
         fs::remove_file(&lock).expect("it is there");
-        let second = daemon.client(&["serve"]).expect_code(1);
+        let second = daemon.client(&["serve"]).expect_code(4);
         assert!(second.stderr.contains("already running"), "{second}");
         signal(daemon.pid(), Signal::CONT);
         until("the lock is there again", || fs::symlink_metadata(&lock).ok());
@@ -180,7 +180,7 @@ fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there(
     signal(first.pid(), Signal::CONT);
     until("there is one copy of the server", || (servers().len() == 1).then_some(()));
     let status = first.wait_exit();
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(4));
     let log = first.log();
     let found: Vec<_> = log.lines().filter(|line| line.contains("another daemon") || line.contains("WARN")).collect();
     assert!(matches!(found[..], [line] if line.starts_with("mcpd: another daemon holds the lock")), "{log}");

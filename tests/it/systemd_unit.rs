@@ -1,5 +1,6 @@
 //! The shipped unit under a real user manager: readiness, stop and restart.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Process, Server, Setup, UserManager, code, result, signal, until};
+use crate::support::{Agent, MCPD, Process, Server, Setup, UserManager, code, result, signal, until};
 
 fn plain() -> Setup {
     Setup::with(Server::named("plain"))
@@ -215,16 +216,35 @@ fn reload_of_an_invalid_configuration_fails_and_the_unit_keeps_serving() {
 }
 
 #[test]
-fn invalid_configuration_fails_the_start_at_once_with_its_place() {
+fn invalid_configuration_fails_the_start_at_once_with_its_place_and_is_read_again_until_it_holds() {
     let Some(manager) = UserManager::start(&plain().head("[deamon]")) else { return };
     manager.systemctl(&["start", "mcpd"]).expect_code(1);
-    assert_eq!([manager.property("ActiveState"), manager.property("NRestarts")], ["failed", "0"]);
-    assert_eq!(manager.property("ExecMainStatus"), "2");
-    for text in [manager.log(), manager.property("StatusText")] {
-        assert!(text.contains("deamon") && text.contains("config.toml:1:2"), "{text}");
-    }
-    // Once it is mended, nothing stands in the way.
+    let has_reason = |text: String| text.contains("deamon") && text.contains("config.toml:1:2");
+    assert!(has_reason(manager.log()));
+    // A start in progress has none yet.
+    until("the unit has the reason", || has_reason(manager.property("StatusText")).then_some(()));
+    manager.wait_property("ExecMainStatus", "2");
     plain().write(manager.place());
-    manager.systemctl(&["start", "mcpd"]).expect_code(0);
+    manager.wait_property("ActiveState", "active");
     manager.mcpd(&["call", "plain__echo"]).expect_code(0);
+}
+
+/// Case D6.
+#[test]
+fn unit_is_not_restarted_while_another_daemon_serves_in_its_directory() {
+    let Some(manager) = started(&plain()) else { return };
+    let expect_failed = || {
+        manager.wait_property("ActiveState", "failed");
+        assert_eq!([manager.property("ExecMainStatus"), manager.property("NRestarts")], ["4", "0"]);
+    };
+    let send = |signal: &str| manager.systemctl(&["kill", signal, "--kill-whom=main", "mcpd"]).expect_code(0);
+    send("--signal=STOP");
+    fs::remove_dir_all(manager.place().path("xdg-run/mcpd")).expect("it is there");
+    manager.shell(&format!("'{MCPD}' serve </dev/null >'{}' 2>&1 &", manager.place().path("second.log").display()));
+    until("another daemon serves", || (manager.mcpd(&["status"]).code == Some(0)).then_some(()));
+    send("--signal=CONT");
+    expect_failed();
+    manager.systemctl(&["start", "mcpd"]).expect_code(1);
+    expect_failed();
+    manager.mcpd(&["stop"]).expect_code(0);
 }

@@ -1,6 +1,6 @@
 //! TLS verification of servers at `https://` URLs.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::thread;
 
@@ -141,4 +141,39 @@ fn answer_without_tls_is_reported_with_the_scheme() {
     let row = daemon.wait_row("far", "tells why it is down", |row| row["last_error"].is_string());
     assert!(row["last_error"].to_string().contains("it answers without TLS: write `http://` in its `url`"), "{row}");
     assert_eq!(row["code"], "not_tls", "{row}");
+}
+
+/// Servers that expect TLS close the connection, or send an alert.
+#[test]
+fn request_without_tls_to_a_port_for_tls_is_reported_with_the_scheme() {
+    for answer in [&b""[..], b"\x15\x03\x03\x00\x02\x02\x32"] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        thread::spawn(move || {
+            for mut client in listener.incoming().flatten() {
+                let mut request = [0; 4096];
+                let _ = client.read(&mut request).and_then(|_| client.write_all(answer));
+            }
+        });
+        let daemon = near().server(Server::at("far", &url)).start();
+        let row = daemon.wait_row("far", "tells why it is down", |row| row["last_error"].is_string());
+        let hint = "write `https://` in its `url` if it serves HTTPS";
+        assert!(row["last_error"].to_string().contains(hint), "{row}");
+        assert_eq!(row["code"], "not_plain", "{row}");
+        assert!(daemon.log().contains(hint), "{}", daemon.log());
+        let status = daemon.client(&["status"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(status.contains(hint), "{status}");
+    }
+}
+
+#[test]
+fn server_behind_tls_reached_without_it_is_reported_with_the_scheme() {
+    let place = Place::new();
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
+    let tls = Tls::before(front.http().address());
+    let url = tls.url("localhost", "/mcp").replace("https:", "http:");
+    let daemon = near().server(Server::at("far", &url)).start_in(&Place::new());
+    let row = daemon.wait_row("far", "tells why it is down", |row| row["last_error"].is_string());
+    assert_eq!(row["code"], "not_plain", "{row}");
+    assert_eq!(front.http().requests().len(), 0);
 }

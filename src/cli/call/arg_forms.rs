@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::cli::schema::{Argument, Kind, OtherArguments, Schema};
+use super::super::tool_schema::{Argument, Kind, OtherArguments, Schema};
 use crate::suggest::nearest;
 
 /// Source of texts that are not on the command line.

@@ -1,18 +1,125 @@
-//! Prints the result of a call: text to stdout, notes to stderr, media to files.
+//! Prints the result of a call: text to stdout, notes to stderr, images, audio and blobs to files.
+//!
+//! Source: MCP 2025-11-25, `server/tools`, "Image Content", "Audio Content", "Embedded Resources".
 
-use std::io::{IsTerminal, stderr, stdout};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::media::{Media, save};
-use crate::cli::outcome::{print_json, print_styled_note, server_text};
-use crate::cli::text::one_line;
-use crate::cli::{FAILED, fail, print};
+use super::super::outcome::{print_json, print_styled_note, server_text};
+use super::super::text::one_line;
+use super::super::{FAILED, fail, print};
+
+/// Padding is optional: some servers leave it out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Maximum number of numbered file names that are tried for one file.
+const MAX_NAMES: usize = 10_000;
+
+/// File extensions by MIME type.
+const EXTENSIONS: [(&str, &str); 20] = [
+    ("application/gzip", "gz"),
+    ("application/json", "json"),
+    ("application/pdf", "pdf"),
+    ("application/zip", "zip"),
+    ("audio/flac", "flac"),
+    ("audio/mp4", "m4a"),
+    ("audio/mpeg", "mp3"),
+    ("audio/ogg", "ogg"),
+    ("audio/wav", "wav"),
+    ("audio/webm", "weba"),
+    ("audio/x-wav", "wav"),
+    ("image/gif", "gif"),
+    ("image/jpeg", "jpg"),
+    ("image/png", "png"),
+    ("image/svg+xml", "svg"),
+    ("image/webp", "webp"),
+    ("text/csv", "csv"),
+    ("text/html", "html"),
+    ("text/plain", "txt"),
+    ("video/mp4", "mp4"),
+];
+
+#[derive(Debug)]
+pub(super) struct Media {
+    /// As declared by the server.
+    mime: String,
+    data: Vec<u8>,
+}
+
+impl Media {
+    /// Decodes a content item; `None` for text.
+    ///
+    /// # Errors
+    /// If it is not Base64.
+    pub(super) fn decode(content: &Value) -> Option<Result<Self, String>> {
+        let (item, data) = match content["type"].as_str()? {
+            "image" | "audio" => (content, content["data"].as_str()?),
+            "resource" => (&content["resource"], content["resource"]["blob"].as_str()?),
+            _ => return None,
+        };
+        let mime = one_line(item["mimeType"].as_str().unwrap_or("application/octet-stream"));
+        let decoded = BASE64.decode(data.trim_ascii());
+        Some(
+            decoded
+                .map(|data| Self { mime: mime.clone(), data })
+                .map_err(|error| format!("invalid Base64 in content of type {mime}: {error}")),
+        )
+    }
+
+    /// Type and size.
+    pub(super) fn summary(&self) -> String {
+        format!("{}, {} bytes", self.mime, self.data.len())
+    }
+
+    fn extension(&self) -> &'static str {
+        let mime = self.mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        EXTENSIONS.into_iter().find(|(known, _)| *known == mime).map_or("bin", |(_, extension)| extension)
+    }
+}
+
+/// Saves all items and returns the paths. The first is written to `output`, others to numbered files beside it. If `output` is a
+/// directory, the files are named after the `tool` and numbered. Only the file `output` itself is overwritten.
+pub(super) fn save(all: &[Media], output: &Path, tool: &str) -> io::Result<Vec<PathBuf>> {
+    let is_directory = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if is_directory {
+        std::fs::create_dir_all(output)?;
+        let path = |one: &Media, number| output.join(format!("{tool}-{number}.{}", one.extension()));
+        return all.iter().map(|one| save_new(one, 1, |number| path(one, number))).collect();
+    }
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = output.extension().map(|extension| format!(".{}", extension.to_string_lossy())).unwrap_or_default();
+    let numbered = |number| output.with_file_name(format!("{stem}-{number}{extension}"));
+    let save = |(index, one): (usize, &Media)| match index {
+        0 => std::fs::write(output, &one.data).map(|()| output.to_owned()),
+        _ => save_new(one, index + 1, numbered),
+    };
+    all.iter().enumerate().map(save).collect()
+}
+
+/// Saves to a new file, with the first free number from `first` on.
+fn save_new(one: &Media, first: usize, path: impl Fn(usize) -> PathBuf) -> io::Result<PathBuf> {
+    for path in (first..first + MAX_NAMES).map(path) {
+        match File::create_new(&path) {
+            Ok(mut file) => return file.write_all(&one.data).map(|()| path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("every numbered file name is taken"))
+}
 
 /// The printed part of a result (MCP 2025-11-25, `server/tools`, "Tool Result").
 #[derive(Deserialize)]
@@ -97,5 +204,41 @@ fn content_text(content: &Value, lines: impl Fn(&str) -> String) -> Option<Strin
             let unknown = || format!("[{}; `--json` prints it]", one_line(other));
             Some(content["text"].as_str().map_or_else(unknown, lines))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn media_is_decoded_from_each_kind_of_content() {
+        for (content, mime, extension) in [
+            (json!({ "type": "image", "data": "aGk=", "mimeType": "image/PNG" }), "image/PNG", "png"),
+            (
+                json!({ "type": "audio", "data": "aGk", "mimeType": "audio/ogg; codecs=opus" }),
+                "audio/ogg; codecs=opus",
+                "ogg",
+            ),
+            (
+                json!({ "type": "resource", "resource": { "uri": "x://1", "blob": "aGk=\n" } }),
+                "application/octet-stream",
+                "bin",
+            ),
+            (json!({ "type": "image", "data": "aGk=", "mimeType": "../../x" }), "../../x", "bin"),
+        ] {
+            let media = Media::decode(&content).expect("it has some").expect("it can be read");
+            assert_eq!((&*media.mime, media.extension(), &*media.data), (mime, extension, &b"hi"[..]), "{content}");
+        }
+        for none in [
+            json!({ "type": "text", "text": "aGk=" }),
+            json!({ "type": "resource", "resource": { "text": "x" } }),
+            json!({}),
+        ] {
+            assert!(Media::decode(&none).is_none(), "{none}");
+        }
+        assert!(Media::decode(&json!({ "type": "image", "data": "%" })).is_some_and(|read| read.is_err()));
     }
 }

@@ -11,16 +11,16 @@ use super::finding::Finding;
 use super::fix::Fix;
 use super::grants::Grants;
 use super::probe::{Change, DaemonProbe};
-use super::remedy::again;
+use super::remedy::{again, is};
 use crate::admin::report::ServerReport;
 use crate::cli::text::{self, join_limited, one_line};
-use crate::config::edit::toml_string;
 use crate::config::interpolate::Sources;
-use crate::config::known_commands::{half_written_cache, pass_env, runner, variables};
+use crate::config::known_commands::{asks_before_install, half_written_cache, pass_env, runner, variables};
+use crate::config::serialize::{sandbox_text, toml_string};
 use crate::config::{ProtectedDirectories, SandboxLevel};
 use crate::config_lints::{ANSWER, ASKS};
 use crate::known_clients::shell_word;
-use crate::server::refused_paths;
+use crate::server::{Cause, refused_paths};
 
 /// Paths that a finding names.
 const MAX_PATHS: usize = 8;
@@ -63,7 +63,7 @@ fn incomplete_download(probe: &DaemonProbe, report: &ServerReport) -> Option<Fin
     // A server can write any path.
     let is_own =
         fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw());
-    let fix = is_own.then_some(Fix::RemoveDirectory(directory));
+    let fix = is_own.then(|| Fix::RemoveDirectory { path: directory, server: report.name.clone() });
     Some(Finding::warning(&*report.name, found, advice).with_fix(fix))
 }
 
@@ -75,7 +75,15 @@ fn question(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
             probe.after(Change::Configuration, &report.name)
         )
     };
-    has_line(report, &[QUESTION]).then(|| Finding::warning(&*report.name, ASKS, advice()))
+    // A warning about the command itself says it already.
+    let is_news = has_line(report, &[QUESTION]) && !is(probe, report, asks_before_install);
+    is_news.then(|| Finding::warning(&*report.name, ASKS, advice()))
+}
+
+/// Whether `npx` asks before it installs the server, as its command line lets it.
+pub(super) fn asks(probe: &DaemonProbe, report: &ServerReport) -> bool {
+    let is_waiting = report.cause == Some(Cause::Question) || has_line(report, &[QUESTION]);
+    is_waiting && is(probe, report, asks_before_install)
 }
 
 fn no_containers(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
@@ -133,7 +141,11 @@ pub(super) fn denial(probe: &DaemonProbe, report: &ServerReport) -> Option<Findi
     let advice = match lacking.is_empty() {
         true => format!("move these files elsewhere, or choose another `sandbox` in {definition}; then {reload}"),
         false => {
-            format!("write `sandbox = {}`{} in {definition}; then {reload}", sandbox.toml(), home.unwrap_or_default())
+            format!(
+                "write `sandbox = {}`{} in {definition}; then {reload}",
+                sandbox_text(&sandbox),
+                home.unwrap_or_default()
+            )
         }
     };
     let never = refused

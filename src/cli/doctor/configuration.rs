@@ -6,7 +6,7 @@ use super::finding::{Finding, Group};
 use super::fix::Fix;
 use super::probe::DaemonProbe;
 use crate::cli::text;
-use crate::config::diagnostic::{Diagnostic, Medium};
+use crate::config::diagnostic::Diagnostic;
 use crate::config::{ConfigError, LoadedConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
@@ -65,16 +65,8 @@ fn errors(probe: &DaemonProbe, error: &ConfigError) -> Vec<Finding> {
 }
 
 fn finding(probe: &DaemonProbe, diagnostic: &Diagnostic, of: fn(String, String, String) -> Finding) -> Finding {
-    let path = diagnostic.file.path.display();
-    let place = match diagnostic.file.medium {
-        Medium::File => {
-            let (line, column) = diagnostic.place();
-            format!("{path}:{line}:{column}")
-        }
-        Medium::Variable => path.to_string(),
-    };
     let label = diagnostic.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
     let advice = diagnostic.help.clone().unwrap_or_else(|| format!("{} shows the line", probe.check()));
     let fix = diagnostic.correction.clone().map(Fix::from);
-    of(place, format!("{}{label}", diagnostic.message), advice).with_fix(fix)
+    of(diagnostic.address(), format!("{}{label}", diagnostic.message), advice).with_fix(fix)
 }

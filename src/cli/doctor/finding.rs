@@ -64,6 +64,15 @@ impl Finding {
         Self { code, ..self }
     }
 
+    pub(super) fn with_advice(self, new: String) -> Self {
+        let verdict = match self.verdict {
+            Verdict::Fine => Verdict::Fine,
+            Verdict::Warning { .. } => Verdict::Warning { advice: new },
+            Verdict::Problem { .. } => Verdict::Problem { advice: new },
+        };
+        Self { verdict, ..self }
+    }
+
     pub(super) fn with_fix(self, fix: Option<Fix>) -> Self {
         Self { fix, ..self }
     }

@@ -39,9 +39,16 @@ pub(super) enum Fix {
     },
     /// Makes this user the owner.
     Owner(PathBuf),
-    CreateDirectory(PathBuf),
-    /// Removes what a download has left, if no part of the path is a symbolic link.
-    RemoveDirectory(PathBuf),
+    /// For this server, which starts again then.
+    CreateDirectory {
+        path: PathBuf,
+        server: String,
+    },
+    /// Removes what a download has left, if no part of the path is a symbolic link. The server starts again then.
+    RemoveDirectory {
+        path: PathBuf,
+        server: String,
+    },
 }
 
 /// All changes.
@@ -84,18 +91,19 @@ impl Fix {
             Self::Edit(_) => String::new(),
             Self::Mode { path, mode } => format!("chmod {mode:o} {}", word(path)),
             Self::Owner(path) => format!("chown {} {}", geteuid().as_raw(), word(path)),
-            Self::CreateDirectory(path) => format!("mkdir {}", word(path)),
-            Self::RemoveDirectory(path) => format!("rm -r {}", word(path)),
+            Self::CreateDirectory { path, .. } => format!("mkdir {}", word(path)),
+            Self::RemoveDirectory { path, .. } => format!("rm -r {}", word(path)),
         }
     }
 
-    fn apply(&self) -> io::Result<()> {
+    /// Makes the change; an edit is written with its file.
+    fn make(&self) -> io::Result<()> {
         match self {
             Self::Edit(_) => Ok(()),
             Self::Mode { path, mode } => fs::set_permissions(path, Permissions::from_mode(*mode)),
             Self::Owner(path) => chown(path, Some(geteuid().as_raw()), None),
-            Self::CreateDirectory(path) => fs::create_dir(path),
-            Self::RemoveDirectory(path) => remove_below(Path::new("/"), path),
+            Self::CreateDirectory { path, .. } => fs::create_dir(path),
+            Self::RemoveDirectory { path, .. } => remove_below(Path::new("/"), path),
         }
     }
 }
@@ -124,7 +132,7 @@ pub(super) async fn run(groups: &[Group], probe: &DaemonProbe, is_confirmed: boo
             return Ok(None);
         }
     }
-    Ok(Some(plan.apply(probe).await))
+    Ok(Some(plan.carry_out(probe).await))
 }
 
 impl<'f> Plan<'f> {
@@ -183,16 +191,18 @@ impl<'f> Plan<'f> {
     }
 
     /// Makes the changes, prints which are made, and applies them to a running daemon. Returns whether all succeeded.
-    async fn apply(self, probe: &DaemonProbe) -> bool {
+    async fn carry_out(self, probe: &DaemonProbe) -> bool {
         let (mut fixed, mut changed, mut servers, mut failed) = (Vec::new(), Vec::new(), BTreeSet::new(), false);
         for (finding, fix) in self.direct {
-            match (fix.apply(), fix) {
+            match (fix.make(), fix) {
                 (Err(error), _) => {
                     fail(FAILED, format!("{}: {error}", fix.command()));
                     failed = true;
                     continue;
                 }
-                (Ok(()), Fix::CreateDirectory(_) | Fix::RemoveDirectory(_)) => drop(servers.insert(&*finding.about)),
+                (Ok(()), Fix::CreateDirectory { server, .. } | Fix::RemoveDirectory { server, .. }) => {
+                    servers.insert(&**server);
+                }
                 (Ok(()), Fix::Mode { path, .. } | Fix::Owner(path)) => changed.push(&**path),
                 (Ok(()), Fix::Edit(_)) => {}
             }
@@ -211,12 +221,12 @@ impl<'f> Plan<'f> {
         fixed.extend(written.map(|(finding, ..)| *finding));
         let line = |finding: &&Finding| format!("fixed {}: {}\n", one_line(&finding.about), one_line(&finding.found));
         let printed = try_print(fixed.iter().map(line).collect::<String>());
-        printed.is_ok() && apply(probe, &changed, &servers).await && !failed
+        printed.is_ok() && apply_to_daemon(probe, &changed, &servers).await && !failed
     }
 }
 
 /// Has a running daemon start `servers` again, and read the `changed` files. Returns whether it did.
-async fn apply(probe: &DaemonProbe, changed: &[&Path], servers: &BTreeSet<&str>) -> bool {
+async fn apply_to_daemon(probe: &DaemonProbe, changed: &[&Path], servers: &BTreeSet<&str>) -> bool {
     let Some(directory) = probe.directory.as_ref().filter(|_| probe.report().is_some()) else {
         if matches!(probe.daemon, Daemon::Absent) {
             print_note!("mcpd: no daemon runs: {} applies the changes", probe.start());

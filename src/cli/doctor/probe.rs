@@ -52,9 +52,16 @@ pub(in crate::cli) struct DaemonProbe {
 pub(super) struct ConfiguredServer {
     pub(super) config: ServerConfig,
     pub(super) definition: Option<Definition>,
-    /// The replacement of its `command` and of its `cwd`, by what is written now, if mcpd can edit the file.
-    pub(super) command: Option<Edit>,
-    pub(super) cwd: Option<Edit>,
+    pub(super) command: Option<WrittenValue>,
+    pub(super) cwd: Option<WrittenValue>,
+}
+
+/// A value as the configuration has it.
+pub(super) struct WrittenValue {
+    /// As a finding of the configuration has it.
+    pub(super) place: String,
+    /// The replacement by what is written now, if mcpd can edit the file.
+    pub(super) edit: Option<Edit>,
 }
 
 /// What has changed, or has to change.

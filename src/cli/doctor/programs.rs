@@ -21,8 +21,8 @@ use crate::cli::service::lasting;
 use crate::cli::text::{SEARCHED, join_limited, split_searched_path};
 use crate::config::command_line::Spelling;
 use crate::config::diagnostic::Edit;
-use crate::config::edit::toml_string;
 use crate::config::interpolate::{Process, Sources};
+use crate::config::serialize::toml_string;
 use crate::config::{Program, ServerConfig};
 use crate::config_lints;
 use crate::suggest::only_misspelt;
@@ -104,7 +104,7 @@ async fn unfound(
         Some(advice) => advice,
         None if let Some(meant) = misspelt(program, probe) => {
             let (written, definition) = (toml_string(&meant), probe.definition(&server.name));
-            let edit = probe.servers.get(&*server.name).and_then(|server| server.command.clone());
+            let edit = probe.servers.get(&*server.name).and_then(|server| server.command.as_ref()?.edit.clone());
             fix = edit.map(|edit| Fix::Edit(Edit { text: written.clone(), ..edit }));
             let reload = probe.after(Change::Configuration, &server.name);
             format!("did you mean `{meant}`? Write `command = {written}` in {definition}; then {reload}")

@@ -89,7 +89,7 @@ fn is_probable(probe: &DaemonProbe, report: &ServerReport, cause: Cause) -> bool
 }
 
 /// Whether this holds for the command and the arguments of the server.
-fn is(probe: &DaemonProbe, report: &ServerReport, condition: fn(&str, &[String]) -> bool) -> bool {
+pub(super) fn is(probe: &DaemonProbe, report: &ServerReport, condition: fn(&str, &[String]) -> bool) -> bool {
     probe.program(&report.name).is_some_and(|program| condition(&program.command, &program.args))
 }
 
@@ -140,7 +140,13 @@ fn of_program(probe: &DaemonProbe, report: &ServerReport, code: &str, has_ended:
         ("command_not_found", _) => missing_command(probe, name, &again),
         ("command_line", _) => format!("move its arguments to `args` in {definition}; then {reload}"),
         ("no_working_directory", _) => {
-            either("create that directory", &again, &format!("correct `cwd` in {definition}"), &reload)
+            let shown =
+                probe.program(name).and_then(|program| Some(program.secrets.masked(program.cwd.as_ref()?.to_str()?)));
+            let create = match shown.filter(|directory| directory.starts_with('/')) {
+                Some(directory) => format!("`mkdir -p {}`", shell_word(&directory)),
+                None => "create that directory".to_owned(),
+            };
+            either(&create, &again, &format!("correct `cwd` in {definition}"), &reload)
         }
         ("linked_directory", _) => "have the agent state its directory without links".to_owned(),
         ("sandbox_unenforceable", _) => {

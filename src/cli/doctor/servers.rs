@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::causes;
 use super::controllers;
-use super::finding::{Finding, Group};
+use super::finding::{Finding, Group, Verdict};
 use super::fix::Fix;
 use super::probe::{Change, DaemonProbe};
 use super::remedy::{of_cause, remedy};
@@ -12,10 +12,10 @@ use super::remotes;
 use crate::admin::report::{LimitsState, ServerReport, StateName};
 use crate::cli::{malformed, text};
 use crate::config::diagnostic::Edit;
-use crate::config::edit::toml_string;
 use crate::config::interpolate::{Process, Sources};
+use crate::config::serialize::toml_string;
 use crate::config::{OnUnhealthy, ServerConfig};
-use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
+use crate::config_lints::{ASKS, DENY_SHADOWED, shadowed_resources};
 use crate::server::{Cause, MAX_MISSES};
 use crate::suggest::only_misspelt;
 
@@ -42,9 +42,15 @@ pub(super) struct Trial {
     pub(super) could_start: bool,
 }
 
-/// `configured`: the servers to report; `None` if the configuration is not valid.
-pub(super) fn check(probe: &DaemonProbe, states: &[ServerCheck], configured: Option<&[&ServerConfig]>) -> Group {
-    let mut findings: Vec<_> = states.iter().flat_map(|state| check_server(probe, state)).collect();
+/// `configured`: the servers to report; `None` if the configuration is not valid. A finding of `configuration` that explains why a server
+/// is down gets its remedy.
+pub(super) fn check(
+    probe: &DaemonProbe,
+    configuration: &mut Group,
+    states: &[ServerCheck],
+    configured: Option<&[&ServerConfig]>,
+) -> Group {
+    let mut findings: Vec<_> = states.iter().flat_map(|state| check_server(probe, configuration, state)).collect();
     let is_reported = |server: &ServerConfig| states.iter().any(|state| *state.report.name == *server.name);
     let unknown = configured.into_iter().flatten().filter(|server| probe.report().is_some() && !is_reported(server));
     findings.extend(unknown.map(|server| {
@@ -63,10 +69,14 @@ pub(super) fn default_limits(states: &[ServerCheck]) -> Option<Finding> {
     let limits = states.iter().filter_map(|state| state.report.limits.as_ref());
     let missing = limits.filter(|limits| limits.state == Some(LimitsState::DefaultsNotEnforced));
     let found = missing.max_by_key(|limits| limits.not_enforced.len())?.unenforced_text()?;
-    Some(Finding::fine("limits", format!("of the default limits of servers, {found}")))
+    Some(Finding::fine("limits", format!("of the default limits of servers, {found}; see `mcpd serve --own-cgroup`")))
 }
 
-fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck) -> Vec<Finding> {
+fn check_server(
+    probe: &DaemonProbe,
+    configuration: &mut Group,
+    ServerCheck { report, trial }: &ServerCheck,
+) -> Vec<Finding> {
     let name = &*report.name;
     if report.disabled {
         let enable = probe.mcpd(&format!("enable {name}"));
@@ -76,16 +86,23 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
         };
         return vec![Finding::fine(name, found)];
     }
+    let may_be_explained = report.state.is_down() || report.state == StateName::Starting;
+    let place = may_be_explained.then(|| explain(probe, configuration, report)).flatten();
+    let is_explained = place.is_some();
     let failed = match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
-        state if state.is_down() => Some(down(probe, report, *trial)),
+        state if state.is_down() => Some(down(probe, report, *trial, is_explained)),
         StateName::Starting if let Some(trial) = trial => Some(late(probe, report, *trial)),
         StateName::Starting if report.question().is_some() => Some(waiting(probe, report)),
         // A server between two attempts has the same state as a new server.
-        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None)),
+        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None, is_explained)),
         _ => None,
     };
     if let Some(failed) = failed {
+        let failed = match place {
+            Some(place) => failed.with_advice(format!("see {place}")).with_fix(None),
+            None => failed,
+        };
         let instances = failed_instances(probe, report).chain(causes::findings(probe, report));
         return [failed].into_iter().chain(instances).collect();
     }
@@ -97,6 +114,24 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings
+}
+
+/// Gives the finding of the configuration that explains why a server is down its remedy, and returns the place.
+fn explain(probe: &DaemonProbe, configuration: &mut Group, report: &ServerReport) -> Option<String> {
+    let (name, server) = (&report.name, probe.servers.get(&report.name)?);
+    let lacks_directory = report.code.as_deref() == Some("no_working_directory");
+    let (value, advice, fix) = match lacks_directory {
+        true => (server.cwd.as_ref()?, remedy(probe, report, false), cwd(probe, name)),
+        false if causes::asks(probe, report) => {
+            (server.command.as_ref()?, of_cause(probe, report, Cause::Question), None)
+        }
+        false => return None,
+    };
+    let is_it = |finding: &&mut Finding| finding.about == value.place && (lacks_directory || finding.found == ASKS);
+    let finding = configuration.findings.iter_mut().find(is_it)?;
+    finding.verdict = Verdict::Warning { advice };
+    finding.fix = fix.or(finding.fix.take());
+    Some(value.place.clone())
 }
 
 fn up(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
@@ -177,12 +212,14 @@ fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
     Finding::problem(name, format!("needs a login{reason}"), probe.mcpd_with_files(&format!("login {name}")))
 }
 
-fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
+/// `is_explained`: another finding has the reason.
+fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>, is_explained: bool) -> Finding {
     let name = &report.name;
     // The finding about its program has the searched PATH.
     let why = report.reason.as_deref().or(report.last_error.as_deref()).unwrap_or_default();
     let reason = match why.split("; PATH searched").next().unwrap_or_default() {
         "" => String::new(),
+        _ if is_explained => String::new(),
         reason => format!(": {reason}"),
     };
     let retry = report.retry_in_ms.map(|ms| format!(" (next try in {})", shown(Duration::from_millis(ms))));
@@ -216,12 +253,13 @@ fn cwd(probe: &DaemonProbe, name: &str) -> Option<Fix> {
     let leads_on = |other: &&String| existing.join(other).join(rest.as_path()).is_dir();
     let others: Vec<_> = others.iter().filter(leads_on).map(String::as_str).collect();
     if let Some(meant) = only_misspelt(missing, others) {
-        let edit = probe.servers.get(name)?.cwd.clone()?;
+        let edit = probe.servers.get(name)?.cwd.as_ref()?.edit.clone()?;
         let (start, end) = edit.text.rsplit_once(&format!("/{missing}"))?;
         let text = toml_string(&format!("{start}/{meant}{end}"));
         return Some(Fix::Edit(Edit { text, ..edit }));
     }
-    (cwd.parent() == Some(existing)).then(|| Fix::CreateDirectory(cwd.to_owned()))
+    let server = name.to_owned();
+    (cwd.parent() == Some(existing)).then(|| Fix::CreateDirectory { path: cwd.to_owned(), server })
 }
 
 /// Instances that are down for a reason of their own, or in a directory.

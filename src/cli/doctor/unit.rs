@@ -16,7 +16,7 @@ use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
 
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(3);
 const PROPERTIES: &str =
-    "LoadState,UnitFileState,ActiveState,Result,StatusText,MainPID,NRestarts,NeedDaemonReload,WatchdogUSec";
+    "LoadState,UnitFileState,ActiveState,SubState,Result,StatusText,MainPID,NRestarts,NeedDaemonReload,WatchdogUSec";
 /// Restarts of the daemon from which on a finding reports them.
 const MANY_RESTARTS: u32 = 3;
 /// The command that gives the unit's daemon the login environment.
@@ -83,8 +83,9 @@ impl Unit {
 fn active(service: &Unit, socket: &Unit) -> Finding {
     let status = Some(service.get("StatusText")).filter(|text| !text.is_empty());
     let status = status.map(|text| format!(": {text}")).unwrap_or_default();
+    let is_to_restart = service.get("SubState").starts_with("auto-restart");
     match service.get("ActiveState") {
-        "failed" => Finding::problem(
+        state if state == "failed" || is_to_restart => Finding::problem(
             SERVICE,
             format!("has failed ({}){status}", service.get("Result")),
             "`mcpd start`, which prints the reason if it fails again",

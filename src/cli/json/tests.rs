@@ -26,7 +26,7 @@ fn sections() -> [(&'static str, Value); 15] {
         ("mcpd logs", schema::<LineReport>()),
         ("mcpd restart, enable, disable", schema::<control::JsonReport<'static>>()),
         ("mcpd reload", schema::<ReloadReport>()),
-        ("mcpd reload --log-level", schema::<reload::log_filter::JsonReport>()),
+        ("mcpd reload --log-level", schema::<reload::JsonLogFilter>()),
         ("mcpd check", schema::<check::JsonReport<'static>>()),
         ("mcpd add", schema::<add::JsonReport<'static>>()),
         ("mcpd remove", schema::<remove::JsonReport<'static>>()),

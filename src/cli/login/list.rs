@@ -105,7 +105,7 @@ async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
     }
     let login = match context.login_of(name, remote).await {
         Ok(login) => login,
-        Err(reason) => return because(LoginState::Unknown, reason),
+        Err(reason) => return because(LoginState::Unknown, reason.to_string()),
     };
     match login.status().await {
         Ok(LoginStatus::Valid(good)) => Row {
@@ -119,7 +119,7 @@ async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
         Ok(LoginStatus::Ended(reason)) => because(LoginState::Over, reason),
         Ok(LoginStatus::Absent { is_required: true }) => of(LoginState::Needed),
         Ok(LoginStatus::Absent { is_required: false }) => of(LoginState::None),
-        Err(reason) => because(LoginState::Unknown, reason),
+        Err(error) => because(LoginState::Unknown, error.into()),
     }
 }
 

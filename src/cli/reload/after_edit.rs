@@ -10,7 +10,7 @@ use crate::admin::report::{ReloadReport, StateName, ToolReport, ToolServer, Tool
 use crate::admin::{self, AdminError, ToolsRequest};
 use crate::cli::spinner::with_spinner;
 use crate::cli::text::{count, join_limited, one_line};
-use crate::cli::{FAILED, USAGE, admin_failure, fail, json, tools, try_print};
+use crate::cli::{FAILED, USAGE, admin_failure, fail, json, tool_names, try_print};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// Maximum number of tools of a server that are named.
@@ -33,7 +33,7 @@ pub(in crate::cli) async fn apply(directory: &RuntimeDir, scope: Scope<'_>, as_j
         Err(error) => return admin_failure(&error),
     };
     let (listed, ToolsSummary { servers, .. }) =
-        tools::request(directory, ToolsRequest::default()).await.unwrap_or_default();
+        tool_names::request(directory, ToolsRequest::default()).await.unwrap_or_default();
     let servers: Vec<_> = servers.iter().filter(|server| is_described(&server.name, &report, scope)).collect();
     report.warnings.iter().for_each(|warning| print_note!("{warning}"));
     let printed = if as_json {

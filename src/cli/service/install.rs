@@ -120,10 +120,10 @@ impl<'a> Plan<'a> {
             // A daemon that systemd did not start holds the lock.
             (false, _) if self.running.is_some() => {}
             (true, true) if changed || is_old => jobs.push(vec!["restart", SERVICE]),
-            (true, true) => {}
             // systemd does not open a socket for a running service.
             (true, false) => jobs.extend([vec!["stop", SERVICE], vec!["start", SOCKET, SERVICE]]),
-            (false, _) => jobs.push(vec!["start", SOCKET, SERVICE]),
+            // Waits, too, if systemd is about to start it or does so after a failure.
+            _ => jobs.push(vec!["start", SOCKET, SERVICE]),
         }
         jobs
     }

@@ -15,21 +15,22 @@ use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
 use crate::server::{Refusal, RefusedPath, SandboxReport, UnansweredCounts};
 
-/// Maximum number of disabled tools that are named; `--json` has all of them.
+/// Maximum number of disabled tools that are named on a terminal.
 const MAX_TOOLS: usize = 10;
 const MAX_NOTES: usize = 20;
 
 /// One line for each note. The table already has the number of denied tools.
 pub(super) fn notes(Report { servers, profiles, reapers_lost, .. }: &Report, style: OutputStyle) -> String {
-    let mut all: Vec<_> = servers.iter().flat_map(of_server).collect();
+    let mut all: Vec<_> = servers.iter().flat_map(|server| of_server(server, style)).collect();
     all.extend(lost_reapers(*reapers_lost));
     all.extend(unenforced(servers));
     all.extend(profiles.iter().filter_map(cut_lists));
     let mut text = String::new();
-    for note in all.iter().take(MAX_NOTES) {
+    let most = style.limit(MAX_NOTES);
+    for note in all.iter().take(most) {
         text += &(wrap(&one_line(note), 0, 4, style.width()) + "\n");
     }
-    if let Some(left @ 1..) = all.len().checked_sub(MAX_NOTES) {
+    if let Some(left @ 1..) = all.len().checked_sub(most) {
         let _ = writeln!(text, "… {left} more");
     }
     text
@@ -62,26 +63,31 @@ fn unenforced(servers: &[ServerReport]) -> Vec<String> {
     for server in servers {
         let limits = server.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced));
         let sandbox = server.sandbox.as_ref().and_then(SandboxReport::unenforced_text);
-        for text in sandbox.into_iter().chain(limits.and_then(LimitsReport::unenforced_text)) {
+        for text in sandbox.into_iter().chain(limits.and_then(limits_text)) {
             all.entry(text).or_default().push(&server.name);
         }
     }
     all.into_iter().map(|(unenforced, names)| format!("{}: {unenforced}", names.join(", "))).collect()
 }
 
-fn of_server(server: &ServerReport) -> Vec<String> {
+fn limits_text(limits: &LimitsReport) -> Option<String> {
+    Some(format!("{}; `mcpd doctor` shows what to do", limits.unenforced_text()?))
+}
+
+fn of_server(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
     all.extend(enablement(server));
     let question = server.question();
     all.extend(question.map(|line| format!("{name}: is starting, and its last line on stderr has no end: `{line}`")));
-    all.extend(unanswered(server));
+    all.extend(unanswered(server, style));
     all.extend(refused_calls(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
     if !server.tools_disabled.is_empty() {
-        let tools: Vec<_> = server.tools_disabled.iter().take(MAX_TOOLS).map(|tool| one_line(tool)).collect();
-        let more = if server.tools_disabled.len() > MAX_TOOLS { ", …" } else { "" };
+        let most = style.limit(MAX_TOOLS);
+        let tools: Vec<_> = server.tools_disabled.iter().take(most).map(|tool| one_line(tool)).collect();
+        let more = if server.tools_disabled.len() > most { ", …" } else { "" };
         all.push(format!("{name}: disabled tools: {}{more}", tools.join(", ")));
     }
     if let unfit @ 1.. = server.names_rejected {
@@ -126,7 +132,7 @@ fn enablement(server: &ServerReport) -> Option<String> {
 }
 
 /// Messages that a server, or each of its instances, has not answered since its last message.
-fn unanswered(server: &ServerReport) -> Vec<String> {
+fn unanswered(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     let name = &server.name;
     let note = |who: String, silence: UnansweredCounts, pending: u64| {
         let calls = if pending == 0 { String::new() } else { format!(" (calls in progress: {pending})") };
@@ -136,8 +142,8 @@ fn unanswered(server: &ServerReport) -> Vec<String> {
         return note(name.clone(), server.silence(), server.in_flight).into_iter().collect();
     }
     let of_instance = |one: &InstanceReport| {
-        let purpose = shorten(&one_line(&one.purpose), PURPOSE_WIDTH);
+        let purpose = shorten(&one_line(&one.purpose), style.limit(PURPOSE_WIDTH));
         note(format!("{name} ({purpose})"), one.silence(), one.in_flight)
     };
-    server.instances.iter().filter_map(of_instance).take(MAX_INSTANCES).collect()
+    server.instances.iter().filter_map(of_instance).take(style.limit(MAX_INSTANCES)).collect()
 }

@@ -55,7 +55,7 @@ pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
     let down: Vec<_> = servers.iter().filter(|server| has_failed(server)).collect();
     let mut text = String::new();
     for server in down.iter().take(MAX_BRIEF_SERVERS) {
-        let line = one_line(&failures(server).swap_remove(0));
+        let line = one_line(&failures(server, style).swap_remove(0));
         let line = style.width().map_or_else(|| line.clone(), |width| truncate(&line, width.saturating_sub(2)));
         text += &format!("{} {line}\n", style.paint(Tone::Bad, "✗"));
     }
@@ -77,10 +77,11 @@ fn searched_path_lines(servers: &[&ServerReport], style: OutputStyle) -> String 
 pub(super) fn of_servers(servers: &[ServerReport], style: OutputStyle) -> String {
     let texts = servers.iter().map(|server| (server, of_server(server, style)));
     let texts: Vec<_> = texts.filter(|(_, text)| !text.is_empty()).collect();
-    let shown = &texts[..texts.len().min(MAX_SERVERS)];
+    let most = style.limit(MAX_SERVERS);
+    let shown = &texts[..texts.len().min(most)];
     let mut text: String = shown.iter().map(|(_, text)| text.as_str()).collect();
     text += &searched_path_lines(&shown.iter().map(|(server, _)| *server).collect::<Vec<_>>(), style);
-    if let Some(left @ 1..) = texts.len().checked_sub(MAX_SERVERS) {
+    if let Some(left @ 1..) = texts.len().checked_sub(most) {
         let _ = writeln!(text, "… {left} more");
     }
     text
@@ -93,7 +94,7 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
         text += &warning(&message, style);
     }
     if has_failed(server) {
-        failures(server).iter().for_each(|failure| text += &error(failure, style));
+        failures(server, style).iter().for_each(|failure| text += &error(failure, style));
         details(last_stderr_lines(server), style, &mut text);
     }
     if !text.is_empty() {
@@ -119,7 +120,7 @@ fn last_stderr_lines(server: &ServerReport) -> impl Iterator<Item = &str> {
 }
 
 /// Why a server is down, and why its instances are. Never empty.
-fn failures(server: &ServerReport) -> Vec<String> {
+fn failures(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     let name = &server.name;
     let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", short_duration(ms))).unwrap_or_default();
     let prefix = if server.state == StateName::NeedsLogin { "needs a login: " } else { "" };
@@ -133,9 +134,9 @@ fn failures(server: &ServerReport) -> Vec<String> {
     let of_instances = instances.filter_map(|one| {
         let reason = one.reason.as_deref().or((one.answers == Some(false)).then_some("does not answer"))?;
         let reason = split_searched_path(reason).0;
-        Some(format!("{name} ({}): {reason}", shorten(&one_line(&one.purpose), PURPOSE_WIDTH)))
+        Some(format!("{name} ({}): {reason}", shorten(&one_line(&one.purpose), style.limit(PURPOSE_WIDTH))))
     });
-    let mut failures: Vec<_> = of_server.into_iter().chain(of_instances.take(MAX_INSTANCES)).collect();
+    let mut failures: Vec<_> = of_server.into_iter().chain(of_instances.take(style.limit(MAX_INSTANCES))).collect();
     if let (true, Some(error)) = (is_retrying(server), &server.last_error) {
         failures.push(format!("{name}: {} (is being started again)", split_searched_path(error).0));
     }

@@ -1,4 +1,4 @@
-//! Tables of servers, agents and profiles. Long tables are cut; `--json` has every row.
+//! Tables of servers, agents and profiles. A terminal shows the first rows of long ones.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -19,7 +19,7 @@ const MAX_ROWS: usize = 20;
 
 pub(super) fn servers(servers: &[ServerReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 10] = [
-        Column::text("SERVER").min_width(12),
+        Column::text("SERVER").min_width(32),
         Column::text("STATE"),
         Column::number("PID").drop_rank(8),
         Column::number("UP").drop_rank(4),
@@ -35,9 +35,10 @@ pub(super) fn servers(servers: &[ServerReport], style: OutputStyle) -> String {
                 `mcpd add NAME COMMAND` or `mcpd add NAME URL` adds one\n"
             .to_owned();
     }
-    let shown = servers.iter().take(MAX_SERVERS);
-    let rows = shown.flat_map(|server| iter::once(row(server)).chain(instances(&server.instances)));
-    style.fit_table(&COLUMNS, rows.chain(more_row("", servers.len(), MAX_SERVERS)).collect())
+    let with_instances = |server| iter::once(row(server)).chain(instances(server, style));
+    let most = style.limit(MAX_SERVERS);
+    let rows = servers.iter().take(most).flat_map(with_instances);
+    style.fit_table(&COLUMNS, rows.chain(more_row("", servers.len(), most)).collect())
 }
 
 fn row(server: &ServerReport) -> [Cell; 10] {
@@ -80,7 +81,8 @@ fn shown_state(server: &ServerReport) -> String {
 }
 
 /// A row for each instance, below the row of its server.
-fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
+fn instances(server: &ServerReport, style: OutputStyle) -> impl Iterator<Item = [Cell; 10]> {
+    let (all, most) = (&server.instances, style.limit(MAX_INSTANCES));
     let row = |one: &InstanceReport| {
         let [tools, denied] = [const { String::new() }; 2].map(Cell::from);
         [
@@ -96,13 +98,13 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
             one.restarts.to_string().into(),
         ]
     };
-    all.iter().take(MAX_INSTANCES).map(row).chain(more_row("  ", all.len(), MAX_INSTANCES))
+    all.iter().take(most).map(row).chain(more_row("  ", all.len(), most))
 }
 
 /// Servers with a URL; empty if there are none.
 pub(super) fn remotes(servers: &[ServerReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 3] = [
-        Column::text("REMOTE").min_width(12),
+        Column::text("REMOTE").min_width(32),
         Column::text("ORIGIN").min_width(24),
         Column::text("TRANSPORT").drop_rank(1),
     ];
@@ -114,13 +116,13 @@ pub(super) fn remotes(servers: &[ServerReport], style: OutputStyle) -> String {
         let transport = remote.transport.as_deref().map_or_else(dash, Cell::from);
         [server.name.as_str().into(), remote.origin.as_str().into(), transport]
     };
-    style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
+    first_rows(&COLUMNS, &all, row, style)
 }
 
 pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 7] = [
         Column::text("AGENT"),
-        Column::text("CLIENT").min_width(12),
+        Column::text("CLIENT").min_width(20),
         Column::number("PID").drop_rank(3),
         Column::text("PROFILE").min_width(8).drop_rank(1),
         Column::text("MCP").drop_rank(4),
@@ -142,10 +144,7 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
             agent.calls.to_string().into(),
         ]
     };
-    style.fit_table(
-        &COLUMNS,
-        agents.iter().take(MAX_ROWS).map(row).chain(more_row("", agents.len(), MAX_ROWS)).collect(),
-    )
+    first_rows(&COLUMNS, agents, row, style)
 }
 
 pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
@@ -165,8 +164,7 @@ pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
         let (tools, agents) = (profile.tools.to_string().into(), profile.agents.to_string().into());
         [profile.name.as_str().into(), servers, tools, agents, profile.socket.as_str().into()]
     };
-    let all = &report.profiles;
-    style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
+    first_rows(&COLUMNS, &report.profiles, row, style)
 }
 
 /// The quotas that were reached; empty if there are none.
@@ -197,7 +195,18 @@ pub(super) fn quotas(report: &Report, style: OutputStyle) -> String {
             quota.refused.to_string().into(),
         ]
     };
-    style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
+    first_rows(&COLUMNS, &all, row, style)
+}
+
+/// A table of the first items.
+fn first_rows<const N: usize, T>(
+    columns: &[Column; N],
+    all: &[T],
+    row: impl Fn(&T) -> [Cell; N],
+    style: OutputStyle,
+) -> String {
+    let most = style.limit(MAX_ROWS);
+    style.fit_table(columns, all.iter().take(most).map(row).chain(more_row("", all.len(), most)).collect())
 }
 
 fn dash() -> Cell {

@@ -135,6 +135,28 @@ fn a_thousand_servers_and_agents_are_no_wall() {
 }
 
 #[test]
+fn a_pipe_has_every_row() {
+    let servers = (0..100).map(|at| {
+        let tools: Vec<_> = (0..20).map(|tool| format!("tool-{at}-{tool}")).collect();
+        server(
+            &format!("s{at}"),
+            json!({"state": "failed", "reason": format!("reason {at}."), "tools_disabled": tools}),
+        )
+    });
+    let agents =
+        (0..100).map(|at| json!({"session": at, "profile": "default", "uid": 0, "connected_ms": 1, "calls": 0, "client": format!("client-{at}.")}));
+    let drawn = render(&report(servers.collect(), agents.collect()), OutputStyle::PLAIN);
+    for at in 0..100 {
+        for part in
+            [format!("\n✗ s{at}: reason {at}."), format!("\ns{at} "), format!("tool-{at}-19"), format!(" client-{at}.")]
+        {
+            assert!(drawn.contains(&part), "no {part}: {drawn}");
+        }
+    }
+    assert!(!drawn.contains('…') && !drawn.contains(" more"), "{drawn}");
+}
+
+#[test]
 fn an_empty_daemon_says_what_to_do_next() {
     let drawn = render(&report(Vec::new(), Vec::new()), OutputStyle::of_width(200));
     for command in ["mcpd import", "mcpd add NAME COMMAND", "mcpd connect --print CLIENT"] {

@@ -10,9 +10,11 @@ use crate::systemctl::SERVICE;
 
 /// Prints why nothing listens at `path`.
 pub(super) async fn explain(directory: &RuntimeDir, path: &Path) -> ExitCode {
-    let state = Units::find(directory).await.map(|units| units.state());
-    let details = state.map(|state| format!("  {SERVICE} is installed and {}\n", summary(&state)));
-    not_running_with(path, &details.unwrap_or_default())
+    let details = match Units::find(directory).await {
+        Some(units) => format!("  {SERVICE} is installed and {}\n", summary(&units.settle().await.state())),
+        None => String::new(),
+    };
+    not_running_with(path, &details)
 }
 
 fn summary(state: &UnitState) -> String {

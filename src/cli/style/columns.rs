@@ -1,6 +1,10 @@
-//! Tables that fit a terminal: cells are shortened first, then columns are dropped. No line is wrapped.
+//! Tables that fit a terminal. No line is wrapped.
+//!
+//! Where a table is too wide, cells are shortened to the minimum of their column, then columns are dropped, then cells are shortened
+//! to a few characters. A table whose rows come one by one widens its columns as needed.
 
 use std::cmp::Reverse;
+use std::mem;
 
 use unicode_width::UnicodeWidthStr;
 
@@ -9,19 +13,21 @@ use crate::cli::text::shorten;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
+/// Width to which cells are shortened when no more columns can be dropped.
+const SHORTEST: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) struct Column {
     name: &'static str,
     alignment: Alignment,
-    /// Width to which cells may be shortened; `usize::MAX` if they are never shortened.
+    /// Width to which cells are shortened before columns are dropped; `usize::MAX` if they are never shortened.
     min_width: usize,
     /// The column with the highest value is dropped first. Columns with 0 stay.
     drop_rank: u8,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Alignment {
+#[derive(Debug, Clone, Copy)]
+enum Alignment {
     Left,
     Right,
 }
@@ -62,49 +68,100 @@ pub(in crate::cli) fn more_row<const N: usize>(indent: &str, all: usize, shown: 
     Some(row)
 }
 
-impl OutputStyle {
-    /// A table that is as wide as the terminal at most, unless its permanent columns do not fit.
-    pub(in crate::cli) fn fit_table<const N: usize>(self, columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
-        let natural: [usize; N] = std::array::from_fn(|at| {
-            let cells = rows.iter().map(|row| row[at].text.width());
-            cells.chain([columns[at].name.width()]).max().unwrap_or_default()
-        });
-        let shown = fit_columns(columns, natural, self.width.unwrap_or(usize::MAX));
-        let header = shown.iter().map(|(at, _)| Cell::new(Tone::Head, columns[*at].name)).collect();
-        let rows = rows.into_iter().map(|row| {
-            let cell = |(at, width): &(usize, usize)| {
-                let Cell { text, tone } = &row[*at];
-                Cell::new(*tone, shorten(text, *width))
-            };
-            shown.iter().map(cell).collect()
-        });
-        let alignments: Vec<_> = shown.iter().map(|(at, _)| columns[*at].alignment).collect();
-        self.render_table(header, rows, &alignments)
+/// The columns that a table shows. They follow the rows that were added.
+#[derive(Debug)]
+pub(in crate::cli) struct Layout {
+    style: OutputStyle,
+    columns: Vec<Column>,
+    /// Width of the widest cell of each column, or of its name.
+    natural: Vec<usize>,
+    shown: Vec<ShownColumn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ShownColumn {
+    index: usize,
+    width: usize,
+}
+
+impl Layout {
+    pub(in crate::cli) fn new(columns: Vec<Column>, style: OutputStyle) -> Self {
+        let natural: Vec<_> = columns.iter().map(|column| column.name.width()).collect();
+        let shown = fit(&columns, &natural, style.width);
+        Self { style, columns, natural, shown }
+    }
+
+    /// Widens columns for these rows, as far as the terminal permits. Returns whether other columns are shown now.
+    pub(in crate::cli) fn widen<R: AsRef<[Cell]>>(&mut self, rows: &[R]) -> bool {
+        for row in rows {
+            for (natural, cell) in self.natural.iter_mut().zip(row.as_ref()) {
+                *natural = (*natural).max(cell.text.width());
+            }
+        }
+        let shown = fit(&self.columns, &self.natural, self.style.width);
+        let before = mem::replace(&mut self.shown, shown);
+        !before.iter().map(|column| column.index).eq(self.shown.iter().map(|column| column.index))
+    }
+
+    pub(in crate::cli) fn header(&self) -> String {
+        self.row(&self.columns.iter().map(|column| Cell::new(Tone::Head, column.name)).collect::<Vec<_>>())
+    }
+
+    pub(in crate::cli) fn row(&self, cells: &[Cell]) -> String {
+        let cell = |&ShownColumn { index, width }: &ShownColumn| {
+            let Cell { text, tone } = &cells[index];
+            let text = shorten(text, width);
+            let blanks = " ".repeat(width.saturating_sub(text.width()));
+            let text = self.style.paint(*tone, &text);
+            match self.columns[index].alignment {
+                Alignment::Left => text + &blanks,
+                Alignment::Right => blanks + &text,
+            }
+        };
+        let line = self.shown.iter().map(cell).collect::<Vec<_>>().join(&" ".repeat(GAP));
+        line.trim_end().to_owned() + "\n"
     }
 }
 
-/// The columns that fit into `width`: index and width of each.
-fn fit_columns<const N: usize>(columns: &[Column; N], natural: [usize; N], width: usize) -> Vec<(usize, usize)> {
-    let min_width = |at: usize| columns[at].min_width.max(columns[at].name.width()).min(natural[at]);
-    let mut shown: Vec<_> = natural.into_iter().enumerate().collect();
-    loop {
-        let gaps = GAP * shown.len().saturating_sub(1);
-        let surplus = (gaps + shown.iter().map(|(_, width)| width).sum::<usize>()).saturating_sub(width);
-        let slack: usize = shown.iter().map(|(at, width)| width - min_width(*at)).sum();
-        let droppable = shown.iter().map(|(at, _)| *at).filter(|at| columns[*at].drop_rank > 0);
-        match droppable.max_by_key(|at| columns[*at].drop_rank) {
-            Some(first) if surplus > slack => shown.retain(|(at, _)| *at != first),
-            _ => {
-                for _ in 0..surplus.min(slack) {
-                    let shrinkable = shown.iter_mut().filter(|(at, width)| *width > min_width(*at));
-                    if let Some((_, width)) = shrinkable.min_by_key(|(_, width)| Reverse(*width)) {
-                        *width -= 1;
-                    }
-                }
-                return shown;
-            }
+impl OutputStyle {
+    /// A table that is as wide as the terminal at most, unless its permanent columns do not fit.
+    pub(in crate::cli) fn fit_table<const N: usize>(self, columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
+        let mut layout = Layout::new(columns.to_vec(), self);
+        layout.widen(&rows);
+        rows.iter().fold(layout.header(), |table, row| table + &layout.row(row))
+    }
+}
+
+/// The columns that fit into `width`: permanent ones, and each other one that still fits, by its rank.
+fn fit(columns: &[Column], natural: &[usize], width: Option<usize>) -> Vec<ShownColumn> {
+    let width = width.unwrap_or(usize::MAX);
+    let min_width = |index: usize| columns[index].min_width.max(columns[index].name.width()).min(natural[index]);
+    let last_resort = |index: usize| min_width(index).min(SHORTEST.max(columns[index].name.width()));
+    let mut by_rank: Vec<_> = (0..columns.len()).collect();
+    by_rank.sort_by_key(|index| columns[*index].drop_rank);
+    let (mut shown, mut used) = (Vec::new(), 0);
+    for index in by_rank {
+        let added = min_width(index) + if shown.is_empty() { 0 } else { GAP };
+        if columns[index].drop_rank == 0 || used + added <= width {
+            used += added;
+            shown.push(ShownColumn { index, width: natural[index] });
         }
     }
+    shown.sort_unstable();
+    let total: usize = shown.iter().map(|column| column.width + GAP).sum();
+    let mut surplus = total.saturating_sub(GAP).saturating_sub(width);
+    let limits: [&dyn Fn(usize) -> usize; 2] = [&min_width, &last_resort];
+    for least in limits {
+        while surplus > 0 {
+            let shrinkable = shown
+                .iter_mut()
+                .filter(|one| columns[one.index].min_width < usize::MAX && one.width > least(one.index));
+            let Some(widest) = shrinkable.min_by_key(|column| Reverse(column.width)) else { break };
+            widest.width -= 1;
+            surplus -= 1;
+        }
+    }
+    shown
 }
 
 #[cfg(test)]

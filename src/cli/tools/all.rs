@@ -5,14 +5,12 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::table::{Group, Row, Selection, render};
-use super::{TASK_ONLY, Tools, request};
+use super::{TASK_ONLY, Tools};
 use crate::admin::ToolsRequest;
-use crate::admin::report::{HiddenReport, StateName, ToolReport, ToolServer, ToolsSummary};
+use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::cli::style::OutputStyle;
-use crate::cli::text::one_line;
-use crate::cli::tool_names::{self, qualified};
+use crate::cli::tool_names::{self, hidden_reason, qualified, request};
 use crate::cli::{admin_failure, json, malformed, print};
-use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
 
 /// Every tool, with what hides it from agents.
@@ -80,34 +78,10 @@ fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     let truncated = server.truncated.then(|| "its list was truncated".to_owned());
     let state = match server.state {
         StateName::Ready | StateName::Idle => None,
-        StateName::NeedsLogin => Some(login_needed(&server.name)),
+        StateName::NeedsLogin => Some(format!("needs a login: run `mcpd login {}`", server.name)),
         StateName::Disabled => Some(format!("disabled: `mcpd enable {}`", server.name)),
         state => Some(state.to_string()),
     };
     let notes: Vec<_> = state.into_iter().chain(truncated).collect();
     Group { server: Some(server.name.clone()), note: (!notes.is_empty()).then(|| notes.join(" · ")), rows }
-}
-
-/// What hides a tool, and the command that shows it if there is one.
-pub(in crate::cli) fn hidden_reason(
-    ToolReport { server, tool, defects, .. }: &ToolReport,
-    hidden: Option<&HiddenReport>,
-) -> String {
-    let Some(HiddenReport { why, pattern, table }) = hidden else { return "not visible".to_owned() };
-    let place = table.as_ref().map(|table| format!(" of [{}]", one_line(table))).unwrap_or_default();
-    match (&**why, pattern) {
-        ("deny", Some(pattern)) => format!("denied by `{}`{place}", one_line(pattern)),
-        ("allow", _) => format!("not matched by `allow`{place}"),
-        ("read_only", _) => format!("not declared read-only, as `tools.read_only`{place} requires"),
-        ("expose", _) => format!("`expose`{place} does not include tools"),
-        ("off", _) => format!("disabled: `mcpd enable {server}/{}`", one_line(tool)),
-        ("disabled", _) => format!("its server is disabled: `mcpd enable {server}`"),
-        ("profile", _) => "its server is not in the profile".to_owned(),
-        ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
-        ("malformed", _) => malformed::of_defects(defects),
-        ("again", _) => "its server lists it twice".to_owned(),
-        ("cut", _) => "the list would be larger than `max_message`".to_owned(),
-        ("nameless", _) => "every name for it is taken".to_owned(),
-        (other, _) => one_line(other),
-    }
 }

@@ -4,9 +4,9 @@ use std::iter;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::super::tool_schema::{Argument, Kind, OtherArguments, Schema};
 use super::Tool;
 use super::table::MIN_TEXT_WIDTH;
-use crate::cli::schema::{Argument, Kind, OtherArguments, Schema};
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{lines, one_line, wrap};
 

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::edit::Setting;
 use super::super::interpolate::{Sources, UnusableValue};
 use super::super::load::{located, parse};
 use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointers, translated};
+use super::super::serialize::Setting;
 use super::super::tree::{Node, ParseTree, Value};
-use super::Settings;
+
+/// The keys of one server, in the order of output.
+pub(super) type Settings = Vec<(String, Setting)>;
 
 /// The order of keys in the output.
 const ORDER: [&str; 12] = [

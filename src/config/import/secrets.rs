@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::super::edit::Setting;
 use super::super::interpolate::{Sources, Template};
 use super::super::secret;
-use super::{ForeignServer, Prompt, Settings};
+use super::super::serialize::Setting;
+use super::foreign::{ForeignServer, Prompt, Settings};
 
 /// Maximum size of an existing file that is compared to a secret.
 const MAX_FILE: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Why the value of a key cannot be used, as data.
+//! Why a text with references is not valid, and why the value of a key cannot be used, as data.
 
 use std::path::PathBuf;
 
@@ -72,4 +72,15 @@ pub enum UnusableValue {
         /// Such as `is empty`.
         complaint: &'static str,
     },
+}
+
+/// A `${` that is not a valid reference.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::config) struct TemplateError {
+    pub(in crate::config) message: String,
+    pub(in crate::config) help: String,
+}
+
+pub(in crate::config) fn malformed(message: impl Into<String>, help: impl Into<String>) -> TemplateError {
+    TemplateError { message: message.into(), help: help.into() }
 }

@@ -251,6 +251,7 @@ pub(crate) fn creates_mounts(command: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::super::interpolate::table::Table;
+    use super::super::super::serialize::sandbox_text;
     use super::*;
 
     fn sources() -> Table {
@@ -290,7 +291,7 @@ mod tests {
         let line = CommandLine { command: &words[0], args: &words[1..], env: &env, cwd: None };
         match proposal(line, &sources()) {
             Ok(Proposal { sandbox, env }) => {
-                env.iter().fold(sandbox.toml(), |text, (name, value)| format!("{text} {name}={value}"))
+                env.iter().fold(sandbox_text(&sandbox), |text, (name, value)| format!("{text} {name}={value}"))
             }
             Err(obstacle) => obstacle.to_string(),
         }

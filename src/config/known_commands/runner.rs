@@ -144,7 +144,7 @@ impl<'a> Invocation<'a> {
         }
         let (options, rest) = args.split_at(index.min(args.len()));
         let words = rest.first().into_iter().map(String::as_str);
-        let named = super::values(options, PACKAGE_NAMES).filter(|_| !runner.runs_images());
+        let named = values(options, PACKAGE_NAMES).filter(|_| !runner.runs_images());
         let names = [program].into_iter().chain(words.chain(named).map(without_version)).collect();
         Self { runner: Some(runner), options, names, rest: rest.get(1..).unwrap_or_default() }
     }
@@ -231,6 +231,15 @@ fn cache_directory(line: &str) -> Option<PathBuf> {
     let directory = PathBuf::from(&line[start..at + cache.len() + length]);
     let is_plain = directory.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     (length > 0 && directory.is_absolute() && is_plain).then_some(directory)
+}
+
+/// The values of `options`, written as one word or two.
+pub(super) fn values<'a>(args: &'a [String], options: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    args.iter().enumerate().filter_map(move |(index, word)| {
+        let joined = options.iter().find_map(|option| word.strip_prefix(option)?.strip_prefix('='));
+        let next = || options.contains(&word.as_str()).then(|| args.get(index + 1)).flatten().map(String::as_str);
+        joined.or_else(next)
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use globset::Glob;
 
-use super::super::spanned::{Spanned, values};
+use super::super::diagnostic::{Spanned, values};
 use crate::list_kind::{ListKind, PerKind};
 use crate::policy::Policy;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::super::Quotas;
 use super::super::daemon::NAMING_KEYS;
+use super::super::diagnostic::{Spanned, or_default, values};
 use super::super::keys::KeyLayer;
 use super::super::profile::{Narrowing, Profile, ScopedPattern, ScopedRules};
-use super::super::spanned::{Spanned, or_default, values};
 use super::ExposeList;
 use crate::list_kind::PerKind;
 use crate::naming::Naming;

@@ -1,8 +1,7 @@
 //! The errors of an invalid configuration.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use super::super::diagnostic::Diagnostic;
 use super::super::tree::MAX_PROBLEMS;

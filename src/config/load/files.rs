@@ -13,10 +13,8 @@ use super::super::tree::{ParseTree, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
 use super::merge::Layers;
-use super::stamp::Stamp;
-use super::trust::permission_error;
+use super::stamp::{MAX_FILE, Stamp, is_missing, layers_in, permission_error};
 use super::variables::variables;
-use super::{MAX_FILE, default_path};
 
 /// Maximum number of files of one configuration. Each takes memory while the configuration is in use.
 const MAX_FILES: usize = 256;
@@ -126,18 +124,6 @@ impl<'a> Loading<'a> {
     }
 }
 
-/// The names of the layers in a directory, sorted.
-pub(super) fn layers_in(directory: &Path, sources: &dyn Sources) -> io::Result<Vec<String>> {
-    let mut names = sources.list(directory)?;
-    names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
-    names.sort_unstable();
-    Ok(names)
-}
-
-pub(super) fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
 fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Layer, Problems) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (format, parsed) = parse(path, text);
@@ -182,4 +168,10 @@ pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
     let format =
         if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Native };
     (format, parsed)
+}
+
+/// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.
+#[must_use]
+pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
+    Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join("mcpd/config.toml"))
 }

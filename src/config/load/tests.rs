@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::diagnostic::Diagnostic;
 use super::super::interpolate::Process;
 use super::super::interpolate::table::Table;
 use super::super::{CommandOutputs, DaemonConfig, Launch, Limit, Program, ServerConfig};

@@ -1,13 +1,13 @@
 //! Reads how a server is launched: `command` with its keys, or a `url`.
 
 use super::super::command_line::{self, Spelling};
+use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
 use super::super::layer::{LaunchTemplate, ProgramTemplate, is_absolute_or_agent_cwd, is_root};
-use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
-use super::fields::Fields;
+use super::Format;
+use super::reader::{Fields, Reader};
 use super::values::{is_variable_name, not_a_variable};
-use super::{Format, Reader};
 
 /// The launch keys of a table.
 #[derive(Default)]
@@ -96,9 +96,9 @@ impl Reader<'_> {
     }
 
     /// Reports a key that does not apply to this kind of server.
-    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, location: &str) {
+    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, kind_of_server: &str) {
         let Some(entry) = entry else { return };
-        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {location}", entry.key));
+        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {kind_of_server}", entry.key));
         match self.format {
             Format::Native | Format::Variable => self.error(problem.help("remove it")),
             Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),

@@ -2,8 +2,8 @@
 
 use super::super::layer::{ExposeList, Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
-use super::fields::{Fields, suggestion};
-use super::{Format, Reader};
+use super::Format;
+use super::reader::{Fields, Reader, suggestion};
 use crate::extensions;
 use crate::list_kind::ListKind;
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use super::super::Quotas;
 use super::super::daemon::NAMING_KEYS;
+use super::super::diagnostic::Spanned;
 use super::super::layer::{ProfileLayer, ScopedRulesLayer};
 use super::super::profile::{ScopedPattern, UNKNOWN_USER, is_profile_name, profile_name_taken};
-use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
-use super::Reader;
-use super::fields::Fields;
-use super::server::fitted_name;
+use super::reader::{Fields, Reader};
+use super::values::fitted_name;
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::is_server_name;
 

@@ -2,16 +2,14 @@
 
 use std::ops::RangeInclusive;
 
+use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
-use super::super::layer::{
-    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, url_complaint,
-};
-use super::super::oauth::OAuthGrant;
-use super::super::spanned::Spanned;
+use super::super::launch::{OAuthGrant, is_credential, is_scope, url_complaint};
+use super::super::layer::{OAuthTableTemplate, OAuthTemplate, RemoteTemplate};
+use super::super::rotation::is_header_value;
 use super::super::tree::{Entry, Problem, Value};
-use super::Reader;
-use super::fields::Fields;
 use super::launch::LaunchKeys;
+use super::reader::{Fields, Reader};
 
 /// The valid ports for `redirect_port`.
 const PORTS: RangeInclusive<usize> = 1..=u16::MAX as usize;

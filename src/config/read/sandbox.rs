@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use super::super::sandbox::{Network, ProtectedDirectories, Sandbox, SandboxLevel};
 use super::super::tree::{Entry, Problem, Value};
-use super::Reader;
-use super::fields::Fields;
+use super::reader::{Fields, Reader};
 
 const EXAMPLE: &str = "{ level = \"files\", write = [\"/srv/notes\"] }";
 const NETWORK: &str = "true, \"none\" or a list of TCP ports";

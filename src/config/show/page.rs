@@ -1,7 +1,7 @@
 //! Writes lines of TOML, each value with its location as a comment.
 
-use super::super::edit::toml_key;
-use super::super::spanned::{Location, Spanned};
+use super::super::diagnostic::{Location, Spanned};
+use super::super::serialize::toml_key;
 
 /// The output so far.
 #[derive(Default)]

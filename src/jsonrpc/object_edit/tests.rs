@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::super::entries::entries;
 use super::super::splice::applied;
 use super::super::test_support::{bytes, members_of, text};
 use super::*;
+use crate::jsonrpc::members::entries;
 
 #[test]
 fn members_go_with_their_commas() {

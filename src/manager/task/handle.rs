@@ -1,38 +1,47 @@
-//! Handles one order completely or not at all, without waiting. A removed server is stopped and moves to `leaving`.
+//! Handles one command completely or not at all, without waiting.
+//!
+//! A removed server is stopped and moves to `leaving`. A disabled tool is denied by the server's policy, and a disabled server has empty
+//! lists. So neither can be called.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use globset::Glob;
 
 use super::{Entry, ManagerTask};
+use crate::client::ClientError;
 use crate::config::ServerConfig;
+use crate::list_kind::ListKind;
+use crate::manager::commands::{ManagerCommand, check_names};
 use crate::manager::error::ManagerError;
-use crate::manager::orders::{Order, check_names};
-use crate::policy::RunTimeDeny;
-use crate::server::{HealthOverride, ServerHandle, StopLevel};
+use crate::manager::view::{Enablement, Toggle, ToggleResult};
+use crate::naming::Naming;
+use crate::policy::{RunTimeDeny, is_fit_name};
+use crate::server::{HealthOverride, ServerHandle, ServerSnapshot, StopLevel};
+use crate::suggest::nearest;
 
 impl ManagerTask {
-    pub(super) fn handle(&mut self, order: Order) {
-        if !matches!(order, Order::Apply(..) | Order::Follow(..) | Order::Refresh(_)) {
+    pub(super) fn handle(&mut self, command: ManagerCommand) {
+        if !matches!(command, ManagerCommand::Apply(..) | ManagerCommand::Follow(..) | ManagerCommand::Refresh(_)) {
             self.apply_staged();
         }
         // The caller may have dropped its future.
-        match order {
-            Order::Connect(config, done) => drop(done.send(self.connect(*config))),
-            Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
-            Order::Apply(desired, done) => self.apply(desired, done),
-            Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
-            Order::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
-            Order::OverrideHealth(name, health_override, done) => {
+        match command {
+            ManagerCommand::Connect(config, done) => drop(done.send(self.connect(*config))),
+            ManagerCommand::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
+            ManagerCommand::Apply(desired, done) => self.apply(desired, done),
+            ManagerCommand::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
+            ManagerCommand::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
+            ManagerCommand::OverrideHealth(name, health_override, done) => {
                 drop(done.send(self.override_health(&name, health_override)))
             }
-            Order::Restart(name, done) => drop(done.send(self.restart(&name))),
-            Order::Follow(session, profile, done) => {
+            ManagerCommand::Restart(name, done) => drop(done.send(self.restart(&name))),
+            ManagerCommand::Follow(session, profile, done) => {
                 if let Some(view) = self.follow(session, &profile) {
                     drop(done.send(Ok(view)));
                 }
             }
-            Order::Refresh(done) => {
+            ManagerCommand::Refresh(done) => {
                 self.publish(false);
                 drop(done.send(Ok(())));
             }
@@ -111,5 +120,122 @@ impl ManagerTask {
     fn restart(&mut self, name: &str) -> Result<(ServerHandle, u64), ManagerError> {
         let running = &self.find(name)?.running;
         Ok((running.handle.clone(), running.control.restart()))
+    }
+}
+
+/// Maximum number of disabled tools of one server.
+const MAX_DISABLED_TOOLS: usize = 1000;
+
+impl ManagerTask {
+    pub(super) fn toggle(&mut self, name: &str, toggle: &Toggle) -> Result<ToggleResult, ManagerError> {
+        let namings = self.namings();
+        self.find(name)?;
+        if *toggle == Toggle::Stop {
+            self.cancel_replacement(name);
+        }
+        let mut denied = self.denied(name);
+        let entry = self.find(name)?;
+        let tool = match toggle {
+            Toggle::Enable => entry.set_enablement(Enablement::Enabled),
+            Toggle::Disable if entry.enablement == Enablement::Stopped => None,
+            Toggle::Disable if !entry.config.settings.enabled => entry.set_enablement(Enablement::Stopped),
+            Toggle::Disable => entry.set_enablement(Enablement::Disabled),
+            Toggle::Stop => entry.set_enablement(Enablement::Stopped),
+            Toggle::EnableTool(tool) => Some(entry.switch(&mut denied, &namings, tool, true)?),
+            Toggle::DisableTool(tool) => Some(entry.switch(&mut denied, &namings, tool, false)?),
+        };
+        let handle = entry.running.handle.clone();
+        if tool.is_some() {
+            self.set_denied(name, denied);
+        }
+        self.publish(false);
+        self.stop_gone();
+        Ok(ToggleResult { handle, tool })
+    }
+}
+
+impl Entry {
+    fn set_enablement<T>(&mut self, enablement: Enablement) -> Option<T> {
+        self.enablement = enablement;
+        self.running.control.enable(enablement.runs() && self.waits_for.is_empty());
+        None
+    }
+
+    fn switch(
+        &self,
+        denied: &mut RunTimeDeny,
+        namings: &[Naming],
+        tool: &str,
+        on: bool,
+    ) -> Result<Arc<str>, ManagerError> {
+        let mut off = denied.off().clone();
+        let server = Arc::clone(&self.config.name);
+        let tool = resolve(&server, &known(&self.running.handle.published(), &off), namings, (tool, on))?;
+        if on {
+            off.remove(&tool);
+        } else {
+            off.insert(Arc::clone(&tool));
+        }
+        if off.len() > MAX_DISABLED_TOOLS {
+            return Err(ManagerError::TooManyDisabledTools { server: server.to_string(), max: MAX_DISABLED_TOOLS });
+        }
+        denied.set_off(off);
+        Ok(tool)
+    }
+}
+
+/// The server's own names of all tools that it has listed for any agent, and of disabled tools.
+fn known(published: &ServerSnapshot, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+    let lists = published.agent_lists.values().chain([&published.lists]);
+    let offered = lists.flat_map(|lists| lists[ListKind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
+    offered.chain(off.iter().cloned()).collect()
+}
+
+/// Finds the tool whose own name or possible exposed name is `tool`. An own name takes precedence.
+fn resolve(
+    server: &str,
+    known: &BTreeSet<Arc<str>>,
+    namings: &[Naming],
+    (tool, on): (&str, bool),
+) -> Result<Arc<str>, ManagerError> {
+    let is_exposed_so = |name: &&Arc<str>| {
+        namings.iter().any(|naming| naming.candidates(server, name).any(|candidate| candidate == tool))
+    };
+    if let Some(name) = known.get(tool).or_else(|| known.iter().find(is_exposed_so)) {
+        return Ok(Arc::clone(name));
+    }
+    if known.is_empty() && !on && !tool.is_empty() && is_fit_name(tool) {
+        return Ok(tool.into());
+    }
+    let nearest = nearest(tool, known.iter().map(|name| &**name)).map(str::to_owned);
+    Err(ClientError::UnknownTool { server: server.into(), tool: tool.to_owned(), nearest }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_is_found_by_its_own_name_first_then_by_an_exposed_name() {
+        let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
+        let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|name| name.to_string());
+        let no_such = |tool: &str, nearest: Option<&str>| {
+            let (server, tool) = ("s".into(), tool.to_owned());
+            Err(ClientError::UnknownTool { server, tool, nearest: nearest.map(str::to_owned) }.into())
+        };
+        assert_eq!(found("read"), Ok("read".to_owned()));
+        assert_eq!(found("s__read"), Ok("s__read".to_owned()));
+        assert_eq!(found("s__write"), Ok("write".to_owned()));
+        assert_eq!(found(&Naming::default().candidates("s", "a b").next().expect("a name")), Ok("a b".to_owned()));
+        assert_eq!(found("wirte"), no_such("wirte", Some("write")));
+        assert_eq!(found(""), no_such("", None));
+    }
+
+    #[test]
+    fn server_without_known_tools_accepts_any_valid_name_to_disable() {
+        let none = BTreeSet::new();
+        let found = |tool: &str, on| resolve("s", &none, &[Naming::default()], (tool, on)).is_ok();
+        assert!(found("any", false));
+        assert!(!found("any", true) && !found("", false) && !found("a\u{202e}", false));
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::outcome::outcome;
+use super::apply::outcome;
 use super::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
 use crate::manager::changes::{FailureReason, ServerFailure};
-use crate::manager::enablement::Enablement;
+use crate::manager::view::Enablement;
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerHandle, SharedState, StopLevel};
 

@@ -1,4 +1,4 @@
-//! AddressPolicy that the requests of a login may go to. Private and local ones are allowed only if the configured host is
+//! The addresses that requests of a login may go to. Private and local ones are allowed only if the configured host is
 //! private, too. Otherwise a server on the internet could make mcpd send requests to this machine and its network.
 //!
 //! Whether the configured host is public follows from the addresses of its connections, and stays so: a later DNS
@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use url::{Host, Url};
 
-use super::dns::Dns;
+use super::SuppliedUrlError;
 use super::proxies::Proxies;
-use crate::net::origin::{has_user, is_public, shown_origin};
+use super::resolver::Dns;
+use crate::net::origin::{ForbiddenUrl, has_user, is_public, shown_origin};
 
 /// Which addresses one server's logins may use.
 pub(super) struct AddressPolicy {
@@ -45,38 +46,38 @@ impl AddressPolicy {
     }
 
     /// Checks a URL that a server has supplied for a login request, as far as possible without resolving its name.
-    pub(super) async fn check(&self, url: &Url) -> Result<(), String> {
+    pub(super) async fn check(&self, url: &Url) -> Result<(), ForbiddenUrl> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("a URL with scheme `{}`, not HTTP", url.scheme()));
+            return Err(ForbiddenUrl::Scheme(url.scheme().to_owned()));
         }
         if has_user(url) {
-            return Err("a URL with a user name".to_owned());
+            return Err(ForbiddenUrl::UserName);
         }
-        let Some(host) = url.host_str() else { return Err(refusal(&shown_origin(url))) };
+        let Some(host) = url.host_str() else { return Err(ForbiddenUrl::NotPublic(shown_origin(url))) };
         self.admit(host).await
     }
 
     /// Checks a URL that a server has supplied for a browser. Resolves its name now, unless a proxy would.
-    pub(super) async fn check_page(&self, url: &Url) -> Result<(), String> {
+    pub(super) async fn check_page(&self, url: &Url) -> Result<(), SuppliedUrlError> {
         self.check(url).await?;
         match url.host() {
             Some(Host::Domain(name)) if !self.proxies.resolve_host_of(url) => {
                 let found = self.look_up(name.to_owned()).await;
-                found.map(drop).map_err(|error| format!("{}: {error}", shown_origin(url)))
+                found.map(drop).map_err(|error| SuppliedUrlError::Unresolved { origin: shown_origin(url), error })
             }
             _ => Ok(()),
         }
     }
 
     /// Refuses an IP address, a local name or a proxy's host, if connections must not go there.
-    pub(super) async fn admit(&self, host: &str) -> Result<(), String> {
+    pub(super) async fn admit(&self, host: &str) -> Result<(), ForbiddenUrl> {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_local = match bare.parse::<IpAddr>() {
             Ok(address) => !is_public(address),
             // A proxy would resolve these names for itself.
             Err(_) => is_localhost(host) || self.proxies.has(host) && !self.is_configured(host),
         };
-        if is_local && !self.is_private().await { Err(refusal(host)) } else { Ok(()) }
+        if is_local && !self.is_private().await { Err(ForbiddenUrl::NotPublic(host.to_owned())) } else { Ok(()) }
     }
 
     /// Whether the configured host is this machine or in its network. A host with unknown addresses counts as public.
@@ -124,7 +125,7 @@ impl AddressPolicy {
         if is_any_local && !self.proxies.has(&name) && !self.is_private().await {
             found.retain(|address| is_public(address.ip()));
             if found.is_empty() {
-                return Err(io::Error::other(refusal(&name)));
+                return Err(io::Error::other(ForbiddenUrl::NotPublic(name)));
             }
         }
         Ok(found)
@@ -140,10 +141,6 @@ impl AddressPolicy {
     fn is_configured(&self, name: &str) -> bool {
         matches!(&self.configured, Some(Host::Domain(configured)) if configured.eq_ignore_ascii_case(name))
     }
-}
-
-fn refusal(host: &str) -> String {
-    format!("{host} is not on the public internet, and the configured server is")
 }
 
 /// Source: RFC 6761, 6.3.

@@ -1,28 +1,43 @@
-//! Makes connections: direct or through a proxy, and with TLS for `https://` URLs.
+//! Makes connections: direct, to `localhost`, or through a proxy, and with TLS for `https://` URLs.
+//!
+//! The two addresses of `localhost` may belong to different programs. Both are tried, whatever the resolver returns. If both
+//! accept a connection, the one is used that also responds to a request: other programs accept connections and stay mute.
+//!
+//! A tunnel through an HTTP proxy is opened by `CONNECT` (RFC 9110, 9.3.6).
 
 use std::error::Error as StdError;
 use std::future::{Ready, ready};
-use std::io;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
+use std::sync::Mutex;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::future::{join, select_ok};
+use http::header::{HOST, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use http::{Method, Request, StatusCode};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
 
+use super::USER_AGENT_VALUE;
 use super::error::{NetError, NetErrorKind};
-use super::localhost::{Localhost, is_localhost};
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
 use super::response::cause;
 use super::stream::Stream;
 use super::trust::Tls;
-use super::tunnel;
 use crate::duration;
 
 /// Limit for a connection, including TLS and proxy.
@@ -59,7 +74,7 @@ impl Connector {
             Some(proxy) if proxy.is_socks() => self.dial_socks(&proxy, &uri).await?,
             Some(proxy) if is_tls => {
                 let stream = self.dial_proxy(&proxy).await?;
-                let tunnel = tunnel::open(stream, &uri, proxy.authorization()).await;
+                let tunnel = open_tunnel(stream, &uri, proxy.authorization()).await;
                 tunnel.map_err(|reason| failed(format!("{proxy} {reason}")))?
             }
             Some(proxy) => return Ok(Stream::ToProxy(Box::new(self.dial_proxy(&proxy).await?))),
@@ -102,7 +117,7 @@ impl Connector {
         Ok(socks.call(uri).await.map_err(|error| not_connected(proxy, &error))?.into_inner())
     }
 
-    /// The same URI with an address in uri of its host name.
+    /// The same URI with an address in the place of its host name.
     async fn with_address(&self, uri: &Uri) -> Result<Uri, Error> {
         let found = self.resolver.look_up(host(uri)?.to_owned()).await?;
         let mut address = *found.first().ok_or("the host has no address")?;
@@ -173,4 +188,113 @@ impl Service<Uri> for ProxyDialer {
     fn call(&mut self, _: Uri) -> Self::Future {
         ready(self.0.take().ok_or_else(|| io::ErrorKind::NotConnected.into()))
     }
+}
+
+const ADDRESSES: [IpAddr; 2] = [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)];
+/// Time for one connection within this machine.
+const LOCALHOST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the first byte of a response to [`PROBE`].
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+/// A request without effect.
+const PROBE: &[u8] = b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// Whether a host name always means this machine. Source: RFC 6761, 6.3.
+pub(super) fn is_localhost(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+}
+
+/// Connects to `localhost`. Clones share the address that was found.
+#[derive(Clone, Default)]
+#[expect(clippy::disallowed_types, reason = "see the import")]
+pub(super) struct Localhost(Arc<Mutex<Option<IpAddr>>>);
+
+impl Localhost {
+    /// A connection to this port.
+    pub(super) async fn dial(&self, port: u16) -> Result<TcpStream, NetError> {
+        if let Some(known) = self.known()
+            && let Ok(stream) = connect_to(known, port).await
+        {
+            return Ok(stream);
+        }
+        let [six, four] = ADDRESSES;
+        let address = match join(connect_to(six, port), connect_to(four, port)).await {
+            (Ok(stream), Err(_)) | (Err(_), Ok(stream)) => return Ok(stream),
+            (Err(one), Err(other)) => return Err(unreachable(port, &[(six, one), (four, other)])),
+            (Ok(one), Ok(other)) => {
+                let probes = [(six, one), (four, other)].map(|(address, stream)| Box::pin(probe(address, stream)));
+                let found = timeout(PROBE_TIMEOUT, select_ok(probes)).await;
+                let found = found.ok().and_then(Result::ok).map(|(address, _)| address);
+                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                found.unwrap_or(six)
+            }
+        };
+        connect_to(address, port).await.map_err(|error| unreachable(port, &[(address, error)]))
+    }
+
+    fn known(&self) -> Option<IpAddr> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn connect_to(address: IpAddr, port: u16) -> io::Result<TcpStream> {
+    let stream = timeout(LOCALHOST_TIMEOUT, TcpStream::connect((address, port))).await??;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Succeeds once anything is sent back.
+async fn probe(address: IpAddr, mut stream: TcpStream) -> io::Result<IpAddr> {
+    stream.write_all(PROBE).await?;
+    stream.read_u8().await.map(|_| address)
+}
+
+fn unreachable(port: u16, failures: &[(IpAddr, io::Error)]) -> NetError {
+    let is_refused = failures.iter().any(|(_, error)| error.kind() == ErrorKind::ConnectionRefused);
+    let kind = if is_refused { NetErrorKind::ConnectionRefused } else { NetErrorKind::Other };
+    let of_one = |(address, error): &(IpAddr, io::Error)| format!("{}: {error}", SocketAddr::new(*address, port));
+    NetError::new(kind, failures.iter().map(of_one).collect::<Vec<_>>().join("; "))
+}
+
+/// Why a proxy opens no tunnel: the rest of a sentence that begins with its name.
+#[derive(Debug, thiserror::Error)]
+enum TunnelError {
+    #[error("cannot be sent a request: {0}")]
+    Request(#[from] http::Error),
+    #[error("breaks off: {}", cause(.0))]
+    Connection(#[from] hyper::Error),
+    #[error("answers CONNECT with HTTP {0}")]
+    Refused(StatusCode),
+    #[error("cannot be used for a tunnel")]
+    NoStream,
+    #[error("sends data before the client")]
+    EarlyData,
+}
+
+/// Opens a tunnel to `uri` through the proxy at the other end of `stream`.
+///
+/// # Errors
+/// What the proxy did instead.
+async fn open_tunnel(stream: Stream, uri: &Uri, authorization: Option<&HeaderValue>) -> Result<Stream, TunnelError> {
+    let request = connect_request(uri, authorization)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // The task ends with the upgrade, or when the sender is dropped.
+    tokio::spawn(connection.with_upgrades());
+    let response = sender.send_request(request).await?;
+    if !response.status().is_success() {
+        return Err(TunnelError::Refused(response.status()));
+    }
+    let upgraded = hyper::upgrade::on(response).await?;
+    let parts = upgraded.downcast::<TokioIo<Stream>>().map_err(|_| TunnelError::NoStream)?;
+    // In TLS the client sends first.
+    if parts.read_buf.is_empty() { Ok(parts.io.into_inner()) } else { Err(TunnelError::EarlyData) }
+}
+
+fn connect_request(uri: &Uri, authorization: Option<&HeaderValue>) -> Result<Request<Empty<Bytes>>, http::Error> {
+    let target = format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
+    let mut request = Request::builder().method(Method::CONNECT).uri(&*target).header(HOST, &*target);
+    request = request.header(USER_AGENT, USER_AGENT_VALUE);
+    if let Some(authorization) = authorization {
+        request = request.header(PROXY_AUTHORIZATION, authorization);
+    }
+    request.body(Empty::new())
 }

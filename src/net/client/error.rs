@@ -9,6 +9,7 @@ use rustls::{CertificateError, InvalidMessage};
 use super::response::cause;
 use super::trust::is_ca_used_as_end_entity;
 
+const NOT_PLAIN: &str = "write `https://` in its `url` if it serves HTTPS";
 const NOT_TLS: &str = "it answers without TLS: write `http://` in its `url` if it serves plain HTTP";
 
 /// Why nothing could be sent. The text has one line and never holds the URL, whose path may be a secret.
@@ -38,6 +39,8 @@ pub(crate) enum NetErrorKind {
     Redirect,
     /// The server answers without TLS.
     NotTls,
+    /// The server gives no HTTP response to a request without TLS.
+    NotPlain,
     Other,
 }
 
@@ -126,8 +129,15 @@ impl NetError {
             NetErrorKind::NetworkUnreachable => "network_unreachable",
             NetErrorKind::Redirect => "redirect",
             NetErrorKind::NotTls => "not_tls",
+            NetErrorKind::NotPlain => "not_plain",
             NetErrorKind::Other => "unreachable",
         }
+    }
+
+    /// The same error of the first request, which may have the wrong scheme. A later one has not.
+    #[must_use]
+    pub(crate) fn of_first_request(self) -> Self {
+        if self.kind == NetErrorKind::NotPlain { self.with_text(|text| format!("{text}: {NOT_PLAIN}")) } else { self }
     }
 
     /// Whether the server was reached, and its redirect was refused.

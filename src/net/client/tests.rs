@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use url::Url;
 
 use super::address_policy::AddressPolicy;
@@ -112,5 +113,60 @@ async fn login_does_not_connect_to_a_forbidden_address_in_a_url() {
             matches!(&sent, Err(SendError::NotSent(why)) if why.to_string().contains("public internet")),
             "{uri}: {sent:?}"
         );
+    }
+}
+
+/// An empty SETTINGS frame.
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// The error of a request on stream 1 at a server that sends this frame and then closes.
+async fn failure(frame: &[u8]) -> h2::Error {
+    let (ours, mut theirs) = duplex(4096);
+    let (mut client, connection) = h2::client::handshake(ours).await.expect("nothing is awaited");
+    let connection = tokio::spawn(connection);
+    let request = Request::get("https://localhost/").body(()).expect("a request");
+    let (response, _) = client.send_request(request, true).expect("the first stream");
+    theirs.write_all(&SETTINGS).await.expect("written");
+    let mut read = [0; 4096];
+    let mut seen = 0;
+    // The preface has 24 bytes and is followed by SETTINGS; HEADERS are of type 1.
+    while !has_headers(&read[..seen]) {
+        seen += theirs.read(&mut read[seen..]).await.expect("more");
+    }
+    theirs.write_all(frame).await.expect("written");
+    drop(theirs);
+    let failure = response.await.expect_err("no response");
+    let _ = connection.await;
+    failure
+}
+
+fn has_headers(bytes: &[u8]) -> bool {
+    let mut frames = bytes.get(24..).unwrap_or_default();
+    while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = frames {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        if *kind == 1 {
+            return rest.len() >= length;
+        }
+        frames = rest.get(length..).unwrap_or_default();
+    }
+    false
+}
+
+#[tokio::test]
+async fn request_is_unprocessed_only_if_http_2_states_it_for_its_stream() {
+    let reset = |code: u8| [&[0, 0, 4, 3, 0, 0, 0, 0, 1][..], &[0, 0, 0, code]].concat();
+    let goes_away = |last: u8, code: u8| [&[0, 0, 8, 7, 0, 0, 0, 0, 0][..], &[0, 0, 0, last, 0, 0, 0, code]].concat();
+    for (what, frame, expected) in [
+        ("REFUSED_STREAM", reset(7), true),
+        ("CANCEL", reset(8), false),
+        ("INTERNAL_ERROR", reset(2), false),
+        ("GOAWAY before the stream", goes_away(0, 0), true),
+        ("GOAWAY with an error before the stream", goes_away(0, 11), true),
+        ("GOAWAY behind the stream", goes_away(1, 0), false),
+        ("GOAWAY with an error behind the stream", goes_away(1, 11), false),
+        ("nothing", Vec::new(), false),
+    ] {
+        let failure = failure(&frame).await;
+        assert_eq!(is_unprocessed(&failure), expected, "{what}: {failure:?}");
     }
 }

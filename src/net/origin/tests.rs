@@ -1,11 +1,6 @@
 //! Which URLs belong together, and which addresses are public, as tables.
 
-use std::net::IpAddr;
-
-use http::header::HeaderValue;
-use url::Url;
-
-use super::{is_public, redirect, same};
+use super::*;
 
 #[test]
 fn an_origin_is_scheme_host_and_port() {
@@ -39,15 +34,43 @@ fn only_redirects_within_the_origin_are_followed() {
         let found = redirect(&from, &HeaderValue::from_static(location));
         match (&found, expected) {
             (Ok(url), Ok(expected)) => assert_eq!(url.as_str(), expected),
-            (Err(reason), Err(expected)) => {
+            (Err(refused), Err(expected)) => {
+                let reason = refused.to_string();
                 assert!(reason.contains(expected) && !reason.contains("secret"), "{reason}")
             }
             _ => panic!("{location}: {found:?}"),
         }
     }
     let long = HeaderValue::try_from(format!("https://{}.org/", "a".repeat(5000))).unwrap();
-    assert!(redirect(&from, &long).unwrap_err().len() < 400);
+    assert!(redirect(&from, &long).unwrap_err().to_string().len() < 400);
     assert!(redirect(&from, &HeaderValue::from_bytes(b"/\xff").unwrap()).is_err());
+}
+
+#[test]
+fn redirects_repeat_the_request_a_few_times() {
+    let (from, headers) =
+        (Url::parse("https://a.org/mcp").unwrap(), HeaderMap::from_iter([(LOCATION, "/x".parse().unwrap())]));
+    let follow = |redirects: &mut Redirects, method: &Method, status: u16, headers: &HeaderMap| {
+        redirects.follow(method, &from, StatusCode::from_u16(status).unwrap(), headers)
+    };
+    for (method, status, is_followed) in [
+        (Method::POST, 307, true),
+        (Method::POST, 302, true),
+        (Method::POST, 303, false),
+        (Method::GET, 303, true),
+        (Method::GET, 304, false),
+        (Method::GET, 200, false),
+    ] {
+        let next = follow(&mut Redirects::default(), &method, status, &headers).unwrap();
+        assert_eq!(next.is_some(), is_followed, "{method} {status}");
+    }
+    let mut redirects = Redirects::default();
+    assert!(follow(&mut redirects, &Method::GET, 301, &HeaderMap::new()).unwrap().is_none());
+    for _ in 0..MAX_REDIRECTS {
+        follow(&mut redirects, &Method::GET, 301, &headers).unwrap().unwrap();
+    }
+    let refused = follow(&mut redirects, &Method::GET, 301, &headers).unwrap_err();
+    assert_eq!(refused.to_string(), "redirects too often");
 }
 
 #[test]

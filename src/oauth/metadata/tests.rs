@@ -105,7 +105,7 @@ fn consent_page_requires_pkce_and_codes() {
             "it does not support authorization codes",
         ),
     ] {
-        let error = issuer.page().expect_err("refused");
+        let error = issuer.page().expect_err("refused").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
     assert!(Issuer { response_types_supported: values(&["code"]), ..good }.page().is_ok());

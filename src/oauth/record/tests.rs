@@ -1,7 +1,7 @@
 //! The state of tokens, and changes to grants.
 
 use super::*;
-use crate::oauth::client_registration::AuthMethod;
+use crate::oauth::request::AuthMethod;
 
 fn grant() -> Grant {
     Grant {

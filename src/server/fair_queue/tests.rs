@@ -7,8 +7,13 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Sessions from 100 on are of another user.
+fn payer(session: u64) -> Payer {
+    Payer { uid: Some(if session < 100 { 1 } else { 2 }), session }
+}
+
 fn entry(session: u64, item: usize, until: Instant) -> Entry<usize> {
-    Entry { session, bytes: 1, until, item }
+    Entry { payer: payer(session), bytes: 1, until, item }
 }
 
 fn filled(sessions: impl IntoIterator<Item = u64>) -> FairQueue<usize> {
@@ -22,16 +27,23 @@ fn filled(sessions: impl IntoIterator<Item = u64>) -> FairQueue<usize> {
 #[test]
 fn sessions_take_turns_and_each_keeps_its_order() {
     let mut queue = filled([1, 1, 1, 2, 2, 3]);
-    let order: Vec<_> = queue.drain().into_iter().map(|entry| (entry.session, entry.item)).collect();
+    let order: Vec<_> = queue.drain().into_iter().map(|entry| (entry.payer.session, entry.item)).collect();
     assert_eq!(order, [(1, 0), (2, 3), (3, 5), (1, 1), (2, 4), (1, 2)]);
     assert!(queue.is_empty() && queue.next_expiry().is_none());
 }
 
 #[test]
+fn users_take_turns_however_many_sessions_each_has() {
+    let mut queue = filled([1, 2, 3, 100, 100, 1, 101]);
+    let order: Vec<_> = queue.drain().into_iter().map(|entry| entry.payer.session).collect();
+    assert_eq!(order, [1, 100, 2, 101, 3, 100, 1]);
+}
+
+#[test]
 fn session_that_may_not_go_on_keeps_its_turn() {
     let mut queue = filled([1, 2, 1]);
-    assert_eq!(queue.pop(|session| *session == 2).map(|entry| entry.item), Some(1));
-    assert!(queue.pop(|session| *session == 2).is_none());
+    assert_eq!(queue.pop(|payer| payer.session == 2).map(|entry| entry.item), Some(1));
+    assert!(queue.pop(|payer| payer.session == 2).is_none());
     assert_eq!(queue.pop(|_| true).map(|entry| entry.item), Some(0));
 }
 
@@ -49,7 +61,7 @@ fn entry_that_has_waited_too_long_is_removed_alone() {
 }
 
 fn push_until_full(queue: &mut FairQueue<usize>, session: u64) {
-    while may_wait(&[queue], (session, 1), usize::MAX) {
+    while may_wait(&[queue], (payer(session), 1), usize::MAX) {
         queue.push(entry(session, 0, Instant::now()));
     }
 }
@@ -63,16 +75,16 @@ fn session_has_at_most_its_bound_and_another_still_has_a_share_of_a_full_queue()
     assert_eq!(queue.len(), MAX_WAITING);
     push_until_full(&mut queue, 5);
     assert_eq!(queue.sessions[&5].len(), MAX_WAITING / 5);
-    assert!(!may_wait(&[&queue], (1, 1), usize::MAX), "the others have more than their shares");
+    assert!(!may_wait(&[&queue], (payer(1), 1), usize::MAX), "the others have more than their shares");
 }
 
 #[test]
 fn bytes_are_shared_as_well() {
     let mut queue = FairQueue::default();
     queue.push(Entry { bytes: 900, ..entry(1, 0, Instant::now()) });
-    assert!(may_wait(&[&queue], (1, 100), 1000) && !may_wait(&[&queue], (1, 101), 1000));
-    assert!(may_wait(&[&queue], (2, 500), 1000) && !may_wait(&[&queue], (2, 501), 1000));
-    assert!(may_wait(&[&FairQueue::<usize>::default()], (1, 9999), 1000), "one alone always may");
+    assert!(may_wait(&[&queue], (payer(1), 100), 1000) && !may_wait(&[&queue], (payer(1), 101), 1000));
+    assert!(may_wait(&[&queue], (payer(2), 500), 1000) && !may_wait(&[&queue], (payer(2), 501), 1000));
+    assert!(may_wait(&[&FairQueue::<usize>::default()], (payer(1), 9999), 1000), "one alone always may");
 }
 
 proptest! {
@@ -98,15 +110,15 @@ proptest! {
                 }
                 _ => {
                     let Some(popped) = queue.pop(|_| true) else { continue };
-                    let index = model.iter().position(|(of, _)| *of == popped.session);
+                    let index = model.iter().position(|(of, _)| *of == popped.payer.session);
                     let (_, first) = model.remove(index.expect("it has one"));
                     prop_assert_eq!(popped.item, first);
-                    passed.remove(&popped.session);
+                    passed.remove(&popped.payer.session);
                     let waiting: HashSet<u64> = model.iter().map(|(of, _)| *of).collect();
-                    for of in waiting.into_iter().filter(|of| *of != popped.session) {
-                        let times = passed.entry(of).or_default().entry(popped.session).or_default();
+                    for of in waiting.into_iter().filter(|of| *of != popped.payer.session) {
+                        let times = passed.entry(of).or_default().entry(popped.payer.session).or_default();
                         *times += 1;
-                        prop_assert!(*times <= 1, "{of} has waited for {times} calls of {}", popped.session);
+                        prop_assert!(*times <= 1, "{of} has waited for {times} calls of {}", popped.payer.session);
                     }
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Group;
 use super::slots::{InstanceRole, Slot};
-use crate::catalog::{List, Lists, is_same};
+use crate::catalog::{List, Lists};
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
 use crate::list_kind::ListKind;
@@ -26,7 +26,7 @@ impl Group {
     pub(super) fn preferred(&self, instance_role: &InstanceRole) -> Era {
         match instance_role {
             InstanceRole::Listing => Era::Modern,
-            InstanceRole::Pool => shared_by(self.eras),
+            InstanceRole::Pool => shared_by(self.agents.eras()),
             InstanceRole::Era(era) => *era,
             InstanceRole::Session { agent, .. } => agent.era,
             InstanceRole::Workspace { eras, .. } => shared_by(*eras),
@@ -35,8 +35,7 @@ impl Group {
 
     /// Records that an agent of this era has connected or called.
     pub(super) fn note_era(&mut self, era: Era) {
-        if !self.eras.contains(era) {
-            self.eras.insert(era);
+        if self.agents.note_era(era) {
             self.apply_eras();
         }
     }
@@ -79,7 +78,7 @@ impl Group {
             Era::Legacy => {
                 let is_up = |index: usize| matches!(self.slots[index].state(), State::Ready { .. });
                 let fallback = modern.filter(|index| is_up(*index) && self.is_permanent_down());
-                fallback.or_else(|| self.permanent())
+                fallback.or_else(|| self.slots.permanent())
             }
             Era::Modern => match modern {
                 Some(index) if !self.slots[index].speaks(Era::Legacy) && !self.slots[index].cannot_list() => {
@@ -89,7 +88,7 @@ impl Group {
                     self.start(InstanceRole::Era(Era::Modern), false);
                     Some(self.slots.len() - 1)
                 }
-                _ => self.permanent(),
+                _ => self.slots.permanent(),
             },
         }
     }
@@ -122,9 +121,8 @@ impl Group {
         let Some(now) = self.modern_instance().map(|index| &published[index]).filter(|one| one.lists_known) else {
             return;
         };
-        let before = self.modern_lists.replace(now.lists.clone());
-        if before.is_some_and(|before| !is_same(&before, &now.lists))
-            && let Some(permanent) = self.permanent()
+        if self.lists.note_modern(&now.lists)
+            && let Some(permanent) = self.slots.permanent()
         {
             self.slots[permanent].running.handle.relist();
         }
@@ -148,12 +146,12 @@ impl Group {
 
     fn may_have_modern_instance(&self) -> bool {
         let has_modern = || self.publisher.eras.of(self.config()).modern == Support::Confirmed;
-        let is_permanent_modern = || self.permanent().is_some_and(|index| self.slots[index].speaks(Era::Modern));
+        let is_permanent_modern = || self.slots.permanent().is_some_and(|index| self.slots[index].speaks(Era::Modern));
         may_split_by_era(self.config()) && has_modern() && !is_permanent_modern()
     }
 
     fn is_permanent_down(&self) -> bool {
-        let state = self.permanent().map(|index| self.slots[index].state());
+        let state = self.slots.permanent().map(|index| self.slots[index].state());
         state.is_some_and(|state| matches!(state, State::Backoff { .. } | State::Failed { .. }))
     }
 

@@ -1,42 +1,41 @@
 //! The task of a server with several instances: one for each agent, each workspace or each era, or a pool.
 //!
 //! From outside it looks like the task of a single instance ([`super::task`]): one queue of commands, one published
-//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`slots`] chooses the
+//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`choice`] chooses the
 //! instance of a call, [`eras`] the era of an instance, and [`summary`] merges what the instances publish.
 
 mod agents;
+mod choice;
 mod eras;
-mod handover;
 mod slots;
 mod summary;
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 
-use self::handover::PendingHandover;
-use self::slots::{InstanceRole, Slot};
-use self::summary::MovedTotals;
+use self::agents::GroupAgents;
+use self::slots::{InstanceRole, Slot, Slots};
+use self::summary::{GroupLists, MovedTotals};
 use super::context::ServerContext;
 use super::control::{ControlReceiver, DesiredState};
+use super::error::ServerError;
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
 use super::messages::command::Command;
+use super::messages::command_queue::CommandReceiver;
 use super::messages::handle::ServerHandle;
+use super::messages::subscribers::ResourceSubscriptionChange;
 use super::publish::{ChangeSignal, Publisher};
-use super::running::{Running, stop_all};
 use super::stderr;
 use super::stop_level::StopLevel;
-use super::task::Parts;
-use super::wiring::{InstanceSpec, start_instance};
-use crate::catalog::{Identity, Lists};
+use super::task::{Handover, Parts};
+use super::wiring::{InstanceSpec, start_instance, stop_all};
 use crate::config::{AgentDirectory, ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
-use crate::era::{Era, Eras};
-use crate::server::error::ServerError;
+use crate::era::Era;
+use crate::server::messages::subscribers::SubscriptionChange;
 
 /// Interval of the checks whether an instance that had calls is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -48,33 +47,15 @@ pub(super) struct Group {
     stderr: stderr::Writer,
     control: ControlReceiver,
     desired: DesiredState,
-    commands: mpsc::Receiver<Command>,
+    commands: CommandReceiver,
     publisher: Publisher,
     /// Notified by the instances.
     changed: ChangeSignal,
-    slots: Vec<Slot>,
-    /// Sessions that wait for the lists of their instance.
-    unlisted: Vec<(u64, oneshot::Sender<Infallible>)>,
-    /// The connected agents, by session.
-    agents: BTreeMap<u64, Agent>,
-    /// The eras of the agents that have connected or called.
-    eras: Eras,
+    slots: Slots,
+    agents: GroupAgents,
+    lists: GroupLists,
     /// Calls and subscriptions of the task that this group replaces.
     pending: PendingHandover,
-    /// Agents without an instance because their user has too many, with their working directories.
-    refused: BTreeMap<u64, (Agent, AgentDirectory)>,
-    /// Instances that are being stopped.
-    leaving: Vec<Running>,
-    /// The handles of `slots` and `leaving`.
-    instances: watch::Sender<Arc<[ServerHandle]>>,
-    /// The last known lists.
-    lists: Lists,
-    /// The lists of the instance for modern calls, if each era has its own instance.
-    modern_lists: Option<Lists>,
-    /// The lists that were stored for the next start.
-    stored: Option<Identity>,
-    /// Instances started so far.
-    started: u64,
 }
 
 impl Group {
@@ -89,18 +70,10 @@ impl Group {
             commands,
             publisher,
             changed: Arc::default(),
-            slots: Vec::new(),
-            unlisted: Vec::new(),
-            agents: BTreeMap::new(),
-            eras: Eras::default(),
+            slots: Slots::new(instances),
+            agents: GroupAgents::default(),
+            lists: GroupLists::default(),
             pending: PendingHandover::default(),
-            refused: BTreeMap::new(),
-            leaving: Vec::new(),
-            instances,
-            lists: Lists::default(),
-            modern_lists: None,
-            stored: None,
-            started: 0,
         }
     }
 
@@ -144,8 +117,7 @@ impl Group {
                 self.handle_command(command).await;
             }
         }
-        let slots = self.slots.drain(..).map(|slot| slot.running);
-        let mut all: Vec<Running> = slots.chain(self.leaving.drain(..)).collect();
+        let mut all = self.slots.take_all();
         let moved = MovedTotals::of(&all, Arc::clone(&self.publisher.stats));
         let stop = self.control.stop.clone();
         let mut ended = std::pin::pin!(stop_all(&mut all, stop));
@@ -179,9 +151,8 @@ impl Group {
     }
 
     fn start(&mut self, instance_role: InstanceRole, is_permanent: bool) {
-        self.started += 1;
         let config = Arc::new(instance_role.config(self.config()));
-        let (label, changed) = (instance_role.label(self.started), Arc::clone(&self.changed));
+        let (label, changed) = (instance_role.label(self.slots.count_start()), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let record = self.publisher.shared_state_of_instance(stderr);
         let mut context = self.context.clone();
@@ -198,19 +169,10 @@ impl Group {
         };
         let running = start_instance(spec, context, changed, record);
         running.control.override_health(self.desired.health_override);
-        for agent in self.agents.values().filter(|agent| instance_role.is_for(agent.session)) {
+        for agent in self.agents.all().filter(|agent| instance_role.is_for(agent.session)) {
             running.handle.attach_agent_soon(agent.clone());
         }
         self.slots.push(Slot::new(instance_role, running, is_permanent));
-        self.publish_instances();
-    }
-
-    fn retire(&mut self, is_done: impl Fn(&Slot) -> bool) {
-        for slot in self.slots.extract_if(.., |slot| is_done(slot)) {
-            slot.running.control.stop(StopLevel::FinishRunning);
-            self.leaving.push(slot.running);
-        }
-        self.publish_instances();
     }
 
     async fn handle_command(&mut self, command: Command) {
@@ -218,7 +180,7 @@ impl Group {
             Command::Attach { agent, directory, listed_signal } => {
                 self.assign_instance(&agent, directory);
                 self.note_era(agent.era);
-                self.unlisted.push((agent.session, listed_signal));
+                self.agents.wait_for_lists(agent.session, listed_signal);
                 if self.needs_agent(&agent) {
                     self.attach_at_instances(*agent).await;
                 }
@@ -270,18 +232,18 @@ impl Group {
             }
             // Only one instance subscribes.
             Sharing::Shared | Sharing::Pool if matches!(call.kind, RequestKind::ResourceSubscription(_)) => {
-                self.permanent()
+                self.slots.permanent()
             }
             Sharing::Shared => self.instance_for_era_or_start(era),
             Sharing::Pool => self.pool_instance_or_start(era, session),
             Sharing::Session | Sharing::Workspace => {
-                if let Some((agent, directory)) = self.refused.remove(&session) {
+                if let Some((agent, directory)) = self.agents.take_refused(session) {
                     self.assign_instance(&agent, directory);
                 } else if let Some(to) = call.response_handle.to() {
                     // The agent called before it was attached.
                     self.assign_instance(&Agent::from_call(session, to, era), AgentDirectory::Unknown);
                 }
-                self.slots.iter().position(|slot| slot.instance_role.belongs_to(session))
+                self.slots.of_session(session)
             }
         };
         match index.and_then(|index| self.slots.get_mut(index)) {
@@ -301,9 +263,9 @@ impl Group {
     fn change(&mut self, desired: DesiredState) {
         let before = std::mem::replace(&mut self.desired, desired);
         if before.revision != self.desired.revision {
-            self.stored = None;
+            self.lists.forget_stored();
         }
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut() {
             if before.revision != self.desired.revision {
                 slot.target_revision =
                     slot.running.control.reconfigure(Arc::new(slot.instance_role.config(&self.desired.config)));
@@ -312,14 +274,9 @@ impl Group {
             slot.running.control.override_health(self.desired.health_override);
         }
         if !self.desired.enabled {
-            self.lists = Lists::default();
+            self.lists.clear();
         }
         self.gather();
-    }
-
-    fn publish_instances(&self) {
-        let all = self.slots.iter().map(|slot| &slot.running).chain(&self.leaving);
-        self.instances.send_replace(all.map(|running| running.handle.clone()).collect());
     }
 
     fn config(&self) -> &ServerConfig {
@@ -338,5 +295,35 @@ async fn elapsed(timer: Option<&DeadlineTimer>) {
     match timer {
         Some(timer) => timer.elapsed().await,
         None => std::future::pending().await,
+    }
+}
+
+/// What a group takes over from the task of a single instance, after the server turned out to have both eras: calls that wait for an
+/// instance, and subscriptions.
+#[derive(Default)]
+pub(super) struct PendingHandover {
+    calls: Vec<Call>,
+    subscriptions: Vec<(Agent, ResourceSubscriptionChange)>,
+}
+
+impl Group {
+    /// A group that replaces the task of a single instance.
+    pub(in crate::server) fn in_place_of(handover: Handover, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
+        let Handover { parts, calls, agents } = handover;
+        let (agents, subscriptions) = agents.into_parts();
+        let lists = parts.publisher.known().lists;
+        let (agents, lists) = (GroupAgents::new(agents), GroupLists::new(lists));
+        Self { agents, lists, pending: PendingHandover { calls, subscriptions }, ..Self::new(parts, instances) }
+    }
+
+    /// Hands the calls and subscriptions to instances.
+    pub(super) async fn take_up_handover(&mut self) {
+        let PendingHandover { calls, subscriptions } = std::mem::take(&mut self.pending);
+        for (agent, subscription) in subscriptions {
+            self.subscribe(agent, Box::new(SubscriptionChange::Resource(subscription))).await;
+        }
+        for call in calls {
+            self.call(Box::new(call)).await;
+        }
     }
 }

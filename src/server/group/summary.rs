@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Group;
 use super::slots::Slot;
-use crate::catalog::{identity, offer_any};
+use crate::catalog::{Identity, Lists, identity, is_same, offer_any};
 use crate::era;
 use crate::server::cache::{Inventory, ListCacheFile};
 use crate::server::era_cache::may_split_by_era;
@@ -12,8 +12,40 @@ use crate::server::identity::Identities;
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
 use crate::server::publish::{AgentIdentities, AgentLists, ServerSnapshot};
-use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
+use crate::server::wiring::Running;
+
+/// The lists of a group.
+#[derive(Default)]
+pub(super) struct GroupLists {
+    /// The last known lists.
+    last: Lists,
+    /// Those of the instance for modern calls, if each era has its own instance.
+    modern: Option<Lists>,
+    /// Those that were stored for the next start.
+    stored: Option<Identity>,
+}
+
+impl GroupLists {
+    pub(super) fn new(last: Lists) -> Self {
+        Self { last, ..Self::default() }
+    }
+
+    /// The instances are replaced, so that the lists have to be stored again.
+    pub(super) fn forget_stored(&mut self) {
+        self.stored = None;
+    }
+
+    /// The server is disabled.
+    pub(super) fn clear(&mut self) {
+        self.last = Lists::default();
+    }
+
+    /// Records the lists of the instance for modern calls. Returns whether they have changed.
+    pub(super) fn note_modern(&mut self, lists: &Lists) -> bool {
+        self.modern.replace(lists.clone()).is_some_and(|before| !is_same(&before, lists))
+    }
+}
 
 impl Group {
     /// Reads the lists from the cache. They are published until an instance has listed.
@@ -21,20 +53,19 @@ impl Group {
         let (config, cache) = (Arc::clone(&self.desired.config), self.context.cache.clone());
         let Some(cache) = cache.and_then(|directory| ListCacheFile::of(directory, &config)) else { return };
         if let Some(known) = cache.load(Arc::clone(&config.name)).await {
-            self.lists = self.published_lists(&known.lists);
-            self.publisher.publish_cached(Inventory { lists: self.lists.clone(), ..known });
+            self.lists.last = self.published_lists(&known.lists);
+            self.publisher.publish_cached(Inventory { lists: self.lists.last.clone(), ..known });
         }
     }
 
     /// Merges what the instances publish, and removes instances that have ended.
     pub(super) fn gather(&mut self) {
-        for gone in self.leaving.extract_if(.., |running| running.handle.has_ended()) {
-            self.publisher.stats.take_over(gone.handle.totals());
+        for ended in self.slots.remove_ended() {
+            self.publisher.stats.take_over(ended.handle.totals());
         }
-        self.publish_instances();
         let published: Vec<ServerSnapshot> =
             self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
-        let permanent_index = self.slots.iter().position(|slot| slot.is_permanent);
+        let permanent_index = self.slots.permanent();
         let shown = shown(&published, permanent_index);
         // Until an instance has listed or failed, the last known lists stay.
         let offers = |one: &&ServerSnapshot| one.first_start_ended && offer_any(&one.lists);
@@ -42,7 +73,7 @@ impl Group {
         let permanent_has_no_lists = permanent.is_none_or(|one| one.first_start_ended && !offer_any(&one.lists));
         let source = published.iter().find(offers).filter(|_| permanent_has_no_lists).or(permanent);
         if let Some(source) = source.filter(|one| self.desired.enabled && (one.lists_known || one.first_start_ended)) {
-            self.lists = self.published_lists(&source.lists);
+            self.lists.last = self.published_lists(&source.lists);
         }
         let has_listed = source.is_some_and(|one| one.lists_known);
         let identities = self.identities(source);
@@ -50,7 +81,7 @@ impl Group {
             Some(index) => published[index].first_start_ended,
             None => published.is_empty() || published.iter().any(|one| one.first_start_ended),
         };
-        let lists = self.lists.clone();
+        let lists = self.lists.last.clone();
         let agent_lists = self.agent_lists(&published);
         let agent_identities = self.agent_identities(&published);
         let eras = self.spoken();
@@ -89,14 +120,14 @@ impl Group {
     fn store_lists(&mut self, source: &ServerSnapshot) {
         let now = identity(&source.lists);
         let config = self.config();
-        if !config.settings.sharing.is_by_agent() || self.stored == Some(now) {
+        if !config.settings.sharing.is_by_agent() || self.lists.stored == Some(now) {
             return;
         }
         if let Some(cache) = self.context.cache.clone().and_then(|directory| ListCacheFile::of(directory, config)) {
             let known = Inventory { lists: source.lists.clone(), identities: source.identities.clone() };
             cache.store(Arc::clone(&config.name), known);
         }
-        self.stored = Some(now);
+        self.lists.stored = Some(now);
     }
 
     /// The lists of each session whose instance has listed.
@@ -132,11 +163,9 @@ impl Group {
     /// Notifies sessions whose lists are published now, or will not be.
     fn notify_listed_sessions(&mut self, published: &[ServerSnapshot]) {
         let (enabled, slots) = (self.desired.enabled, &self.slots);
-        let is_to_come = |session| {
-            let own = slots.iter().position(|slot| slot.instance_role.belongs_to(session));
-            own.is_some_and(|index| !published[index].first_start_ended)
-        };
-        self.unlisted.retain(|(session, waits)| enabled && !waits.is_closed() && is_to_come(*session));
+        self.agents.end_waits(|session| {
+            enabled && slots.of_session(session).is_some_and(|index| !published[index].first_start_ended)
+        });
     }
 }
 

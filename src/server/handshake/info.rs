@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::shortened;
-use crate::client_info;
-use crate::era::{self, Era};
+use crate::era::{self, Era, request_meta};
 use crate::extensions::SKILLS;
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::{ListKind, PerKind};
@@ -87,7 +86,7 @@ impl ServerInfo {
         };
         Some(Self {
             protocol,
-            software: info.and_then(|info| client_info::name_and_version(info, MAX_EXCERPT_LEN)),
+            software: info.and_then(|info| request_meta::name_and_version(info, MAX_EXCERPT_LEN)),
             offers: PerKind::from_fn(|kind| match kind {
                 ListKind::Skills => identity.extensions().iter().any(|one| *one.id == *SKILLS),
                 _ => of_kind(kind).is_some(),

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::finding::{DiscoverOutcome, interpret_discover, is_version_refused};
 use super::plan::{Fallback, HandshakePlan};
 use super::{
     HandshakeError, HandshakeEvent, HandshakeResponse, HandshakeResult, ServerInfo, discover, initialize, next,
     set_protocol, shortened,
 };
 use crate::era::{self, Era};
+use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::server::era_cache::{EraSupport, Support};
 use crate::server::error::ServerError;
@@ -39,7 +39,7 @@ enum RequestState {
 
 /// A handshake that has not ended.
 pub(super) struct Negotiation<'a> {
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     first_message: &'a Notify,
     initialize: RequestState,
     discover: RequestState,
@@ -62,10 +62,10 @@ pub(super) struct Negotiation<'a> {
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
 impl<'a> Negotiation<'a> {
-    pub(super) fn new(opening: HandshakePlan, first_message: &'a Notify) -> Self {
-        let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
+    pub(super) fn new(plan: HandshakePlan, first_message: &'a Notify) -> Self {
+        let looks = matches!(plan.fallback, Fallback::IfSilent | Fallback::Always);
         Self {
-            opening,
+            plan,
             first_message,
             initialize: RequestState::NotSent,
             discover: RequestState::NotSent,
@@ -80,7 +80,7 @@ impl<'a> Negotiation<'a> {
     }
 
     pub(super) async fn run(mut self, instance: &mut Instance) -> Result<HandshakeResult, HandshakeError> {
-        self.send(self.opening.first, instance);
+        self.send(self.plan.first, instance);
         let info = loop {
             let received = match self.answer_deadline {
                 Some(at) => timeout_at(at, next(instance, self.first_message)).await,
@@ -104,8 +104,8 @@ impl<'a> Negotiation<'a> {
         self.learned.set(era, Support::Confirmed);
         self.learned.identities.insert(Arc::clone(&info.identity));
         // The server answered the second request and left the first one unanswered.
-        let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == RequestState::Sent;
-        let is_known = self.opening.known.contains(era.other());
+        let is_first_unanswered = self.plan.first != era && self.step(self.plan.first) == RequestState::Sent;
+        let is_known = self.plan.known.contains(era.other());
         if is_first_unanswered && !is_known && self.learned.of(era.other()) == Support::Unknown {
             self.learned.set(era.other(), Support::Absent);
         }
@@ -138,7 +138,7 @@ impl<'a> Negotiation<'a> {
     }
 
     fn is_only(&self, era: Era) -> bool {
-        self.opening.fallback == Fallback::Never && self.opening.first == era
+        self.plan.fallback == Fallback::Never && self.plan.first == era
     }
 
     /// Handles a server that has not answered in time.
@@ -152,7 +152,7 @@ impl<'a> Negotiation<'a> {
             return Err(why);
         }
         self.was_silent = true;
-        self.send(self.opening.first.other(), instance);
+        self.send(self.plan.first.other(), instance);
         Ok(None)
     }
 
@@ -199,7 +199,7 @@ impl<'a> Negotiation<'a> {
         self.initialize = RequestState::Lost;
         let is_login_needed = matches!(&why, HandshakeError::Closed(closed) if closed.is_login_needed());
         match self.modern.take() {
-            Some(modern) if !is_login_needed && !self.opening.known.contains(Era::Legacy) => {
+            Some(modern) if !is_login_needed && !self.plan.known.contains(Era::Legacy) => {
                 self.learned.legacy = Support::Doubtful;
                 Ok(Some(*modern))
             }
@@ -230,9 +230,9 @@ impl<'a> Negotiation<'a> {
                 self.discover = RequestState::Answered;
                 self.learned.modern = Support::Confirmed;
                 self.learned.identities.insert(Arc::clone(&info.identity));
-                if self.opening.fallback == Fallback::Always && self.refusal.is_none() {
+                if self.plan.fallback == Fallback::Always && self.refusal.is_none() {
                     self.modern = Some(info);
-                    let is_expected = self.opening.known.contains(Era::Legacy);
+                    let is_expected = self.plan.known.contains(Era::Legacy);
                     self.answer_deadline = (!is_expected).then(|| Instant::now() + FALLBACK_DELAY);
                     instance.wire.note_modern_support();
                     if self.initialize == RequestState::NotSent {
@@ -242,7 +242,7 @@ impl<'a> Negotiation<'a> {
                 }
                 match self.initialize {
                     RequestState::Answered => self.learned.legacy = Support::Absent,
-                    RequestState::Lost if !self.opening.known.contains(Era::Legacy) => {
+                    RequestState::Lost if !self.plan.known.contains(Era::Legacy) => {
                         self.learned.legacy = Support::Doubtful;
                     }
                     _ => {}
@@ -262,8 +262,8 @@ impl<'a> Negotiation<'a> {
         if self.is_only(Era::Modern) {
             return Err(why);
         }
-        let is_expected = self.opening.known.contains(Era::Modern);
-        if is_expected && self.opening.first == Era::Modern && self.opening.fallback == Fallback::IfSilent {
+        let is_expected = self.plan.known.contains(Era::Modern);
+        if is_expected && self.plan.first == Era::Modern && self.plan.fallback == Fallback::IfSilent {
             return Err(why);
         }
         if !is_expected {
@@ -300,4 +300,83 @@ fn initialize_error(error: &Bytes) -> ServerError {
         return ServerError::NotAServer;
     }
     ServerError::InitializeError { error: shortened(error), is_modern_only: is_version_refused(error) }
+}
+
+/// The meaning of a response to `server/discover`.
+pub(super) enum DiscoverOutcome {
+    Modern(Box<ServerInfo>),
+    Legacy,
+    /// The server has refused the version that it lists as supported: send `server/discover` once more.
+    Retry,
+    /// The server is modern, but mcpd supports none of its versions.
+    NoCommonVersion {
+        /// The versions of the server, shortened.
+        versions: String,
+    },
+}
+
+/// Interprets the response. Only the unsupported-version error of the modern era shows a modern server. All other errors show a
+/// legacy one.
+pub(super) fn interpret_discover(outcome: Result<Bytes, Bytes>) -> DiscoverOutcome {
+    match outcome {
+        Ok(result) => ServerInfo::from_discover(&result)
+            .map_or(DiscoverOutcome::Legacy, |info| DiscoverOutcome::Modern(Box::new(info))),
+        Err(error) => match supported(&error) {
+            Some(versions) if versions.iter().any(|version| version == era::MODERN) => DiscoverOutcome::Retry,
+            Some(versions) if !versions.iter().any(|version| era::known(version).is_some()) => {
+                let versions = shortened(versions.join(", ").as_bytes());
+                DiscoverOutcome::NoCommonVersion { versions }
+            }
+            _ => DiscoverOutcome::Legacy,
+        },
+    }
+}
+
+/// Whether the error has the code for an unsupported version.
+pub(super) fn is_version_refused(error: &Bytes) -> bool {
+    let code = members(error, ["code"]).ok().and_then(|[code]| code);
+    code.is_some_and(|code| code == era::UNSUPPORTED_VERSION.to_string())
+}
+
+/// The supported versions in an error for an unsupported version.
+fn supported(error: &Bytes) -> Option<Vec<String>> {
+    let [data] = members(error, ["data"]).ok()?;
+    if !is_version_refused(error) {
+        return None;
+    }
+    let [supported] = members(&data?, ["supported"]).ok()?;
+    serde_json::from_slice(&supported?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_to_discover_decides_the_era() {
+        let found = |answer: Result<&'static str, &'static str>| {
+            let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
+            match interpret_discover(answer.map(raw).map_err(raw)) {
+                DiscoverOutcome::Modern(info) => info.protocol.to_owned(),
+                DiscoverOutcome::Legacy => "legacy".to_owned(),
+                DiscoverOutcome::Retry => "again".to_owned(),
+                DiscoverOutcome::NoCommonVersion { versions } => versions,
+            }
+        };
+        assert_eq!(found(Ok(r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#)), "2026-07-28");
+        for legacy in [
+            Ok("{}"),
+            Err(r#"{"code":-32601,"message":"x"}"#),
+            Err(r#"{"code":-32602,"message":"x"}"#),
+            Err(r#"{"code":-32022,"message":"x"}"#),
+            Err(r#"{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}"#),
+            Err("[]"),
+        ] {
+            assert_eq!(found(legacy), "legacy", "{legacy:?}");
+        }
+        let strange = Err(r#"{"code":-32022,"message":"x","data":{"supported":["2031-01-01","2026-07-28"]}}"#);
+        assert_eq!(found(strange), "again");
+        let newer = Err(r#"{"code":-32022,"message":"x","data":{"supported":["2031-01-01"]}}"#);
+        assert!(found(newer).contains("2031-01-01"));
+    }
 }

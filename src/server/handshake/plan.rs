@@ -66,7 +66,7 @@ impl HandshakePlan {
         Self { first, fallback: Fallback::Never, known: Eras::default() }
     }
 
-    /// The opening after a server has exited at the first request of `era`.
+    /// The plan after a server has exited at the first request of `era`.
     pub(in crate::server) fn instead_of(era: Era) -> Self {
         Self { first: era.other(), fallback: Fallback::IfRefused, known: Eras::default() }
     }
@@ -98,8 +98,8 @@ mod tests {
         for preference in [EraPreference::Shared, EraPreference::Of(Era::Legacy), EraPreference::Of(Era::Modern)] {
             for support in [Support::Unknown, Support::Confirmed, Support::Absent] {
                 for (choice, first) in [(EraChoice::Legacy, Era::Legacy), (EraChoice::Modern, Era::Modern)] {
-                    let opening = HandshakePlan::of(choice, preference, &known(support, support), false);
-                    assert_eq!(opening, HandshakePlan::only(first));
+                    let plan = HandshakePlan::of(choice, preference, &known(support, support), false);
+                    assert_eq!(plan, HandshakePlan::only(first));
                 }
             }
         }
@@ -123,8 +123,8 @@ mod tests {
             (Of(modern), known(Unknown, Absent), legacy, Fallback::IfRefused),
             (Of(legacy), known(Confirmed, Confirmed), legacy, Fallback::IfRefused),
         ] {
-            let opening = HandshakePlan::of(EraChoice::Auto, preference, &support, false);
-            assert_eq!((opening.first, opening.fallback), (first, fallback), "{preference:?} {support:?}");
+            let plan = HandshakePlan::of(EraChoice::Auto, preference, &support, false);
+            assert_eq!((plan.first, plan.fallback), (first, fallback), "{preference:?} {support:?}");
         }
     }
 
@@ -147,8 +147,8 @@ mod tests {
             (Of(modern), known(Unknown, Unknown), modern, Fallback::IfSilent),
             (Of(modern), known(Confirmed, Absent), legacy, Fallback::IfRefused),
         ] {
-            let opening = HandshakePlan::of(EraChoice::Auto, preference, &support, true);
-            assert_eq!((opening.first, opening.fallback), (first, fallback), "{preference:?} {support:?}");
+            let plan = HandshakePlan::of(EraChoice::Auto, preference, &support, true);
+            assert_eq!((plan.first, plan.fallback), (first, fallback), "{preference:?} {support:?}");
         }
     }
 }

@@ -7,10 +7,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::cancelled_calls::CancelledCalls;
-use super::ownership::Ownership;
+use super::abandoned_calls::{AbandonedCalls, Ownership};
+use super::forwarded_requests::{ForwardedRequests, Recipient};
 use super::pending_call::PendingCall;
-use super::server_requests::{Recipient, ServerRequests};
 use super::tasks::TaskTable;
 use super::wire::Wire;
 use crate::era::Era;
@@ -45,9 +44,9 @@ pub(super) enum RequestTarget {
 /// Everything that the server may be working on.
 pub(super) struct Workload<'a> {
     pub(super) wire: &'a Wire,
-    pub(super) cancelled: &'a CancelledCalls,
+    pub(super) abandoned: &'a AbandonedCalls,
     pub(super) tasks: &'a TaskTable,
-    pub(super) server_requests: &'a ServerRequests,
+    pub(super) forwarded_requests: &'a ForwardedRequests,
 }
 
 impl<'a> Workload<'a> {
@@ -60,7 +59,7 @@ impl<'a> Workload<'a> {
 
     /// The sessions of everything but cancelled calls.
     fn sessions(&self) -> impl Iterator<Item = u64> {
-        self.calls_and_tasks().map(|(session, _)| session).chain(self.server_requests.sessions())
+        self.calls_and_tasks().map(|(session, _)| session).chain(self.forwarded_requests.sessions())
     }
 
     /// The owner of everything but cancelled calls.
@@ -75,13 +74,13 @@ pub(super) enum LogRecipient<'a> {
     Call(&'a PendingCall),
     /// To the agent of this session. `None` if no session certainly owns it: it is then delivered only with
     /// `sharing = "session"`.
-    Session(Option<LogOwner>),
+    Session(Option<MessageOwner>),
     /// To no agent.
     Nobody,
 }
 
 /// The session that a log message belongs to.
-pub(in crate::server) struct LogOwner {
+pub(in crate::server) struct MessageOwner {
     pub(in crate::server) session: u64,
     /// Where a call or task of the session can be reached.
     pub(in crate::server) to: Option<SessionSender>,
@@ -105,37 +104,37 @@ impl Attribution {
     }
 
     /// The current message has arrived on the stream of this call.
-    pub(super) fn set_source_stream(&mut self, within: Option<SourceStream>) {
-        self.source_stream = within;
+    pub(super) fn set_source_stream(&mut self, source_stream: Option<SourceStream>) {
+        self.source_stream = source_stream;
     }
 
     /// Whether the message may be about the call with this id.
     fn may_be_about(&self, request: u64) -> bool {
-        self.source_stream.is_none_or(|within| within.request == request)
+        self.source_stream.is_none_or(|source| source.request == request)
     }
 
     /// The owner of the message. A message on the stream of a request is about that request (MCP 2025-11-25, `basic/transports`,
     /// "Sending Messages to the Server").
     fn owner(&self, work: &Workload<'_>, now: Instant) -> Ownership {
         match self.source_stream {
-            Some(within) => Ownership::One(within.session),
-            None => work.cancelled.owner(work.sessions(), now),
+            Some(source) => Ownership::One(source.session),
+            None => work.abandoned.owner(work.sessions(), now),
         }
     }
 
     /// The agent that the message certainly belongs to, whatever the server works on: the one on whose stream it has arrived, or the one
     /// that the instance belongs to.
-    pub(super) fn known_owner(&self, work: &Workload<'_>) -> Option<LogOwner> {
+    pub(super) fn known_owner(&self, work: &Workload<'_>) -> Option<MessageOwner> {
         match (self.source_stream, self.agent()) {
-            (Some(within), _) => Some(LogOwner { session: within.session, to: self.owner_channel(work) }),
-            (None, Some(agent)) => Some(LogOwner { session: agent.session, to: Some(agent.to.clone()) }),
+            (Some(source), _) => Some(MessageOwner { session: source.session, to: self.owner_channel(work) }),
+            (None, Some(agent)) => Some(MessageOwner { session: agent.session, to: Some(agent.to.clone()) }),
             (None, None) => None,
         }
     }
 
     /// Where the owner of the message can be reached, if a call or task of it is open.
     fn owner_channel(&self, work: &Workload<'_>) -> Option<SessionSender> {
-        let is_owner = |session| self.source_stream.is_none_or(|within| within.session == session);
+        let is_owner = |session| self.source_stream.is_none_or(|source| source.session == session);
         work.calls_and_tasks().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
     }
 
@@ -143,7 +142,7 @@ impl Attribution {
     fn is_among_one_user(&self, work: &Workload<'_>) -> bool {
         let is_one = self.source_stream.is_none() && matches!(work.owner_of_open(), Ownership::One(_));
         let uid = || self.owner_channel(work).and_then(|to| to.uid());
-        is_one && uid().is_some_and(|uid| work.cancelled.are_all_of(uid))
+        is_one && uid().is_some_and(|uid| work.abandoned.are_all_of(uid))
     }
 
     /// Where a log message goes: to the one modern call that it certainly belongs to and that requests it, else to a session.
@@ -161,7 +160,7 @@ impl Attribution {
         };
         let calls = || work.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
         let is_among_one_user = self.is_among_one_user(work);
-        let in_transit = work.cancelled.in_transit_for(now);
+        let in_transit = work.abandoned.in_transit_for(now);
         let is_any_stateless = calls().any(|call| call.origin.is_stateless());
         if !is_among_one_user && self.source_stream.is_none() && in_transit != Ownership::Nobody {
             // It may be about a cancelled call. Then drop it, unless all work is of one session and that is legacy.
@@ -173,7 +172,7 @@ impl Attribution {
         let owner = if is_among_one_user { work.owner_of_open() } else { self.owner(work, now) };
         if !is_any_stateless {
             let Ownership::One(session) = owner else { return LogRecipient::Session(None) };
-            return LogRecipient::Session(Some(LogOwner { session, to: self.owner_channel(work) }));
+            return LogRecipient::Session(Some(MessageOwner { session, to: self.owner_channel(work) }));
         }
         let is_certain = era == Era::Modern || matches!(owner, Ownership::One(_));
         match (calls().next(), calls().nth(1), level_of(params)) {
@@ -192,8 +191,8 @@ impl Attribution {
     /// Why no agent receives it.
     pub(super) fn request_target(&self, work: &Workload<'_>, now: Instant) -> Result<RequestTarget, &'static str> {
         let owner = match self.source_stream {
-            Some(within) => Ownership::One(within.session),
-            None => work.cancelled.owner_of_request(work.sessions(), now),
+            Some(source) => Ownership::One(source.session),
+            None => work.abandoned.owner_of_request(work.sessions(), now),
         };
         let session = match (owner, self.agent()) {
             // The retry of a suspended call belongs to the connection that it arrives on.

@@ -1,17 +1,21 @@
-//! Effects of a message that the server's task has to carry out.
+//! What the server's task has to carry out after a message or deadline.
 
 use bytes::Bytes;
 
 use super::health_checks::Callers;
-use super::{LogOwner, NewSubscription, Topic};
+use super::{MessageOwner, NewSubscription, Topic};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
 use crate::server::messages::server_notification::ServerNotification;
 
+/// Effects in their order. It allocates nothing without effects: most messages have none.
+#[derive(Default)]
+#[must_use = "the server's task carries them out"]
+pub(in crate::server) struct Effects(Vec<Effect>);
+
 /// An effect for the server's task.
 pub(in crate::server) enum Effect {
-    Nothing,
     /// A list was fetched completely.
     Listed {
         kind: ListKind,
@@ -32,15 +36,9 @@ pub(in crate::server) enum Effect {
     /// The server has accepted a subscription.
     Subscribed(Box<NewSubscription>),
     /// The server has accepted and refused these subscriptions.
-    TopicsAnswered {
-        accepted: Vec<NewSubscription>,
-        refused: Vec<Topic>,
-    },
+    TopicsAnswered { accepted: Vec<NewSubscription>, refused: Vec<Topic> },
     /// The server has sent a notification for agents.
-    Notify {
-        notification: ServerNotification,
-        recipients: Recipients,
-    },
+    Notify { notification: ServerNotification, recipients: Recipients },
     /// The server has refused to renew the subscription to this resource.
     SubscribeRefused(Bytes),
 }
@@ -52,7 +50,7 @@ pub(in crate::server) enum Recipients {
     /// Every attached agent, if all are of one user.
     OneUser,
     /// One agent.
-    Owner(LogOwner),
+    Owner(MessageOwner),
     /// The subscribers of the resource with this URI.
     ResourceSubscribers(Bytes),
     /// The subscribers of the task with this id.
@@ -63,9 +61,33 @@ pub(in crate::server) enum Recipients {
     },
 }
 
-impl Effect {
+impl Effects {
+    pub(super) fn none() -> Self {
+        Self::default()
+    }
+
     /// The server refuses these topics, if there are any.
-    pub(super) fn refused(refused: Vec<Topic>) -> Self {
-        if refused.is_empty() { Self::Nothing } else { Self::TopicsAnswered { accepted: Vec::new(), refused } }
+    pub(super) fn of_refused(refused: Vec<Topic>) -> Self {
+        if refused.is_empty() { Self::none() } else { Effect::TopicsAnswered { accepted: Vec::new(), refused }.into() }
+    }
+
+    /// Adds later effects.
+    pub(super) fn append(&mut self, Self(mut later): Self) {
+        self.0.append(&mut later);
+    }
+}
+
+impl From<Effect> for Effects {
+    fn from(effect: Effect) -> Self {
+        Self(vec![effect])
+    }
+}
+
+impl IntoIterator for Effects {
+    type Item = Effect;
+    type IntoIter = std::vec::IntoIter<Effect>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }

@@ -146,28 +146,28 @@ impl ServerLists {
     }
 
     /// Handles the response to a request for a page.
-    pub(super) fn page(&mut self, wire: &mut Wire, listing: Listing, outcome: Result<Bytes, Bytes>) -> Fetch {
+    pub(super) fn add_page(&mut self, wire: &mut Wire, listing: Listing, response: Result<&Bytes, &Bytes>) -> Fetch {
         let kind = listing.kind();
-        let result = match outcome {
+        let result = match response {
             Ok(result) => result,
             // Templates have no capability of their own, so a server with resources need not know the method. Servers also declare prompts
             // and resources that they do not have.
-            Err(error) if kind != ListKind::Tools && is_unknown_method(&error) => {
-                return self.done(kind, List::default());
+            Err(error) if kind != ListKind::Tools && is_unknown_method(error) => {
+                return self.finish(kind, List::default());
             }
-            Err(error) => return self.failed(listing, ListProblem::Error(shown(&error))),
+            Err(error) => return self.fail(listing, ListProblem::Error(shown(error))),
         };
-        match listing.page(&result) {
+        match listing.page(result) {
             Ok(Next::Page(listing, cursor)) => {
                 self.request_page(wire, listing, Some(&cursor));
                 Fetch::Continues
             }
-            Ok(Next::Done(list)) => self.done(kind, list),
-            Err(listing) => self.failed(listing, ListProblem::Malformed),
+            Ok(Next::Done(list)) => self.finish(kind, list),
+            Err(listing) => self.fail(listing, ListProblem::Malformed),
         }
     }
 
-    fn done(&mut self, kind: ListKind, list: List) -> Fetch {
+    fn finish(&mut self, kind: ListKind, list: List) -> Fetch {
         if let Some(state) = &mut self.states[kind] {
             (state.is_fetching, state.attempted) = (false, true);
             state.backoff.reset();
@@ -179,10 +179,10 @@ impl ServerLists {
     }
 
     /// Ends a fetch that has failed.
-    pub(super) fn failed(&mut self, listing: Listing, problem: ListProblem) -> Fetch {
+    pub(super) fn fail(&mut self, listing: Listing, problem: ListProblem) -> Fetch {
         let kind = listing.kind();
         if kind == ListKind::Tools && self.tries_tools && self.is_first_fetch(kind) {
-            return self.done(kind, List::default());
+            return self.finish(kind, List::default());
         }
         let mut is_first = false;
         if let Some(state) = &mut self.states[kind] {
@@ -254,7 +254,7 @@ mod tests {
         lists.states[ListKind::Tools] = Some(ListState::default());
         let fail = |lists: &mut ServerLists| {
             let before = Instant::now();
-            lists.failed(Listing::of(ListKind::Tools, Malformed::Mend), ListProblem::Malformed);
+            lists.fail(Listing::of(ListKind::Tools, Malformed::Mend), ListProblem::Malformed);
             let due = lists.states[ListKind::Tools].as_ref().and_then(ListState::due_at).expect("it is fetched again");
             (due - before).as_secs_f64()
         };
@@ -262,7 +262,7 @@ mod tests {
             let delay = fail(&mut lists);
             assert!((longest / 2.0..=longest + 0.5).contains(&delay), "{delay} of {longest}");
         }
-        lists.done(ListKind::Tools, List::default());
+        lists.finish(ListKind::Tools, List::default());
         assert!(fail(&mut lists) <= 1.5);
     }
 
@@ -287,7 +287,7 @@ mod tests {
             let mut lists = ServerLists::new(&Settings::default());
             lists.states[kind] = Some(ListState::default());
             let before = Instant::now();
-            lists.done(kind, List { cache_hint: ttl.map(|ttl| CacheHint { ttl }), ..List::default() });
+            lists.finish(kind, List { cache_hint: ttl.map(|ttl| CacheHint { ttl }), ..List::default() });
             let due = lists.states[kind].as_ref().and_then(ListState::due_at);
             let range = expected.map(|after| before + after..=Instant::now() + after);
             assert_eq!(due.is_some(), expected.is_some(), "{kind:?} {ttl:?}");

@@ -6,16 +6,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
+use crate::bridge::BridgedCall;
 use crate::calls::CallOutcome;
 use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
-use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::methods::TargetKind;
 use crate::server::deadline::Deadline;
-use crate::server::messages::call::{
-    Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, WeakLoadToken,
-};
+use crate::server::messages::call::{Access, Call, Origin, RequestKind, ResponseHandle, SessionSender};
 use crate::server::messages::tasks::TaskEvent;
 use crate::server::stats::Stats;
 use crate::task_state::TaskOperation;
@@ -38,23 +37,20 @@ pub(in crate::server) struct PendingCall {
     pub(super) resource: Option<Bytes>,
     /// The permission, until the call is written.
     pub(super) access: Option<Box<Access>>,
+    /// `None` for a call within one era.
+    pub(super) bridge: Option<Box<Bridge>>,
 }
 
-/// The rest of a call that was cancelled or has timed out.
-pub(super) struct AbandonedCall {
-    /// Its id at the server.
-    pub(super) id: u64,
-    pub(super) key: CallKey,
-    /// The user of its agent, if that is known.
-    pub(super) uid: Option<u32>,
-    /// The server may make a task of it.
-    pub(super) creates_task: bool,
-    pub(super) load: Option<WeakLoadToken>,
+/// What only a call between the eras has.
+pub(in crate::server) struct Bridge {
+    pub(super) state: BridgedCall,
+    /// The agent of a suspended call.
+    pub(super) absent_agent: Option<SessionSender>,
 }
 
 impl PendingCall {
-    /// The call, and its line for the server as a function of its id.
-    pub(super) fn new(call: Call, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
+    /// The call, and its line for the server as a function of its id. A call between the eras has a `state`, and `changes` to its line.
+    pub(super) fn new(call: Call, state: Option<BridgedCall>, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
         let Call { request, response_handle, kind, result_kind, origin, access, limit, .. } = call;
         let pending = Self {
             response_handle,
@@ -70,6 +66,7 @@ impl PendingCall {
                 .filter(|access| access.error_kind == TargetKind::Resource)
                 .map(|access| access.requested_name.clone()),
             access,
+            bridge: state.map(|state| Box::new(Bridge { state, absent_agent: None })),
         };
         (pending, move |id| request.numbered(id, changes))
     }
@@ -127,13 +124,29 @@ impl PendingCall {
         let not_found = TargetKind::Resource.unknown(uri, self.origin.era());
         means_not_found(error).then(|| reply::error(Some(self.response_handle.id()), &not_found))
     }
+}
 
-    /// What remains of it at the server, which knows it by `id`.
-    pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
-        let load = self.response_handle.load_token().map(Arc::downgrade);
-        let ResponseHandle { key, .. } = self.response_handle;
-        let uid = self.response_handle.to().and_then(SessionSender::uid);
-        AbandonedCall { id, key, uid, creates_task: self.requests_task(), load }
+/// Calls between the eras.
+impl PendingCall {
+    /// The time of its next deadline or check.
+    pub(super) fn next_event(&self) -> Instant {
+        let timer = self.bridge.as_ref().and_then(|bridge| bridge.state.next_timer());
+        timer.map_or(self.deadline.at(), |at| at.min(self.deadline.at()))
+    }
+
+    /// Whether it waits for its agent: the server has no request of it.
+    pub(super) fn has_no_pending_request(&self) -> bool {
+        self.bridge.as_ref().is_some_and(|bridge| bridge.state.has_no_pending_request())
+    }
+
+    /// Whether the server has answered it, and its agent has not retried it yet.
+    pub(super) fn is_answered(&self) -> bool {
+        self.bridge.as_ref().is_some_and(|bridge| bridge.state.is_answered())
+    }
+
+    /// Whether the server has received it before its latest request.
+    pub(super) fn was_sent_before(&self) -> bool {
+        self.bridge.as_ref().is_some_and(|bridge| bridge.state.was_sent_before())
     }
 }
 
@@ -142,19 +155,20 @@ impl PendingCall {
     /// Whether another instance could execute it: it is no subscription and concerns no existing task.
     pub(super) fn fits_any_instance(&self) -> bool {
         matches!(self.kind, RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask)
+            && self.bridge.as_ref().is_none_or(|bridge| bridge.state.fits_any_instance())
     }
 
     /// The call as its session sent it. `line` was queued for the server.
     pub(super) fn into_call(self, line: &Bytes) -> Result<Call, Box<Self>> {
-        match self.original(line) {
-            Ok(request) => Ok(self.with_request(request)),
-            Err(NotAnObject) => Err(Box::new(self)),
-        }
-    }
-
-    pub(super) fn with_request(self, request: RequestLine) -> Call {
+        let request = match &self.bridge {
+            Some(bridge) => bridge.state.request().line().clone(),
+            None => match self.original(line) {
+                Ok(request) => request,
+                Err(NotAnObject) => return Err(Box::new(self)),
+            },
+        };
         let Self { response_handle, kind, result_kind, deadline, origin, access, .. } = self;
-        Call { request, kind, result_kind, limit: deadline.limits(), origin, access, response_handle }
+        Ok(Call { request, kind, result_kind, limit: deadline.limits(), origin, access, response_handle })
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.

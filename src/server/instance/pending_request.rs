@@ -1,10 +1,9 @@
-//! Requests to the server: which component their responses go to, and when they expire.
+//! Requests to the server, and when they expire. [`super::ending`] says what follows from their ends.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
 use crate::server::listing::Listing;
 
@@ -36,12 +35,10 @@ pub(in crate::server) enum PendingRequest {
     Check,
     /// A page of a list.
     Page { listing: Listing, deadline: Instant },
-    /// An agent's call, in the era of the server.
+    /// An agent's call.
     Call(PendingCall),
-    /// An agent's call from the other era.
-    Bridged(Box<PendingBridgedCall>),
     /// Subscribes again to a resource that the previous instance was subscribed to.
-    Subscribe { uri: Bytes, deadline: Instant },
+    Subscribe { uri: Bytes, raw: Bytes, deadline: Instant },
     /// Sets the log level.
     LogLevel { deadline: Instant },
     /// `subscriptions/listen`. Stays open once it is acknowledged.
@@ -53,7 +50,7 @@ pub(in crate::server) enum PendingRequest {
 }
 
 impl PendingRequest {
-    /// When [`Instance::expire`](super::Instance::expire) has to look at it.
+    /// When [`Instance::expire`](super::Instance::expire) has to check it.
     pub(super) fn next_check_at(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Discover | Self::Ping | Self::Probe | Self::CancellationCheck | Self::Check => {
@@ -65,21 +62,19 @@ impl PendingRequest {
             }
             Self::CancelTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
-            Self::Call(call) => Some(call.deadline.at()),
-            Self::Bridged(bridged) => Some(bridged.next_event()),
+            Self::Call(call) => Some(call.next_event()),
         }
     }
 
     /// When it ends without a response.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        if let Self::Bridged(bridged) = self { Some(bridged.call.deadline.at()) } else { self.next_check_at() }
+        self.call().map_or_else(|| self.next_check_at(), |call| Some(call.deadline.at()))
     }
 
-    /// The call of an agent, of either era.
+    /// The call, if it is one of an agent.
     pub(super) fn call(&self) -> Option<&PendingCall> {
         match self {
             Self::Call(call) => Some(call),
-            Self::Bridged(bridged) => Some(&bridged.call),
             _ => None,
         }
     }
@@ -87,7 +82,14 @@ impl PendingRequest {
     pub(super) fn call_mut(&mut self) -> Option<&mut PendingCall> {
         match self {
             Self::Call(call) => Some(call),
-            Self::Bridged(bridged) => Some(&mut bridged.call),
+            _ => None,
+        }
+    }
+
+    /// The call, if it is one of an agent.
+    pub(super) fn into_call(self) -> Option<PendingCall> {
+        match self {
+            Self::Call(call) => Some(call),
             _ => None,
         }
     }

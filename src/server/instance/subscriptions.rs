@@ -87,7 +87,7 @@ impl ServerSubscriptions {
         self.listen_state.next_end()
     }
 
-    /// Subscribes for a call. Returns the call if it is to be sent to the server; see [`note_queued`](Self::note_queued).
+    /// Subscribes for a call. Returns the call if it is to be sent to the server; see [`forget_request`](Self::forget_request).
     pub(super) fn subscribe(&mut self, wire: &mut Wire, call: Call) -> Option<Call> {
         match wire.era() {
             Era::Legacy => self.join_request(call),
@@ -133,7 +133,8 @@ impl ServerSubscriptions {
             return self.listen_state.add(Topic::Resource(uri.clone()), raw);
         }
         let deadline = Instant::now() + self.timeout;
-        request_about(wire, "resources/subscribe", raw, PendingRequest::Subscribe { uri: uri.clone(), deadline });
+        let pending = PendingRequest::Subscribe { uri: uri.clone(), raw: raw.clone(), deadline };
+        request_about(wire, "resources/subscribe", raw, pending);
     }
 
     /// An agent subscribes to a task of a modern server.

@@ -1,4 +1,4 @@
-//! Suspended calls: calls of modern agents at a legacy server that were answered `input_required` and wait for their retry.
+//! Suspended calls: pending calls of modern agents at a legacy server that were answered `input_required` and wait for their retry.
 //!
 //! The `requestState` of a suspended call begins with the tag of its instance, so that the retry is routed to that instance.
 //!
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::bridged_call::PendingBridgedCall;
+use super::pending_call::{Bridge, PendingCall};
 use super::wire::Wire;
 use crate::bridge::{self, BridgedRequest, MAX_RETAINED_MEMORY, ModernAgent, ServerRequest};
 use crate::era::Era;
@@ -21,11 +21,6 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::random;
 use crate::server::messages::call::{Call, SessionSender};
 use crate::server::server_request::undeclared;
-
-/// The suspended calls of one instance. The calls themselves are pending requests of its [`Wire`].
-pub(super) struct SuspendedCalls {
-    tag: u64,
-}
 
 /// A suspended call that was resumed by its retry.
 pub(super) struct ResumedCall {
@@ -57,124 +52,115 @@ pub(in crate::server) fn tag_of_retry(call: &Call) -> Option<u64> {
     u64::from_str_radix(tag, 16).ok()
 }
 
-impl SuspendedCalls {
-    pub(super) fn new(label: Option<&str>) -> Self {
-        Self { tag: tag(label) }
-    }
+/// Whether this many more bytes may be kept for suspended calls.
+fn has_space(wire: &Wire, bytes: usize) -> bool {
+    let kept: usize = wire.bridges().map(|(_, bridge)| bridge.state.retained_bytes()).sum();
+    kept + bytes <= MAX_RETAINED_MEMORY * wire.buffer_unit()
+}
 
-    /// The tag of the instance, which identifies it in ids of modern tasks too.
-    pub(super) fn tag(&self) -> u64 {
-        self.tag
+/// Collects a request of the server. The modern call that it belongs to will be answered `input_required` with it.
+///
+/// # Errors
+/// Why the request is refused.
+pub(super) fn collect(wire: &mut Wire, call: u64, request: &ServerRequest<'_>) -> Result<(), &'static str> {
+    let (bytes, buffer_unit, now) = (request.params.map_or(0, Bytes::len), wire.buffer_unit(), Instant::now());
+    if !has_space(wire, bytes) {
+        return Err("too many calls wait for the retries of their agents");
     }
-
-    fn bytes(wire: &Wire) -> usize {
-        wire.bridged_calls().map(|(_, bridged)| bridged.state.retained_bytes()).sum()
-    }
-
-    /// Collects a request of the server. The modern call that it belongs to will be answered `input_required` with it.
-    ///
-    /// # Errors
-    /// Why the request is refused.
-    pub(super) fn collect(wire: &mut Wire, call: u64, request: &ServerRequest<'_>) -> Result<(), &'static str> {
-        let (bytes, buffer_unit, now) = (request.params.map_or(0, Bytes::len), wire.buffer_unit(), Instant::now());
-        if Self::bytes(wire) + bytes > MAX_RETAINED_MEMORY * buffer_unit {
-            return Err("too many calls wait for the retries of their agents");
-        }
-        let Some(bridged) = wire.bridged_mut(call) else {
-            return Err("the call that this is for is not bridged");
-        };
-        match bridged.state.on_server_request(request, buffer_unit, now) {
-            None => Err("the call that this is for is not bridged"),
-            Some(false) => Err("too many requests for agents are unanswered"),
-            Some(true) => {
-                bridged.call.deadline.extend(now);
-                let at = bridged.next_event();
-                wire.expire_by(at);
-                Ok(())
-            }
+    let Some(PendingCall { bridge: Some(bridge), deadline, .. }) = wire.call_mut(call) else {
+        return Err("the call that this is for is not bridged");
+    };
+    match bridge.state.on_server_request(request, buffer_unit, now) {
+        None => Err("the call that this is for is not bridged"),
+        Some(false) => Err("too many requests for agents are unanswered"),
+        Some(true) => {
+            deadline.extend(now);
+            expire_by_next_event(wire, call);
+            Ok(())
         }
     }
+}
 
-    /// Answers calls with the requests that were collected for them, when it is time.
-    pub(super) fn present_due(&self, wire: &mut Wire, now: Instant) {
-        let due = wire.bridged_calls().filter(|(_, bridged)| bridged.state.is_input_required_due(now));
-        let due: Vec<_> = due.map(|(id, _)| id).collect();
-        due.into_iter().for_each(|id| self.answer_input_required(wire, id, now));
+/// Answers calls with the requests that were collected for them, when it is time.
+pub(super) fn present_due(wire: &mut Wire, tag: u64, now: Instant) {
+    let due = wire.bridges().filter(|(_, bridge)| bridge.state.is_input_required_due(now));
+    let due: Vec<_> = due.map(|(id, _)| id).collect();
+    due.into_iter().for_each(|id| answer_input_required(wire, tag, id, now));
+}
+
+/// Answers the call with this id with the collected requests, if its agent waits.
+pub(super) fn answer_input_required(wire: &mut Wire, tag: u64, id: u64, now: Instant) {
+    let Some(PendingCall { bridge: Some(bridge), response_handle, .. }) = wire.call_mut(id) else { return };
+    // Without random numbers there is no state that an agent could retry with.
+    let random = response_handle.to().and_then(|_| random::token().ok());
+    let state = random.map(|random| format!("{tag:x}.{random}"));
+    let answer = bridge.state.answer_input_required(state, now);
+    if let Some(result) = answer.result {
+        bridge.absent_agent = response_handle.to().cloned();
+        let line = reply::result(response_handle.id(), &result);
+        response_handle.suspend(line);
     }
+    expire_by_next_event(wire, id);
+    for (id, capability) in answer.refused {
+        wire.try_queue_line(reply::error(Some(&id), &undeclared(capability)));
+    }
+}
 
-    /// Answers the call with this id with the collected requests, if its agent waits.
-    pub(super) fn answer_input_required(&self, wire: &mut Wire, id: u64, now: Instant) {
-        let Some(bridged) = wire.bridged_mut(id) else { return };
-        let call = &mut bridged.call;
-        // Without random numbers there is no state that an agent could retry with.
-        let random = call.response_handle.to().and_then(|_| random::token().ok());
-        let state = random.map(|random| format!("{:x}.{random}", self.tag));
-        let answer = bridged.state.answer_input_required(state, now);
-        if let Some(result) = answer.result {
-            bridged.absent_agent = call.response_handle.to().cloned();
-            let line = reply::result(call.response_handle.id(), &result);
-            call.response_handle.suspend(line);
+/// Ends calls whose agents are gone for good.
+pub(super) fn check_agents(wire: &mut Wire, now: Instant) {
+    for call in wire.calls_mut() {
+        let Some(bridge) = &mut call.bridge else { continue };
+        let is_gone = bridge.absent_agent.as_ref().is_some_and(SessionSender::is_gone);
+        if bridge.state.check_agent_connection(is_gone, now) {
+            call.deadline.end(now);
         }
-        let at = bridged.next_event();
+    }
+}
+
+/// Caches the server's response to a suspended call until its agent retries. `Err` has the call if the response is too large
+/// together with all others.
+pub(super) fn store_response(wire: &mut Wire, mut call: PendingCall, line: &Bytes) -> Result<(), Box<PendingCall>> {
+    match &mut call.bridge {
+        Some(bridge) if has_space(wire, line.len()) => bridge.state.cache_response(line),
+        _ => return Err(Box::new(call)),
+    }
+    wire.register_without_request(call);
+    Ok(())
+}
+
+fn expire_by_next_event(wire: &mut Wire, call: u64) {
+    if let Some(at) = wire.call_mut(call).map(|call| call.next_event()) {
         wire.expire_by(at);
-        for (id, capability) in answer.refused {
-            wire.try_queue_line(reply::error(Some(&id), &undeclared(capability)));
-        }
     }
+}
 
-    /// Ends calls whose agents are gone for good.
-    pub(super) fn check_agents(wire: &mut Wire, now: Instant) {
-        for bridged in wire.bridged_calls_mut() {
-            let is_gone = bridged.absent_agent.as_ref().is_some_and(SessionSender::is_gone);
-            if bridged.state.check_agent_connection(is_gone, now) {
-                bridged.call.deadline.end(now);
-            }
-        }
-    }
+/// The agent of a suspended call retries it: the agent waits for the call as before. `Err` has a retry of an unknown call.
+#[expect(clippy::result_large_err, reason = "the call is moved once, to its only caller")]
+pub(super) fn resume(
+    wire: &mut Wire,
+    retry: Call,
+    request: &BridgedRequest,
+    agent: ModernAgent,
+    RetryResponses { responses, request_state }: &RetryResponses,
+) -> Result<ResumedCall, Call> {
+    let is_it = |Bridge { state, .. }: &Bridge| {
+        state.is_suspended_as(request_state, &agent.profile) && state.is_retried_by(request)
+    };
+    let Some((id, _)) = wire.bridges().find(|(_, bridge)| is_it(bridge)) else { return Err(retry) };
+    let Some(call) = wire.call_mut(id) else { return Err(retry) };
+    let Some(bridge) = &mut call.bridge else { return Err(retry) };
+    call.deadline.extend(Instant::now());
+    call.progress_token = retry.request.progress_token.as_deref().map(Bytes::copy_from_slice);
+    call.response_handle = retry.response_handle;
+    // Every modern request identifies its agent.
+    call.origin = retry.origin;
+    bridge.absent_agent = None;
+    let resumed = bridge.state.resume(agent.capabilities, responses);
+    Ok(ResumedCall { id, answered: resumed.answered, response: resumed.response })
+}
 
-    /// Caches the server's response to a suspended call until its agent retries. `Err` has the call if the response is too large
-    /// together with all others.
-    pub(super) fn store_response(
-        wire: &mut Wire,
-        mut bridged: Box<PendingBridgedCall>,
-        line: &Bytes,
-    ) -> Result<(), Box<PendingBridgedCall>> {
-        if Self::bytes(wire) + line.len() > MAX_RETAINED_MEMORY * wire.buffer_unit() {
-            return Err(bridged);
-        }
-        bridged.state.cache_response(line);
-        wire.register_without_request(bridged);
-        Ok(())
-    }
-
-    /// The agent of a suspended call retries it: the agent waits for the call as before. `Err` has a retry of an unknown call.
-    #[expect(clippy::result_large_err, reason = "the call is moved once, to its only caller")]
-    pub(super) fn resume(
-        wire: &mut Wire,
-        retry: Call,
-        request: &BridgedRequest,
-        agent: ModernAgent,
-        RetryResponses { responses, request_state }: &RetryResponses,
-    ) -> Result<ResumedCall, Call> {
-        let is_it = |bridged: &PendingBridgedCall| {
-            bridged.state.is_suspended_as(request_state, &agent.profile) && bridged.state.is_retried_by(request)
-        };
-        let id = wire.bridged_calls().find(|(_, bridged)| is_it(bridged)).map(|(id, _)| id);
-        let Some((id, bridged)) = id.and_then(|id| Some((id, wire.bridged_mut(id)?))) else { return Err(retry) };
-        let call = &mut bridged.call;
-        call.deadline.extend(Instant::now());
-        call.progress_token = retry.request.progress_token.as_deref().map(Bytes::copy_from_slice);
-        call.response_handle = retry.response_handle;
-        // Every modern request identifies its agent.
-        call.origin = retry.origin;
-        bridged.absent_agent = None;
-        let resumed = bridged.state.resume(agent.capabilities, responses);
-        Ok(ResumedCall { id, answered: resumed.answered, response: resumed.response })
-    }
-
-    /// Answers the retry of a call that is not suspended here. What has become of that call is unknown.
-    pub(super) fn refuse_unknown(retry: Call, server: &Arc<str>) {
-        let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
-        retry.refuse_with(&error.about_server(server).with_delivery(Delivery::Unknown));
-    }
+/// Answers the retry of a call that is not suspended here. What has become of that call is unknown.
+pub(super) fn refuse_unknown(retry: Call, server: &Arc<str>) {
+    let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
+    retry.refuse_with(&error.about_server(server).with_delivery(Delivery::Unknown));
 }

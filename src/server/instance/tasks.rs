@@ -18,13 +18,13 @@ use serde_json::value::RawValue;
 
 use self::modern_tasks::ModernTasks;
 use self::session_tasks::{EarlyNotification, OpenSessionTask, SessionTask, SessionTasks};
-use super::cancelled_calls::CancelledCalls;
+use super::abandoned_calls::{AbandonedCall, AbandonedCalls};
 use super::pending_call::PendingCall;
 use super::pending_request::{PendingRequest, ServerResponse};
 use super::wire::Wire;
 use crate::calls::CallOutcome;
 use crate::era::Era;
-use crate::era::task::TaskReport;
+use crate::era::response::TaskReport;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::splice::{Edit, splice};
@@ -116,22 +116,22 @@ impl TaskTable {
     ///
     /// # Errors
     /// If the response must not reach the agent.
-    pub(super) fn response(
+    pub(super) fn note_response(
         &mut self,
         wire: &mut Wire,
-        cancelled: &mut CancelledCalls,
+        abandoned: &mut AbandonedCalls,
         call: &PendingCall,
         ServerResponse { id, result, .. }: ServerResponse<'_>,
         tag: u64,
     ) -> Result<Option<Box<TaskEvent>>, Failure> {
         match (&call.kind, result) {
             (RequestKind::Plain | RequestKind::ResourceSubscription(_), _) | (RequestKind::NewTask, Err(_)) => Ok(None),
-            (RequestKind::NewTask, Ok(result)) => self.created(wire, cancelled, call, id, result),
+            (RequestKind::NewTask, Ok(result)) => self.note_created(wire, abandoned, call, id, result),
             (RequestKind::LegacyTask(task_request), response) => {
-                Ok(self.seen(wire, call.response_handle.key.session, task_request, response).map(Box::new))
+                Ok(self.note_answered(wire, call.response_handle.key.session, task_request, response).map(Box::new))
             }
             (RequestKind::MayBeTask | RequestKind::ModernTask(_), response) => {
-                Ok(self.modern_news(wire, call, response, tag))
+                Ok(self.read_modern(wire, call, response, tag))
             }
         }
     }
@@ -151,10 +151,10 @@ impl TaskTable {
     }
 
     /// A call that requests a task was answered, perhaps with one.
-    fn created(
+    fn note_created(
         &mut self,
         wire: &mut Wire,
-        cancelled: &mut CancelledCalls,
+        abandoned: &mut AbandonedCalls,
         call: &PendingCall,
         id: &Bytes,
         result: &Bytes,
@@ -167,7 +167,7 @@ impl TaskTable {
         let open = (!state.ended)
             .then(|| OpenSessionTask::new(Self::expires_at(wire, state.ttl), handle.load_token().cloned()));
         let task = SessionTask::new(&state, handle.key, handle.to().cloned(), call.progress_token.clone(), open);
-        if !self.add(cancelled, task_key, task) {
+        if !self.add(abandoned, task_key, task) {
             return Err(Failure::TaskIdTaken);
         }
         let instance = handle.load_token().map(|load| (**load).clone());
@@ -176,15 +176,16 @@ impl TaskTable {
     }
 
     /// `false` if an open task has its id.
-    fn add(&mut self, cancelled: &mut CancelledCalls, task_key: u64, task: SessionTask) -> bool {
-        if let Some((task_key, session)) = self.of_sessions.evict() {
-            cancelled.add(task_key, (session, None), None, None, Instant::now());
+    fn add(&mut self, abandoned: &mut AbandonedCalls, task_key: u64, task: SessionTask) -> bool {
+        if let Some((id, key)) = self.of_sessions.evict() {
+            let call = AbandonedCall { id, key, uid: None, creates_task: false, load: None };
+            abandoned.add(call, None, Instant::now());
         }
         self.of_sessions.add(task_key, task)
     }
 
     /// A request about a task was answered.
-    fn seen(
+    fn note_answered(
         &mut self,
         wire: &mut Wire,
         session: u64,
@@ -224,7 +225,7 @@ impl TaskTable {
 
     /// The server reports the state of a task in a notification. Returns the number of dropped notifications. That of an unknown task
     /// is kept if a pending call may create the task (`may_create`).
-    pub(super) fn status(&mut self, wire: &mut Wire, line: &Bytes, state: TaskState, may_create: bool) -> u64 {
+    pub(super) fn note_status(&mut self, wire: &mut Wire, line: &Bytes, state: TaskState, may_create: bool) -> u64 {
         let Some((task_key, task)) = self.of_sessions.find(&state.id) else {
             if !may_create {
                 return 1;
@@ -247,7 +248,7 @@ impl TaskTable {
     }
 
     /// Forwards progress to the agent whose open task has this token.
-    pub(super) fn progress(&self, wire: &mut Wire, line: &Bytes, token: &Bytes) {
+    pub(super) fn forward_progress(&self, wire: &mut Wire, line: &Bytes, token: &Bytes) {
         let Some(task) = self.of_sessions.of_token(token) else { return };
         if let (Some(to), Some(own)) = (&task.to, &task.token) {
             let line = splice(line, &mut [Edit { part: token, replacement: own }]);
@@ -262,10 +263,10 @@ impl TaskTable {
     }
 
     /// The server has answered a cancelled call. Returns the task that the call has created, which has to be cancelled.
-    pub(super) fn late_response(
+    pub(super) fn note_late_response(
         &mut self,
         wire: &mut Wire,
-        cancelled: &mut CancelledCalls,
+        abandoned: &mut AbandonedCalls,
         id: &Bytes,
         outcome: Result<&Bytes, &Bytes>,
     ) -> Option<u64> {
@@ -276,7 +277,7 @@ impl TaskTable {
             return None;
         }
         let open = Some(OpenSessionTask::new(Self::expires_at(wire, state.ttl), None));
-        self.add(cancelled, task_key, SessionTask::new(&state, key, None, None, open)).then_some(task_key)
+        self.add(abandoned, task_key, SessionTask::new(&state, key, None, None, open)).then_some(task_key)
     }
 
     /// The task of this session with this id.
@@ -312,7 +313,7 @@ impl TaskTable {
 /// Tasks of a modern server.
 impl TaskTable {
     /// What a response reports about a modern task. `tag` identifies the instance for later requests about the task.
-    fn modern_news(
+    fn read_modern(
         &mut self,
         wire: &mut Wire,
         call: &PendingCall,
@@ -345,7 +346,7 @@ impl TaskTable {
     }
 
     /// The server reports the status of a task. Returns the id of the task as text, and whether the task has ended.
-    pub(super) fn modern_status(&mut self, params: Option<&Bytes>) -> Option<(Bytes, bool)> {
+    pub(super) fn note_modern_status(&mut self, params: Option<&Bytes>) -> Option<(Bytes, bool)> {
         let TaskState { id, ended, .. } = TaskState::read_modern(params?)?;
         if ended {
             self.modern.end(&id);

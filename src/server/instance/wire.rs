@@ -8,12 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bridged_call::PendingBridgedCall;
-use super::last_line::LastLine;
-use super::pending_call::PendingCall;
+use super::pending_call::{Bridge, PendingCall};
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
@@ -22,8 +21,8 @@ use crate::jsonrpc::{Message, reply};
 use crate::message_limit::MessageLimit;
 use crate::server::evidence::Evidence;
 use crate::server::fair_share::MAX_IN_FLIGHT;
-use crate::server::link::RemoteTransport;
-use crate::server::link::{Link, LinkError};
+use crate::server::link::{Link, LinkError, RemoteTransport};
+use crate::server::messages::call::CallKey;
 use crate::server::server_request::may_have_arrived_error;
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
@@ -34,6 +33,9 @@ pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
 /// Maximum size in bytes of a small line. Small lines have a separate limit while the server does not read.
 pub(super) const MAX_SMALL_LINE: usize = 4 << 10;
+
+/// Bytes that are kept of the last line. The method stands in them, except after large params.
+const MAX_KEPT: usize = 96;
 
 /// One connection.
 pub(in crate::server) struct Wire {
@@ -302,27 +304,9 @@ impl Wire {
         Ok(())
     }
 
-    /// Queues a request of a bridged call, as [`Self::send_call`] does.
-    pub(super) fn send_bridged(
-        &mut self,
-        mut bridged: Box<PendingBridgedCall>,
-        line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
-    ) -> Result<(), (Box<PendingBridgedCall>, usize)> {
-        let line = line(&bridged, self.next_id());
-        if !self.limit.permits(&line) {
-            return Err((bridged, line.len() - 1));
-        }
-        let Self { outbox, link, last_line, .. } = self;
-        self.pending.register(|id| {
-            bridged.call.line = push_request((outbox, link, last_line), id, line);
-            PendingRequest::Bridged(bridged)
-        });
-        Ok(())
-    }
-
-    /// Registers a bridged call that is not at the server now, and returns the id that it has until it is sent again.
-    pub(super) fn register_without_request(&mut self, bridged: Box<PendingBridgedCall>) -> u64 {
-        self.pending.register(|_| PendingRequest::Bridged(bridged))
+    /// Registers a call that is not at the server now, and returns the id that it has until it is sent again.
+    pub(super) fn register_without_request(&mut self, call: PendingCall) -> u64 {
+        self.pending.register(|_| PendingRequest::Call(call))
     }
 
     /// Whether writing of this line has begun.
@@ -375,58 +359,53 @@ impl Wire {
         self.pending.get_mut(id)
     }
 
-    /// The bridged call that is pending under this id.
-    pub(super) fn bridged_mut(&mut self, id: u64) -> Option<&mut PendingBridgedCall> {
-        match self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes()) {
-            Some(PendingRequest::Bridged(bridged)) => Some(bridged),
+    /// The call that is pending under this id.
+    pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut PendingCall> {
+        self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes())?.call_mut()
+    }
+
+    /// Takes the call that is pending under this id.
+    pub(super) fn take_call(&mut self, id: u64) -> Option<PendingCall> {
+        self.call_mut(id)?;
+        match self.take(itoa::Buffer::new().format(id).as_bytes()) {
+            Some(PendingRequest::Call(call)) => Some(call),
             _ => None,
         }
     }
 
-    /// Takes the bridged call that is pending under this id.
-    pub(super) fn take_bridged(&mut self, id: u64) -> Option<Box<PendingBridgedCall>> {
-        self.bridged_mut(id)?;
-        match self.take(itoa::Buffer::new().format(id).as_bytes()) {
-            Some(PendingRequest::Bridged(bridged)) => Some(bridged),
-            _ => None,
-        }
+    /// Takes the call with this key, with the id that the server knows it by.
+    pub(super) fn take_call_of(&mut self, key: CallKey) -> Option<(u64, PendingCall)> {
+        let (id, _) = self.calls().find(|(_, call)| call.response_handle.key == key)?;
+        Some((id, self.take_call(id)?))
+    }
+
+    /// What the call under this id has as a call between the eras.
+    pub(super) fn bridge_mut(&mut self, id: u64) -> Option<&mut Bridge> {
+        self.call_mut(id)?.bridge.as_deref_mut()
     }
 
     /// The session of the call that is pending under this id.
     pub(super) fn session_of(&mut self, id: u64) -> Option<u64> {
-        let pending = self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes())?;
-        pending.call().map(|call| call.response_handle.key.session)
+        Some(self.call_mut(id)?.response_handle.key.session)
     }
 
-    /// Every call of either era, with the id that the server knows it by.
+    /// Every call, with the id that the server knows it by.
     pub(super) fn calls(&self) -> impl Iterator<Item = (u64, &PendingCall)> {
         self.pending.with_ids().filter_map(|(id, pending)| Some((id, pending.call()?)))
     }
 
-    /// All calls of either era, without suspended calls that the server has answered.
+    /// All calls but suspended ones that the server has answered.
     pub(super) fn unanswered_calls(&self) -> impl Iterator<Item = (u64, &PendingCall)> {
-        let is_answered = |pending: &PendingRequest| matches!(pending, PendingRequest::Bridged(bridged) if bridged.state.is_answered());
-        let unanswered = self.pending.with_ids().filter(move |(_, pending)| !is_answered(pending));
-        unanswered.filter_map(|(id, pending)| Some((id, pending.call()?)))
+        self.calls().filter(|(_, call)| !call.is_answered())
     }
 
-    /// Every bridged call.
-    pub(super) fn bridged_calls(&self) -> impl Iterator<Item = (u64, &PendingBridgedCall)> {
-        self.pending.with_ids().filter_map(|(id, pending)| match pending {
-            PendingRequest::Bridged(bridged) => Some((id, &**bridged)),
-            _ => None,
-        })
+    /// Every call between the eras, with its id.
+    pub(super) fn bridges(&self) -> impl Iterator<Item = (u64, &Bridge)> {
+        self.calls().filter_map(|(id, call)| Some((id, call.bridge.as_deref()?)))
     }
 
-    /// Every bridged call, to be changed.
-    pub(super) fn bridged_calls_mut(&mut self) -> impl Iterator<Item = &mut PendingBridgedCall> {
-        self.pending.iter_mut().filter_map(|pending| match pending {
-            PendingRequest::Bridged(bridged) => Some(&mut **bridged),
-            _ => None,
-        })
-    }
-
-    fn calls_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
+    /// Every call, to be changed.
+    pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
         self.pending.iter_mut().filter_map(PendingRequest::call_mut)
     }
 
@@ -446,11 +425,11 @@ impl Wire {
         self.calls_mut().filter(|call| call.awaits(task)).for_each(|call| call.deadline.extend(now));
     }
 
-    /// Takes the request with this raw id, unless it is a bridged call without a request at the server, which does not
-    /// know the id.
+    /// Takes the request with this raw id, unless it is a call without a request at the server, which does not know
+    /// the id.
     pub(super) fn take_with_open_request(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.get_mut(id) {
-            Some(PendingRequest::Bridged(bridged)) if bridged.state.has_no_pending_request() => None,
+            Some(PendingRequest::Call(call)) if call.has_no_pending_request() => None,
             _ => self.take(id),
         }
     }
@@ -463,19 +442,20 @@ impl Wire {
         self.pending.remove_where(condition)
     }
 
-    /// Removes every unwritten request that `condition` holds for, and takes back its line, which is empty for a bridged
-    /// call without a request at the server.
-    pub(super) fn retract_where(
+    /// Removes every unwritten call that `condition` holds for, and takes back its line, which is empty for a call without a request at
+    /// the server.
+    pub(super) fn retract_calls_where(
         &mut self,
-        condition: impl Fn(&PendingRequest) -> bool,
-    ) -> Vec<(PendingRequest, Bytes)> {
+        condition: impl Fn(&PendingCall) -> bool,
+    ) -> Vec<(PendingCall, Bytes)> {
         let outbox = &mut self.outbox;
-        let is_unwritten = |pending: &PendingRequest| pending.call().is_some_and(|call| !outbox.has_begun(call.line));
-        let removed = self.pending.remove_where(|pending| is_unwritten(pending) && condition(pending)).into_iter();
-        removed
-            .map(|(_, pending)| {
-                let line = pending.call().and_then(|call| outbox.take(call.line)).unwrap_or_default();
-                (pending, line)
+        let is_it = |call: &PendingCall| !outbox.has_begun(call.line) && condition(call);
+        let removed = self.pending.remove_where(|pending| pending.call().is_some_and(&is_it)).into_iter();
+        let calls = removed.filter_map(|(_, pending)| pending.into_call());
+        calls
+            .map(|call| {
+                let line = outbox.take(call.line).unwrap_or_default();
+                (call, line)
             })
             .collect()
     }
@@ -536,4 +516,49 @@ fn push_request((outbox, link, last): (&mut Outbox, &mut Link, &mut LastLine), i
     let number = outbox.push(line);
     link.register_request(number, id);
     number
+}
+
+/// The beginning of the last line that was queued.
+#[derive(Debug, Default)]
+struct LastLine {
+    beginning: Vec<u8>,
+    /// The id, if it is a request.
+    request: Option<u64>,
+}
+
+impl LastLine {
+    fn note(&mut self, line: &[u8], request: Option<u64>) {
+        self.beginning.clear();
+        self.beginning.extend_from_slice(&line[..line.len().min(MAX_KEPT)]);
+        self.request = request;
+    }
+
+    /// The method, if the line has one and it stands before the params.
+    fn method(&self) -> Option<String> {
+        let envelope = &self.beginning[..memmem::find(&self.beginning, br#""params""#).unwrap_or(self.beginning.len())];
+        let at = memmem::find(envelope, br#""method""#)? + br#""method""#.len();
+        let value = envelope[at..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+        let end = memchr::memchr(b'"', value)?;
+        String::from_utf8(value[..end].to_vec()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn method_is_read_only_before_the_params() {
+        for (line, method) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#, Some("tools/call")),
+            (r#"{"method" : "ping", "id":1}"#, Some("ping")),
+            (r#"{"params":{"method":"secret"},"method":"ping"}"#, None),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None),
+            (r#"{"method":"cut"#, None),
+        ] {
+            let mut last = LastLine::default();
+            last.note(line.as_bytes(), None);
+            assert_eq!(last.method().as_deref(), method, "{line}");
+        }
+    }
 }

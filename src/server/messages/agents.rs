@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::call::SessionSender;
-use super::resource_subscribers::{ResourceSubscribers, ResourceSubscriptionChange};
-use super::task_subscribers::TaskSubscribers;
+use super::subscribers::{ResourceSubscribers, ResourceSubscriptionChange};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::log_level::LogLevel;
+use crate::server::messages::subscribers::TaskSubscribers;
 
 /// An attached agent.
 #[derive(Debug, Clone)]

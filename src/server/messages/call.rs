@@ -2,8 +2,6 @@
 
 mod access;
 mod failure;
-mod origin;
-mod request_kind;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -13,19 +11,20 @@ use tokio::sync::mpsc;
 
 pub use self::access::{Access, AccessTarget, Exposure, ExposureView};
 pub use self::failure::{CallError, Failure};
-pub use self::origin::Origin;
-pub use self::request_kind::RequestKind;
 use super::handle::ServerHandle;
-use super::resource_subscribers::ResourceSubscriptionChange;
 use super::server_notification::ServerNotification;
-use super::tasks::{TaskEvent, unknown_task};
+use super::subscribers::ResourceSubscriptionChange;
+use super::tasks::{LegacyTaskRequest, ModernTaskRequest, TaskEvent, unknown_task};
 use crate::calls::CallOutcome;
 use crate::config::CallLimit;
+use crate::era::Era;
+use crate::era::request_meta::LegacyClientMeta;
+use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::request_line::RequestLine;
+use crate::log_level::LogLevel;
 use crate::server::error::ServerError;
 use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
-use crate::server::fair_share::MAX_IN_FLIGHT;
+use crate::server::fair_share::{MAX_IN_FLIGHT, Payer};
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
 use crate::server::stop_level::{StopLevel, StopReceiver};
@@ -72,6 +71,8 @@ pub struct ResponseHandle {
     /// Names the call in a later [`crate::server::Command::Cancel`].
     pub key: CallKey,
     id: Bytes,
+    /// The user of the agent, if it is known.
+    uid: Option<u32>,
     server: Arc<str>,
     /// `None` once the answer was sent.
     to: Option<SessionSender>,
@@ -89,6 +90,7 @@ impl ResponseHandle {
         Self {
             key,
             id: Bytes::copy_from_slice(id),
+            uid: to.uid(),
             server: Arc::clone(server),
             to: Some(to.clone()),
             load_token: None,
@@ -109,6 +111,11 @@ impl ResponseHandle {
     /// The load token, if the instance is one of several.
     pub(crate) fn load_token(&self) -> Option<&LoadToken> {
         self.load_token.as_ref()
+    }
+
+    /// Whose share of a server the call uses.
+    pub(crate) fn payer(&self) -> Payer {
+        Payer { uid: self.uid, session: self.key.session }
     }
 
     /// The agent's raw id.
@@ -349,5 +356,62 @@ impl Call {
     pub(crate) fn answer_empty(self) {
         let line = reply::result(self.response_handle.id(), b"{}");
         self.response_handle.answer(line, CallOutcome::Ok);
+    }
+}
+
+/// What a call does besides getting an answer. Payloads are boxed, because most calls have none.
+#[derive(Debug)]
+pub enum RequestKind {
+    /// A plain call: nothing is left once it is answered.
+    Plain,
+    /// Begins or ends a subscription to a resource.
+    ResourceSubscription(Box<ResourceSubscriptionChange>),
+    /// Requests that the server runs it as a task.
+    NewTask,
+    /// A request about a task on behalf of a legacy agent.
+    LegacyTask(Box<LegacyTaskRequest>),
+    /// The server may run it as a task, because its agent is modern and supports tasks.
+    MayBeTask,
+    /// A request of a modern agent about a task.
+    ModernTask(Box<ModernTaskRequest>),
+}
+
+/// The origin of a call.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A legacy agent. Its `initialize` applies to all its calls.
+    Legacy(Arc<LegacyClientMeta>),
+    /// A modern agent. Its call carries everything but the profile.
+    Modern {
+        /// The profile of the listener.
+        profile: Arc<str>,
+        /// Minimum level of the log messages that the call requests, if it requests any.
+        level: Option<LogLevel>,
+    },
+}
+
+impl Origin {
+    /// The era of the call.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        match self {
+            Self::Legacy(_) => Era::Legacy,
+            Self::Modern { .. } => Era::Modern,
+        }
+    }
+
+    /// Whether the call itself carries everything that is known of the agent.
+    #[must_use]
+    pub fn is_stateless(&self) -> bool {
+        matches!(self, Self::Modern { .. })
+    }
+
+    /// Minimum level of the log messages that the agent requests, if it requests any.
+    #[must_use]
+    pub fn level(&self) -> Option<LogLevel> {
+        match self {
+            Self::Legacy(client_meta) => client_meta.level,
+            Self::Modern { level, .. } => *level,
+        }
     }
 }

@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 use super::agents::Agent;
 use super::call::{Call, CallKey};
-use super::cancellation::Cancellation;
-use super::task_subscribers::SubscriptionChange;
+use super::subscribers::SubscriptionChange;
 use crate::config::AgentDirectory;
 use crate::era::Era;
+use crate::server::server_request::Cancellation;
 
 /// Commands in the queue of a server's task. The task empties it each time it runs, even if the server hangs. The sender of a further
 /// command waits.

@@ -1,14 +1,13 @@
 //! The command queue of a server's task.
 //!
 //! Commands of one sender arrive in the order in which they were sent, so a cancellation never overtakes its call. A sender that
-//! cannot wait for capacity puts its command into an overflow queue, which a separate task forwards. While the overflow queue is
-//! not empty, no command passes it.
+//! cannot wait sends its command beyond the capacity, so these senders must be bounded otherwise.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
-use tokio::sync::mpsc::error::{SendError, TrySendError};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc::error::{SendError, TryRecvError, TrySendError};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::call::Failure;
 use super::command::{Command, MAX_COMMANDS};
@@ -16,54 +15,75 @@ use super::command::{Command, MAX_COMMANDS};
 /// The sender of the queue. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandQueue {
-    commands: mpsc::Sender<Command>,
     #[expect(
         clippy::disallowed_types,
-        reason = "its senders are bounded: by agents, their calls in flight, and instances"
+        reason = "senders wait for the capacity, or are bounded: by agents, their calls in flight, and instances"
     )]
-    overflow: mpsc::UnboundedSender<Command>,
-    overflowing: Arc<Overflowing>,
+    commands: mpsc::UnboundedSender<Queued>,
+    /// What is left of [`MAX_COMMANDS`].
+    capacity: Arc<Semaphore>,
 }
 
-/// The number of commands in the overflow queue.
-#[derive(Debug, Default)]
-struct Overflowing {
-    count: AtomicUsize,
-    none_left: Notify,
+/// The receiver of the queue.
+#[derive(Debug)]
+pub(crate) struct CommandReceiver {
+    #[expect(clippy::disallowed_types, reason = "see `CommandQueue`")]
+    commands: mpsc::UnboundedReceiver<Queued>,
+    capacity: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Queued {
+    command: Command,
+    /// It is within the capacity.
+    is_counted: bool,
 }
 
 impl CommandQueue {
     /// A queue with its receiver.
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Command>) {
-        let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
-        let (overflow, overflowed) = mpsc::unbounded_channel();
-        let overflowing = Arc::default();
-        tokio::spawn(forward(overflowed, commands.clone(), Arc::clone(&overflowing)));
-        (Self { commands, overflow, overflowing }, receiver)
+    pub(crate) fn new() -> (Self, CommandReceiver) {
+        let (sender, commands) = mpsc::unbounded_channel();
+        let capacity = Arc::new(Semaphore::new(MAX_COMMANDS));
+        (Self { commands: sender, capacity: Arc::clone(&capacity) }, CommandReceiver { commands, capacity })
     }
 
     /// Returns the command if the queue is full or the task has ended.
     pub(crate) fn try_send(&self, command: Command) -> Result<(), TrySendError<Command>> {
-        if self.overflowing.is_any() { Err(TrySendError::Full(command)) } else { self.commands.try_send(command) }
+        match self.capacity.try_acquire() {
+            Ok(permit) => {
+                permit.forget();
+                self.put(command, true).map_err(|SendError(command)| TrySendError::Closed(command))
+            }
+            Err(_) if self.commands.is_closed() => Err(TrySendError::Closed(command)),
+            Err(_) => Err(TrySendError::Full(command)),
+        }
     }
 
-    /// Sends the command now or through the overflow queue. For senders that cannot wait and whose commands are bounded otherwise.
+    /// Sends the command now. For senders that cannot wait and whose commands are bounded otherwise.
     pub(crate) fn send_soon(&self, command: Command) {
-        match self.try_send(command) {
-            Ok(()) => {}
-            Err(TrySendError::Closed(command)) => refuse(command),
-            Err(TrySendError::Full(command)) => {
-                self.overflowing.count.fetch_add(1, Ordering::SeqCst);
-                // The forwarding task runs as long as a sender exists.
-                let _ = self.overflow.send(command);
-            }
+        let sent = match self.try_send(command) {
+            Err(TrySendError::Full(command)) => self.put(command, false),
+            Err(TrySendError::Closed(command)) => Err(SendError(command)),
+            Ok(()) => Ok(()),
+        };
+        // The task has ended. Only calls have an answer.
+        if let Err(SendError(Command::Call(call))) = sent {
+            call.refuse_without_instance(Failure::ShuttingDown);
         }
     }
 
     /// Waits for capacity.
     pub(crate) async fn send(&self, command: Command) -> Result<(), SendError<Command>> {
-        self.overflowing.wait_for_none().await;
-        self.commands.send(command).await
+        match self.capacity.acquire().await {
+            Ok(permit) => permit.forget(),
+            Err(_) => return Err(SendError(command)),
+        }
+        self.put(command, true)
+    }
+
+    fn put(&self, command: Command, is_counted: bool) -> Result<(), SendError<Command>> {
+        let sent = self.commands.send(Queued { command, is_counted });
+        sent.map_err(|SendError(queued)| SendError(queued.command))
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -71,45 +91,43 @@ impl CommandQueue {
     }
 }
 
-impl Overflowing {
-    fn is_any(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
+impl CommandReceiver {
+    /// The next command; `None` once the queue is closed and empty, or has no sender.
+    pub(crate) async fn recv(&mut self) -> Option<Command> {
+        let queued = self.commands.recv().await;
+        queued.map(|queued| self.taken(queued))
     }
 
-    async fn wait_for_none(&self) {
-        while self.is_any() {
-            let none_left = self.none_left.notified();
-            if self.is_any() {
-                none_left.await;
-            }
-        }
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Command>> {
+        self.commands.poll_recv(cx).map(|queued| queued.map(|queued| self.taken(queued)))
     }
 
-    fn forwarded_one(&self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.none_left.notify_waiters();
+    pub(crate) fn try_recv(&mut self) -> Result<Command, TryRecvError> {
+        let queued = self.commands.try_recv()?;
+        Ok(self.taken(queued))
+    }
+
+    fn taken(&self, Queued { command, is_counted }: Queued) -> Command {
+        if is_counted {
+            self.capacity.add_permits(1);
         }
+        command
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Refuses further commands. Those in the queue can still be received.
+    pub(crate) fn close(&mut self) {
+        self.capacity.close();
+        self.commands.close();
     }
 }
 
-/// Forwards the commands of the overflow queue until all senders are gone.
-async fn forward(
-    mut overflowed: mpsc::UnboundedReceiver<Command>,
-    commands: mpsc::Sender<Command>,
-    overflowing: Arc<Overflowing>,
-) {
-    while let Some(command) = overflowed.recv().await {
-        if let Err(SendError(command)) = commands.send(command).await {
-            refuse(command);
-        }
-        overflowing.forwarded_one();
-    }
-}
-
-/// Answers a call, as the task has ended. Other commands have no answer.
-fn refuse(command: Command) {
-    if let Command::Call(call) = command {
-        call.refuse_without_instance(Failure::ShuttingDown);
+impl Drop for CommandReceiver {
+    fn drop(&mut self) {
+        self.capacity.close();
     }
 }
 
@@ -129,13 +147,17 @@ mod tests {
         }
     }
 
-    /// One sender fills the queue, partly by waiting and partly through the overflow, while another thread receives.
+    /// One sender fills the queue, partly by waiting and partly beyond the capacity, while another thread receives.
     #[tokio::test]
     async fn commands_of_one_sender_arrive_in_order() {
         const ALL: u64 = 20 * MAX_COMMANDS as u64;
         let (queue, mut commands) = CommandQueue::new();
         let receiver = std::thread::spawn(move || {
-            let received: Vec<_> = std::iter::from_fn(|| serial(commands.blocking_recv())).collect();
+            let received: Vec<_> = std::iter::from_fn(|| {
+                let queued = commands.commands.blocking_recv();
+                serial(queued.map(|queued| commands.taken(queued)))
+            })
+            .collect();
             assert!(received.into_iter().eq(0..ALL));
         });
         for number in 0..ALL {
@@ -149,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn senders_that_can_wait_do_not_use_the_overflow() {
+    async fn senders_that_can_wait_do_not_exceed_the_capacity() {
         let (queue, mut commands) = CommandQueue::new();
         for number in 0..=MAX_COMMANDS as u64 {
             queue.send_soon(cancel(number));

@@ -14,15 +14,14 @@ use tokio::time::timeout;
 
 use super::agents::Agent;
 use super::call::{Call, CallKey, Failure};
-use super::cancellation::Cancellation;
 use super::command::Command;
 use super::command_queue::CommandQueue;
-use super::resource_subscribers::ResourceSubscriptionChange;
-use super::task_subscribers::SubscriptionChange;
+use super::subscribers::{ResourceSubscriptionChange, SubscriptionChange};
 use crate::config::{AgentDirectory, Sandbox};
 use crate::era::Era;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
+use crate::server::server_request::Cancellation;
 use crate::server::stats::{AnswerTimes, RefusedCalls, Stats, Totals};
 use crate::server::stderr::Log;
 

@@ -3,11 +3,9 @@
 
 pub(crate) mod agents;
 pub mod call;
-pub mod cancellation;
 pub(crate) mod command;
 pub(crate) mod command_queue;
 pub(crate) mod handle;
-pub(crate) mod resource_subscribers;
 pub mod server_notification;
-pub(crate) mod task_subscribers;
+pub(crate) mod subscribers;
 pub mod tasks;

@@ -9,21 +9,18 @@
 //! A cgroup is made before its guard, which it receives before the server starts. The reaper has its `cgroup.kill`. An instance whose
 //! limits cannot be enforced runs without them, and [`Enforcement`] has the reason.
 //!
-//! [`limits`] are the limits of an instance, [`tree`] takes over the delegated cgroup, and [`events`] reads the events of an instance's
-//! cgroup. Source: kernel, `admin-guide/cgroup-v2`. Each access runs on a helper thread with a time limit, as moving a process can wait
-//! for others in the kernel. Must not touch the messages of an instance.
+//! [`limits`] are the limits of an instance, and [`tree`] takes over the delegated cgroup. Source: kernel, `admin-guide/cgroup-v2`. Each
+//! access runs on a helper thread with a time limit, as moving a process can wait for others in the kernel.
 
-mod events;
 mod limits;
 mod tree;
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
@@ -114,7 +111,7 @@ impl Cgroups {
             return Err(reason.into());
         }
         if !self.0.given {
-            return Err("mcpd has no cgroup of its own: see `mcpd serve --own-cgroup`".into());
+            return Err("mcpd has no cgroup of its own".into());
         }
         match timeout(CREATE_TIMEOUT, spawn_blocking(Tree::take_over)).await {
             Ok(Ok(taken)) => taken.map_err(Arc::from),
@@ -166,7 +163,7 @@ impl Cgroup {
         let (path, limits) = (self.path.clone()?, self.limits);
         let reading = spawn_blocking(move || {
             let read = |name| fs::read_to_string(path.join(name)).unwrap_or_default();
-            events::limit_reached(limits, &read("memory.events"), &read("pids.events"))
+            limit_reached(limits, &read("memory.events"), &read("pids.events"))
         });
         timeout(READ_TIMEOUT, reading).await.ok()?.ok()?
     }
@@ -218,4 +215,67 @@ fn remove_empty(path: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir(path)
+}
+
+/// The limit that caused the end of an instance, if any. `memory` and `pids` are the contents of `memory.events` and
+/// `pids.events`, empty if missing.
+pub(super) fn limit_reached(limits: Limits, memory: &str, pids: &str) -> Option<ReachedLimit> {
+    if count(memory, "oom_kill") > 0 {
+        // `oom` is counted in the cgroup whose limit was reached: this one, or one above it.
+        let own =
+            limits.memory_max.max.filter(|_| count(memory, "oom") > 0).and_then(|limit| u64::try_from(limit).ok());
+        return Some(ReachedLimit::Memory(own));
+    }
+    limits.tasks_max.max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Processes)
+}
+
+/// The number on the line that starts with `key`.
+fn count(text: &str, key: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Limit;
+    use crate::server::exit::Exit;
+
+    const fn limit(max: usize) -> Limit {
+        Limit { max: Some(max), is_default: false }
+    }
+
+    const NONE: Limits = Limits { memory_max: Limit::NONE, tasks_max: Limit::NONE, cpu_weight: 100 };
+    const MEMORY: Limits = Limits { memory_max: limit(512 << 20), ..NONE };
+    const TASKS: Limits = Limits { tasks_max: limit(64), ..NONE };
+    const BOTH: Limits = Limits { memory_max: limit(1000), ..TASKS };
+
+    #[test]
+    fn limit_is_named_as_the_cause_only_if_the_kernel_counted_it() {
+        let calm = "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n";
+        let over = "low 0\nhigh 0\nmax 90\noom 1\noom_kill 3\noom_group_kill 1\n";
+        let old = "low 0\nhigh 0\nmax 90\noom 2\noom_kill 1\n";
+        let elsewhere = "low 0\nhigh 0\nmax 0\noom 0\noom_kill 2\n";
+        let refused = "max 7\n";
+        let text = |limit| Exit { code: Some(1), limit: Some(limit), signal: None }.to_string();
+        let machine = Some("was killed: the machine, or mcpd as a whole, was out of memory");
+        let table = [
+            (MEMORY, calm, "", None),
+            (MEMORY, over, "", Some("was killed: over its memory limit of 512MiB")),
+            (MEMORY, old, "", Some("was killed: over its memory limit of 512MiB")),
+            (BOTH, over, refused, Some("was killed: over its memory limit of 1000B")),
+            (MEMORY, elsewhere, "", machine),
+            (TASKS, elsewhere, "max 0\n", machine),
+            (TASKS, "", refused, Some("exited with code 1; it had reached its limit of 64 tasks")),
+            (BOTH, calm, refused, Some("exited with code 1; it had reached its limit of 64 tasks")),
+            (TASKS, "", "max 0\n", None),
+            (MEMORY, "", refused, None),
+            (BOTH, "", "", None),
+            (BOTH, "oom_kill\noom_kill many\n", "max -1\n", None),
+        ];
+        for (limits, memory, pids, expected) in table {
+            let found = limit_reached(limits, memory, pids).map(text);
+            assert_eq!(found.as_deref(), expected, "{limits:?} {memory:?} {pids:?}");
+        }
+    }
 }

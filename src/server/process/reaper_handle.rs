@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::server::reaper::{ARGV0, START_GUARD};
-use crate::server::{ending, fd_passing, subtree};
+use crate::server::{fd_passing, subtree, subtree_owner};
 
 /// Time for a reaper to exit after its socket was closed. It is needed only where the system hardly runs these processes, or where they
 /// cannot be killed. systemd kills what is left before.
@@ -178,7 +178,9 @@ impl ReaperState {
             let next = self.running().as_ref().map(|running| running.pid);
             let spared: Vec<u32> = preexisting.iter().copied().chain(next).collect();
             let elapsed = began.elapsed();
-            if !subtree::kill_orphans(&spared, elapsed < ending::LIMIT) || elapsed > ending::LIMIT + KILL_TIMEOUT {
+            if !subtree::kill_orphans(&spared, elapsed < subtree_owner::END_LIMIT)
+                || elapsed > subtree_owner::END_LIMIT + KILL_TIMEOUT
+            {
                 return;
             }
             sleep(LOOK_AGAIN).await;

@@ -29,9 +29,9 @@ use rustix::thread::{
 
 use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceFailure, NamespaceStep as Step, SERVER_ARGV0};
 use crate::server::fd_passing::{self, inherited_socket, receive_streams};
-use crate::server::memory_protection::protect_memory;
 use crate::server::start_error::StartError;
 use crate::server::subtree_owner::close_inherited;
+use crate::server::subtree_owner::protect_memory;
 
 /// The process name, by which `main` recognizes one. Also the name of the program.
 pub(in crate::server) const ARGV0: &str = "mcpd-init";

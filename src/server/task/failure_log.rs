@@ -13,15 +13,61 @@ use crate::server::error::ServerError;
 use crate::server::exit::Exit;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
+use crate::server::stderr;
 
 /// Maximum characters of a line of stderr.
 const MAX_LINE_LEN: usize = 500;
 
-/// The process of the latest instance, as far as the log needs it.
-#[derive(Debug, Default)]
+/// What the processes of the instances leave: their stderr, and how the latest one has ended.
+#[derive(Debug)]
 pub(super) struct LastProcess {
-    pub(super) pid: Option<u32>,
-    pub(super) exit: Option<Exit>,
+    stderr: stderr::Writer,
+    pid: Option<u32>,
+    exit: Option<Exit>,
+    /// A download that one of them has not finished was removed from the private cache.
+    has_cleared_cache: bool,
+}
+
+impl LastProcess {
+    pub(super) fn new(stderr: stderr::Writer) -> Self {
+        Self { stderr, pid: None, exit: None, has_cleared_cache: false }
+    }
+
+    /// What all processes write to.
+    pub(super) fn stderr(&self) -> &stderr::Writer {
+        &self.stderr
+    }
+
+    /// The next attempt to start one begins.
+    pub(super) fn clear(&mut self) {
+        (self.pid, self.exit) = (None, None);
+    }
+
+    pub(super) fn note_start(&mut self, pid: u32) {
+        self.pid = Some(pid);
+    }
+
+    pub(super) fn note_exit(&mut self, exit: &Exit) {
+        self.exit = Some(exit.clone());
+    }
+
+    pub(super) fn has_cleared_cache(&self) -> bool {
+        self.has_cleared_cache
+    }
+
+    pub(super) fn note_cleared_cache(&mut self) {
+        self.has_cleared_cache = true;
+    }
+
+    /// Its last line on stderr.
+    fn last_line(&self) -> Option<String> {
+        self.stderr.log().last_of(self.pid?)
+    }
+
+    /// What it has written last without an end of line, such as a question.
+    fn unended_line(&self) -> Option<String> {
+        self.stderr.log().unended_of(self.pid?)
+    }
 }
 
 impl ServerTask {
@@ -39,10 +85,12 @@ impl ServerTask {
             State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
             State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
             State::Stopped if was_up => {
-                tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "exited with nothing to do; the next call starts it");
+                tracing::info!(server = %self.config.name, instance = self.purpose.label.as_deref(), "exited with nothing to do; the next call starts it");
             }
             State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
-            _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.name()),
+            _ => {
+                tracing::info!(server = %self.config.name, instance = self.purpose.label.as_deref(), "{}", state.name())
+            }
         }
     }
 
@@ -58,17 +106,16 @@ impl ServerTask {
     }
 
     fn warn(&self, what: &str, reason: &ServerError, retry: Option<(u32, u128)>) {
-        let LastProcess { pid, exit } = &self.last_process;
-        let line = pid.and_then(|pid| self.stderr.log().last_of(pid));
+        let exit = self.last_process.exit.as_ref();
         tracing::warn!(
             server = %self.config.name,
-            instance = self.label.as_deref(),
-            code = exit.as_ref().and_then(|exit| exit.code),
-            signal = exit.as_ref().and_then(|exit| exit.signal),
+            instance = self.purpose.label.as_deref(),
+            code = exit.and_then(|exit| exit.code),
+            signal = exit.and_then(|exit| exit.signal),
             attempt = retry.map(|(attempt, _)| attempt),
             retry_in = retry.map(|(_, delay)| tracing::field::display(format!("{delay}ms"))),
             reason = %one_line(&self.masked(&reason.to_string())),
-            stderr = line.map(|line| tracing::field::display(excerpt(&self.masked(&line), MAX_LINE_LEN))),
+            stderr = self.last_process.last_line().map(|line| tracing::field::display(excerpt(&self.masked(&line), MAX_LINE_LEN))),
             "{what}"
         );
     }
@@ -76,8 +123,7 @@ impl ServerTask {
     /// The error with what the instance has left that may explain it. Secrets in the server's words are masked.
     pub(super) fn explained(&self, error: ServerError, instance: &Instance) -> ServerError {
         let mut evidence = instance.wire.evidence();
-        let question = self.last_process.pid.and_then(|pid| self.stderr.log().unended_of(pid));
-        question.into_iter().for_each(|line| evidence.note_question(line));
+        self.last_process.unended_line().into_iter().for_each(|line| evidence.note_question(line));
         error.masked(|text| self.masked(text)).explained(evidence.masked(|text| self.masked(text)))
     }
 

@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use super::ServerTask;
 use crate::printable::one_line;
-use crate::server::instance::{Instance, LogOwner, NewSubscription, Recipients, Topic};
+use crate::server::instance::{Instance, MessageOwner, NewSubscription, Recipients, Topic};
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::{SessionSender, ToAgent};
-use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
 use crate::server::messages::server_notification::ServerNotification;
-use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
+use crate::server::messages::subscribers::ResourceSubscriptionChange;
+use crate::server::messages::subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl ServerTask {
     /// Renews the subscriptions of the former instance.
@@ -96,8 +96,8 @@ impl ServerTask {
             Recipients::All => return agents.all().for_each(send),
             Recipients::OneUser if agents.are_of_one_user() => return agents.all().for_each(send),
             Recipients::OneUser => return,
-            Recipients::Owner(LogOwner { to: Some(to), .. }) => return send(to),
-            Recipients::Owner(LogOwner { session, to: None }) => vec![*session],
+            Recipients::Owner(MessageOwner { to: Some(to), .. }) => return send(to),
+            Recipients::Owner(MessageOwner { session, to: None }) => vec![*session],
             Recipients::ResourceSubscribers(uri) => agents.resource_subscribers.concerned(uri).into_iter().collect(),
             Recipients::TaskSubscribers { id, ended } => {
                 agents.task_subscribers.of_task(id).for_each(|agent| send(&agent.to));

@@ -13,33 +13,48 @@ use crate::server::control::DesiredState;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
+/// Whether a server is needed.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    /// Since when a lazy instance has had no calls.
+    since: Option<Instant>,
+    /// The last instance has exited by itself with nothing to do, so the next one starts with the next call.
+    has_finished: bool,
+}
+
+impl Idle {
+    pub(super) fn set_finished(&mut self, has_finished: bool) {
+        self.has_finished = has_finished;
+    }
+}
+
 impl ServerTask {
     /// Waits until an instance has to run again; `false` if the server is stopped for good.
     pub(super) async fn start_again(&mut self) -> bool {
         loop {
-            if self.may_sleep() && self.control.should_run_revision(self.revision) && self.publisher.knows_lists() {
+            if self.may_sleep() && self.control.should_run_applied() && self.publisher.knows_lists() {
                 if self.sleep_until_called().await {
                     break;
                 }
                 continue;
             }
             if !self.control.should_run() {
-                self.forget_at = None;
                 self.refuse_waiting();
-                self.publisher.publish_disabled();
+                self.publisher.forget_lists();
             }
             let mut control = self.control.clone();
             let Some(DesiredState { config, revision, .. }) = self.handling_commands_until(control.next()).await else {
                 return false;
             };
-            (self.config, self.revision, self.has_finished) = (config, revision, false);
+            self.control.apply(revision);
+            (self.config, self.idle.has_finished) = (config, false);
             self.publisher.update(|published| (published.revision, published.first_start_ended) = (revision, false));
             self.load_lists().await;
             if !self.may_sleep() || !self.publisher.knows_lists() {
                 break;
             }
         }
-        self.has_finished = false;
+        self.idle.has_finished = false;
         self.on(Event::Start { startable: startable(&self.config) });
         true
     }
@@ -50,21 +65,21 @@ impl ServerTask {
 
     /// Subscriptions keep a server awake, as only an instance sends notifications.
     fn may_sleep(&self) -> bool {
-        (self.is_lazy() || self.has_finished) && self.agents.has_no_subscriptions()
+        (self.is_lazy() || self.idle.has_finished) && self.agents.has_no_subscriptions()
     }
 
     /// Waits for a call; `false` if the desired state changes first.
     async fn sleep_until_called(&mut self) -> bool {
-        self.forget_at = None;
+        self.publisher.keep_lists();
         self.publisher.update(|published| (published.not_started_yet, published.first_start_ended) = (true, true));
-        let (mut control, revision) = (self.control.clone(), self.revision);
+        let mut control = self.control.clone();
         let called = loop {
-            if !self.parked.is_empty() || !self.may_sleep() {
+            if self.waiting.has_parked() || !self.may_sleep() {
                 break true;
             }
             tokio::select! {
                 Some(command) = self.commands.recv() => self.park_command(command),
-                () = control.wait_obsolete(revision) => break false,
+                () = control.wait_obsolete() => break false,
             }
         };
         self.publisher.update(|published| published.not_started_yet = false);
@@ -74,19 +89,18 @@ impl ServerTask {
     /// Whether a process that exits now without an error was not needed any more.
     pub(super) fn has_nothing_to_do(&self, instance: &Instance) -> bool {
         let is_ready = matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. });
-        let is_idle = !instance.is_busy() && self.parked.is_empty() && self.queued.is_empty();
+        let is_idle = !instance.is_busy() && self.waiting.is_empty();
         let knows_all = self.publisher.snapshot().lists_complete && self.publisher.knows_lists();
         is_ready && is_idle && knows_all && self.agents.has_no_subscriptions()
     }
 
     /// When the instance stops if it stays idle, if it may sleep.
     pub(super) fn idle_at(&mut self, instance: &Instance) -> Option<Instant> {
-        let waits = !self.parked.is_empty() || !self.queued.is_empty();
-        if !self.is_lazy() || !self.may_sleep() || instance.is_busy() || waits {
-            self.idle_since = None;
+        if !self.is_lazy() || !self.may_sleep() || instance.is_busy() || !self.waiting.is_empty() {
+            self.idle.since = None;
             return None;
         }
-        Some(*self.idle_since.get_or_insert_with(Instant::now) + self.config.settings.idle_timeout)
+        Some(*self.idle.since.get_or_insert_with(Instant::now) + self.config.settings.idle_timeout)
     }
 
     /// Reads the lists from the cache. They are published until the server has listed.
@@ -95,7 +109,7 @@ impl ServerTask {
         let name = Arc::clone(&self.config.name);
         if let Some(known) = self.handling_commands_until(cache.load(name)).await {
             self.publisher.publish_cached(known);
-            self.forget_at = Some(Instant::now() + LIST_GRACE);
+            self.publisher.forget_lists_at(Instant::now() + LIST_GRACE);
         }
     }
 

@@ -22,7 +22,41 @@ use crate::server::messages::call::Call;
 use crate::server::process::{Activity, Process, ProcessEnd};
 use crate::server::start_permit::StartPermit;
 
+/// What is still open about the eras of a server.
+#[derive(Debug, Default)]
+pub(super) struct OpenEras {
+    /// A legacy agent has called, or the tools could not be listed in the modern era.
+    tries_legacy: bool,
+    /// The instance is reopened for legacy calls as soon as it is not busy.
+    is_to_reopen: bool,
+    /// The last instance exited at the first request of this era, so the next one is opened in the other.
+    died_opening: Option<Era>,
+}
+
+impl OpenEras {
+    /// A call of an agent of this era waits.
+    pub(super) fn note_call(&mut self, era: Era) {
+        self.tries_legacy |= era == Era::Legacy;
+    }
+
+    /// Whether the instance that starts now is the last one, reopened for legacy calls.
+    pub(super) fn take_reopening(&mut self) -> bool {
+        std::mem::take(&mut self.is_to_reopen)
+    }
+}
+
 impl ServerTask {
+    /// Runs one instance. If it exits at its first request, runs another in the other era. Returns the event for the lifecycle.
+    pub(super) async fn run_instance(&mut self) -> Event {
+        let mut event = self.attempt().await;
+        if let Some(era) = self.eras.died_opening {
+            self.log_other_era(era, &event);
+            event = self.attempt().await;
+            self.eras.died_opening = None;
+        }
+        event
+    }
+
     /// Performs the handshake on a link, and serves the instance. A stdio server has a process.
     pub(super) async fn with_link(
         &mut self,
@@ -33,19 +67,19 @@ impl ServerTask {
         let (mut process, activity) = process.unzip();
         let limit_of = if self.runner().is_some() { StartLimit::of_runner } else { StartLimit::new };
         let limit = limit_of(self.config.settings.handshake_timeout, Instant::now());
-        let setup = instance::Setup {
+        let setup = instance::InstanceSetup {
             config: Arc::clone(&self.config),
-            scope: self.scope.clone(),
-            label: self.label.clone(),
+            scope: self.purpose.scope.clone(),
+            label: self.purpose.label.clone(),
             stats: Arc::clone(&self.publisher.stats),
             message_limit: self.message_limit(),
         };
         let mut instance = Instance::new(link, setup);
-        let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
+        let plan = self.eras.died_opening.map_or_else(|| self.handshake_plan(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, plan, limit)));
         let opened = self.unless_stopped(opened).await;
-        self.learn(opened.as_ref(), opening, &instance);
+        self.learn(opened.as_ref(), plan, &instance);
         let end = match opened {
             Some(Ok(_)) if self.needs_both_eras() => {
                 if let Link::Http(http) = instance.wire.into_link() {
@@ -55,7 +89,7 @@ impl ServerTask {
             }
             Some(Ok(HandshakeResult { info, learned })) => {
                 self.publish_start(&info, learned.identities, instance.wire.remote());
-                self.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
+                self.eras.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
@@ -68,7 +102,7 @@ impl ServerTask {
         Box::pin(self.end(end, instance, process)).await
     }
 
-    fn opening(&self) -> HandshakePlan {
+    fn handshake_plan(&self) -> HandshakePlan {
         let known = self.publisher.eras.of(&self.config);
         HandshakePlan::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
     }
@@ -76,7 +110,9 @@ impl ServerTask {
     /// A server at a URL is sent `initialize` only once a legacy agent calls it.
     fn preference(&self) -> EraPreference {
         match self.control.desired().era {
-            EraPreference::Shared if is_remote(&self.config) && !self.tries_legacy => EraPreference::Of(Era::Modern),
+            EraPreference::Shared if is_remote(&self.config) && !self.eras.tries_legacy => {
+                EraPreference::Of(Era::Modern)
+            }
             preference => preference,
         }
     }
@@ -84,9 +120,9 @@ impl ServerTask {
     /// Records the first legacy call. Returns whether `call` has to wait because the instance is now reopened in the legacy era. A busy
     /// instance is not reopened, and its legacy calls are bridged.
     pub(super) fn note_call_and_check_reopen(&mut self, call: &Call, instance: &Instance) -> bool {
-        if !self.tries_legacy && call.origin.era() == Era::Legacy {
-            self.tries_legacy = true;
-            self.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
+        if !self.eras.tries_legacy && call.origin.era() == Era::Legacy {
+            self.eras.tries_legacy = true;
+            self.eras.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
         }
         self.reopens_now(instance)
     }
@@ -94,24 +130,24 @@ impl ServerTask {
     /// The tools could not be listed. Returns whether the instance is reopened now, as a server of both eras may be able to list them in the
     /// legacy one.
     pub(super) fn reopens_to_list(&mut self) -> bool {
-        if self.tries_legacy || self.publisher.knows_lists() {
+        if self.eras.tries_legacy || self.publisher.knows_lists() {
             return false;
         }
-        self.tries_legacy = true;
+        self.eras.tries_legacy = true;
         let protocol = self.publisher.snapshot().protocol;
-        self.is_to_reopen = protocol.is_some_and(|version| self.needs_legacy_opening(era::of(version)));
-        self.is_to_reopen
+        self.eras.is_to_reopen = protocol.is_some_and(|version| self.needs_legacy_opening(era::of(version)));
+        self.eras.is_to_reopen
     }
 
     /// Whether the instance ends now to be reopened for legacy calls.
     pub(super) fn reopens_now(&self, instance: &Instance) -> bool {
-        self.is_to_reopen && !instance.is_busy()
+        self.eras.is_to_reopen && !instance.is_busy()
     }
 
     /// Whether the next instance has to try the legacy era, as this one was opened in the modern `era` before a legacy agent
     /// called, or before its tools could not be listed.
     fn needs_legacy_opening(&self, era: Era) -> bool {
-        self.tries_legacy
+        self.eras.tries_legacy
             && era == Era::Modern
             && self.control.desired().era == EraPreference::Shared
             && may_split_by_era(&self.config)
@@ -120,7 +156,7 @@ impl ServerTask {
 
     /// Whether the next instance is known to use the legacy era.
     pub(super) fn next_is_legacy(&self) -> bool {
-        self.opening().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
+        self.handshake_plan().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
     }
 
     /// Whether a single instance has to be replaced by one for each era.
@@ -133,26 +169,26 @@ impl ServerTask {
     fn learn(
         &mut self,
         opened: Option<&Result<HandshakeResult, StopReason>>,
-        opening: HandshakePlan,
+        plan: HandshakePlan,
         instance: &Instance,
     ) {
         match opened {
             Some(Ok(HandshakeResult { info, learned })) => {
                 let mut learned = learned.clone();
-                if let Some(era) = self.died_opening.filter(|era| *era != era::of(info.protocol)) {
+                if let Some(era) = self.eras.died_opening.filter(|era| *era != era::of(info.protocol)) {
                     learned.set(era, Support::Doubtful);
                 }
                 self.learn_eras(&learned);
             }
             Some(Err(StopReason::Ended(ProcessEnd::Exited(_))))
-                if opening.is_trial()
-                    && self.died_opening.is_none()
-                    && instance.awaits_handshake_response(opening.first) =>
+                if plan.is_trial()
+                    && self.eras.died_opening.is_none()
+                    && instance.awaits_handshake_response(plan.first) =>
             {
-                self.died_opening = Some(opening.first);
+                self.eras.died_opening = Some(plan.first);
             }
             Some(Err(StopReason::Broken(_) | StopReason::Disconnected(_))) => {
-                let failed = if instance.wire.is_known_modern() { Era::Legacy } else { opening.first };
+                let failed = if instance.wire.is_known_modern() { Era::Legacy } else { plan.first };
                 self.publisher.eras.record_failed_opening(&self.config, failed);
             }
             Some(Err(StopReason::Ended(_) | StopReason::Stop)) | None => {}
@@ -164,7 +200,7 @@ impl ServerTask {
     }
 
     fn publish_start(&mut self, info: &ServerInfo, identities: Identities, remote: Option<RemoteTransport>) {
-        self.forget_at = None;
+        self.publisher.keep_lists();
         self.publisher.update(|published| {
             published.remote = remote;
             published.protocol = Some(info.protocol);
@@ -182,7 +218,7 @@ async fn open(
     instance: &mut Instance,
     process: &mut Option<Process>,
     activity: Option<Activity>,
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     limit: StartLimit,
 ) -> Result<HandshakeResult, StopReason> {
     let first_message = Notify::new();
@@ -193,9 +229,9 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = handshake(instance, opening, &first_message) => result,
+        result = handshake(instance, plan, &first_message) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening, &first_message) => {
+        timeout = too_slow(limit, activity, plan, &first_message) => {
             return Err(StopReason::Broken(ServerError::StartTimedOut(timeout)));
         }
     };
@@ -210,7 +246,7 @@ async fn open(
 async fn too_slow(
     mut start: StartLimit,
     mut activity: Option<Activity>,
-    opening: HandshakePlan,
+    plan: HandshakePlan,
     first_message: &Notify,
 ) -> StartTimeout {
     while let Some(look) = start.next_check(Instant::now()) {
@@ -227,5 +263,5 @@ async fn too_slow(
             start.note_life(Instant::now());
         }
     }
-    start.timeout(opening.method(), Instant::now())
+    start.timeout(plan.method(), Instant::now())
 }

@@ -4,27 +4,22 @@
 //! that was not written when its instance ended waits for the next one. A released call is checked again: if its listener hides the
 //! name by then, the agent gets the error for an unknown name.
 
-use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
 use super::ServerTask;
-use crate::catalog::Lists;
-use crate::era::Era;
+use super::waiting_calls::WaitingCall;
 use crate::list_kind::ListKind;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;
-use crate::server::fair_queue;
-use crate::server::fair_queue::{Entry, FairQueue};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::State;
-use crate::server::messages::call::{Call, CallKey, Exposure, Failure, RequestKind};
+use crate::server::messages::call::{Call, Exposure, Failure, RequestKind};
 use crate::server::messages::command::Command;
-use crate::server::messages::task_subscribers::SubscriptionChange;
+use crate::server::messages::subscribers::SubscriptionChange;
 use crate::server::stop_level::StopLevel;
 
 /// Delay before a call to a server that is still starting is worth repeating.
@@ -34,22 +29,6 @@ pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 /// How long a call waits for a tool that the server does not list. Some servers register tools after their start and announce
 /// the change.
 const LATE_REGISTRATION: Duration = Duration::from_secs(2);
-
-/// A call that waits.
-#[derive(Debug)]
-pub(super) struct WaitingCall {
-    pub(super) call: Box<Call>,
-    /// The instance has listed without this name.
-    is_unlisted: bool,
-}
-
-impl WaitingCall {
-    /// An entry for a call that waits at most until `until`.
-    pub(super) fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
-        let (session, bytes) = (call.response_handle.key.session, call.request.line.len());
-        Entry { session, bytes, until, item: Self { call, is_unlisted: false } }
-    }
-}
 
 /// What can be done with a call now.
 pub(super) enum Readiness {
@@ -81,11 +60,11 @@ pub(crate) fn failure_in(state: &State) -> Failure {
 impl ServerTask {
     /// Waits for `future`, and handles commands meanwhile. Returns `None` if the instance must stop first.
     pub(super) async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
-        let (mut control, revision) = (self.control.clone(), self.revision);
+        let mut control = self.control.clone();
         self.handling_commands_until(async {
             tokio::select! {
                 output = future => Some(output),
-                () = control.wait_obsolete(revision) => None,
+                () = control.wait_obsolete() => None,
             }
         })
         .await
@@ -95,7 +74,7 @@ impl ServerTask {
     pub(super) async fn handling_commands_until<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         loop {
-            let due = [self.next_expiry(), self.forget_at].into_iter().flatten().min();
+            let due = [self.waiting.next_expiry(), self.publisher.next_expiry()].into_iter().flatten().min();
             tokio::select! {
                 output = &mut future => return output,
                 Some(command) = self.commands.recv() => self.park_command(command),
@@ -107,7 +86,7 @@ impl ServerTask {
     /// Handles a command without an instance. A call waits, or is refused if no instance will start.
     pub(super) fn park_command(&mut self, command: Command) {
         match command {
-            Command::Cancel { key, .. } => drop(self.drop_waiting(key)),
+            Command::Cancel { key, .. } => drop(self.waiting.cancel(key)),
             Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
             Command::Subscribe { agent, change } => match *change {
@@ -115,7 +94,7 @@ impl ServerTask {
                 // Tasks end with their instance.
                 SubscriptionChange::Task(_) => {}
             },
-            Command::Wake => self.called.notify_one(),
+            Command::Wake => self.waiting.note_call(),
             // There is no instance to check or notify, and there are no tasks. The next instance lists again and has no roots.
             Command::Check(_)
             | Command::Relist
@@ -124,7 +103,7 @@ impl ServerTask {
             | Command::Notify { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.kind) => call.refuse_unknown_task(),
             Command::Call(call) => {
-                self.tries_legacy |= call.origin.era() == Era::Legacy;
+                self.eras.note_call(call.origin.era());
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
                     State::Stopping | State::Stopped if !self.control.should_run() => {
@@ -140,7 +119,7 @@ impl ServerTask {
                     }
                     _ => {
                         self.park(call);
-                        self.called.notify_one();
+                        self.waiting.note_call();
                     }
                 }
             }
@@ -151,7 +130,7 @@ impl ServerTask {
     pub(super) fn park(&mut self, mut call: Box<Call>) {
         if self.may_wait(&call) {
             let deadline = call.response_handle.park(Instant::now()) + START_WAIT;
-            self.parked.push(WaitingCall::entry(call, deadline));
+            self.waiting.park(call, deadline);
             self.publisher.stats.is_called.store(true, Ordering::Relaxed);
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
@@ -196,8 +175,7 @@ impl ServerTask {
 
     /// Whether one more call may wait.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
-        let call = (call.response_handle.key.session, call.request.line.len());
-        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.message_limit().buffer_unit())
+        self.waiting.may_wait(call, self.message_limit().buffer_unit())
     }
 
     /// Gives the parked calls that may be written now to a ready instance, unless the server is marked as down.
@@ -205,35 +183,18 @@ impl ServerTask {
         if self.control.health_override() == HealthOverride::ForceUnhealthy {
             return self.refuse_waiting();
         }
-        for mut parked in self.parked.drain() {
+        for mut parked in self.waiting.take_parked() {
             match self.readiness(&parked.item.call, instance) {
                 Readiness::Send => self.send_or_queue(parked.item.call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*parked.item.call),
-                Readiness::Wait => self.parked.push(parked),
+                Readiness::Wait => self.waiting.park_again(parked),
                 Readiness::WaitForRegistration => {
                     if !std::mem::replace(&mut parked.item.is_unlisted, true) {
                         parked.until = parked.until.min(Instant::now() + LATE_REGISTRATION);
                     }
-                    self.parked.push(parked);
+                    self.waiting.park_again(parked);
                 }
             }
-        }
-    }
-
-    /// When the next waiting call expires.
-    pub(super) fn next_expiry(&self) -> Option<Instant> {
-        [&self.parked, &self.queued].into_iter().filter_map(FairQueue::next_expiry).min()
-    }
-
-    /// Makes every waiting call wait for the next instance, which may list more.
-    pub(super) fn wait_for_next_instance(&mut self) {
-        for mut parked in self.parked.drain() {
-            parked.item.is_unlisted = false;
-            self.parked.push(parked);
-        }
-        let until = Instant::now() + START_WAIT;
-        for queued in self.queued.drain() {
-            self.parked.push(Entry { until: queued.until.min(until), ..queued });
         }
     }
 
@@ -243,14 +204,10 @@ impl ServerTask {
         if self.lifecycle.state().is_permanent() || until > Instant::now() + START_WAIT {
             self.refuse_waiting();
         }
-        self.called = Arc::default();
-        let called = Arc::clone(&self.called);
-        if !self.parked.is_empty() {
-            called.notify_one();
-        }
+        let called = self.waiting.called();
         let is_called = async {
             sleep_until(callable_at.into()).await;
-            called.notified().await;
+            called.await;
         };
         let mut control = self.control.clone();
         let retries = async {
@@ -266,35 +223,27 @@ impl ServerTask {
         self.unless_stopped(is_due).await.is_some()
     }
 
-    /// Drops a waiting call that its agent has cancelled. Returns whether there was one.
-    pub(super) fn drop_waiting(&mut self, key: CallKey) -> bool {
-        let is_it = |waiting: &WaitingCall| waiting.call.response_handle.key == key;
-        let mut queues = [&mut self.parked, &mut self.queued].into_iter();
-        let Some(dropped) = queues.find_map(|queue| queue.remove(key.session, is_it)) else { return false };
-        dropped.item.call.response_handle.disarm();
-        true
-    }
-
     /// Refuses expired calls, and removes the lists of a server that stays down.
     pub(super) fn expire_waiting(&mut self) {
         let now = Instant::now();
-        for Entry { item: WaitingCall { call, is_unlisted }, .. } in self.parked.expire(now) {
+        let [parked, queued] = self.waiting.expire(now);
+        for WaitingCall { call, is_unlisted } in parked {
             if is_unlisted {
                 self.refuse_as_unknown(*call);
             } else {
                 self.refuse(*call, self.unavailable());
             }
         }
-        self.expire_queued(now);
-        if self.forget_at.is_some_and(|at| at <= now) {
-            self.forget_at = None;
-            self.publisher.update(|published| (published.lists, published.lists_known) = (Lists::default(), false));
+        for WaitingCall { call, .. } in queued {
+            let after = call.limit.progress_timeout;
+            self.refuse(*call, Failure::TimedOut { after });
         }
+        self.publisher.expire_lists(now);
     }
 
     pub(super) fn refuse_waiting(&mut self) {
-        for waiting in self.parked.drain().into_iter().chain(self.queued.drain()) {
-            self.refuse(*waiting.item.call, self.unavailable());
+        for call in self.waiting.drain() {
+            self.refuse(*call, self.unavailable());
         }
     }
 

@@ -22,15 +22,18 @@ impl ServerTask {
     /// Removes what a start that has just failed reports as incomplete, if it lies in the `private` directory.
     pub(super) async fn clear_private_cache(&mut self, private: Option<PathBuf>) {
         let Some(private) = private else { return };
-        if self.has_cleared_cache || self.runner().is_none() || !matches!(self.lifecycle.state(), State::Starting) {
+        if self.last_process.has_cleared_cache()
+            || self.runner().is_none()
+            || !matches!(self.lifecycle.state(), State::Starting)
+        {
             return;
         }
         let (count, longest, most) = LINES;
-        let lines = self.stderr.log().last(count, longest, most);
+        let lines = self.last_process.stderr().log().last(count, longest, most);
         let Some(incomplete) = half_written_cache(lines.iter().map(String::as_str)) else { return };
         let removing = spawn_blocking(move || remove_below(&private, &incomplete).map(|()| incomplete));
         if let Ok(Ok(removed)) = self.handling_commands_until(removing).await {
-            self.has_cleared_cache = true;
+            self.last_process.note_cleared_cache();
             tracing::warn!(server = &*self.config.name, "removed an incomplete download: {}", removed.display());
         }
     }

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use super::ServerTask;
-use super::parked_calls::{Readiness, WaitingCall};
-use crate::server::fair_queue::Entry;
+use super::parked_calls::Readiness;
 use crate::server::instance::Instance;
 use crate::server::messages::call::{Call, Failure, RequestKind};
 
@@ -20,39 +19,37 @@ fn counts_against_limit(call: &Call, instance: &Instance) -> bool {
 impl ServerTask {
     /// Writes a call to the instance. A subscription that another agent already has is answered here.
     fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let subscription = match &call.kind {
-            RequestKind::ResourceSubscription(subscription) => subscription,
-            RequestKind::LegacyTask(_) => return instance.request_about_task(call),
+        let session = call.response_handle.key.session;
+        let effects = match &call.kind {
             RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
-                instance.call(call);
-                return;
+                instance.call(call)
+            }
+            RequestKind::LegacyTask(_) => instance.request_about_task(call),
+            RequestKind::ResourceSubscription(subscription) if subscription.begins => {
+                if self.agents.join(&subscription.uri, session, call.response_handle.to()) {
+                    return call.answer_empty();
+                }
+                instance.subscribe(*call)
+            }
+            RequestKind::ResourceSubscription(subscription) => {
+                let is_subscribed = instance.subscriptions.withdraw(session, &subscription.uri);
+                if !self.agents.resource_subscribers.remove(&subscription.uri, session) || is_subscribed {
+                    return call.answer_empty();
+                }
+                instance.unsubscribe(call)
             }
         };
-        let session = call.response_handle.key.session;
-        if subscription.begins {
-            if self.agents.join(&subscription.uri, session, call.response_handle.to()) {
-                call.answer_empty();
-            } else {
-                instance.subscribe(*call);
-            }
-            return;
-        }
-        let is_subscribed = instance.subscriptions.withdraw(session, &subscription.uri);
-        if !self.agents.resource_subscribers.remove(&subscription.uri, session) || is_subscribed {
-            call.answer_empty();
-        } else {
-            instance.unsubscribe(call);
-        }
+        self.carry_out(effects, instance);
     }
 
     /// Writes a call to the instance, or queues it at the limit.
     pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let session = call.response_handle.key.session;
-        if !counts_against_limit(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
+        let payer = call.response_handle.payer();
+        if !counts_against_limit(&call, instance) || !self.waiting.has_queued() && instance.vacancies().has(payer) {
             self.send_to_instance(call, instance);
         } else if self.may_wait(&call) {
             let until = Instant::now() + call.limit.progress_timeout;
-            self.queued.push(WaitingCall::entry(call, until));
+            self.waiting.queue(call, until);
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for it" });
         }
@@ -60,7 +57,7 @@ impl ServerTask {
 
     /// Re-checks every waiting call. Without `releases` none is written.
     pub(super) fn release_waiting(&mut self, instance: &mut Instance, releases: bool) {
-        if !self.parked.is_empty() || !self.queued.is_empty() {
+        if !self.waiting.is_empty() {
             self.expire_waiting();
         }
         if releases {
@@ -72,25 +69,14 @@ impl ServerTask {
 
     /// Writes queued calls while the limit permits. Each is checked again, as policy and lists may have changed.
     fn release_queued(&mut self, instance: &mut Instance) {
-        while !self.queued.is_empty() {
+        while self.waiting.has_queued() {
             let vacancies = instance.vacancies();
-            let Some(Entry { item: WaitingCall { call, .. }, .. }) = self.queued.pop(|session| vacancies.has(*session))
-            else {
-                return;
-            };
+            let Some(call) = self.waiting.next_queued(|payer| vacancies.has(payer)) else { return };
             match self.readiness(&call, instance) {
                 Readiness::Send => self.send_to_instance(call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*call),
                 Readiness::Wait | Readiness::WaitForRegistration => self.park(call),
             }
-        }
-    }
-
-    /// Refuses expired queued calls.
-    pub(super) fn expire_queued(&mut self, now: Instant) {
-        for Entry { item: WaitingCall { call, .. }, .. } in self.queued.expire(now) {
-            let after = call.limit.progress_timeout;
-            self.refuse(*call, Failure::TimedOut { after });
         }
     }
 }

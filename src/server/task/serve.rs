@@ -15,7 +15,7 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::server::control::{ControlReceiver, HealthOverride};
 use crate::server::error::ServerError;
 use crate::server::health::{Health, UnansweredCounts};
-use crate::server::instance::{Effect, FromAgent, Instance};
+use crate::server::instance::{Effect, Effects, FromAgent, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
@@ -121,7 +121,7 @@ impl ServerTask {
                     return Poll::Ready(Ok(StopReason::Stop));
                 }
             }
-            relay.rare.extend(instance.server_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
+            relay.rare.extend(instance.forwarded_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
             // Sources that can be ready endlessly come last.
             if let Poll::Ready(Some(event)) = relay.rare.poll_next_unpin(cx) {
                 if let Some(end) = self.on_rare(event, instance, relay) {
@@ -153,16 +153,15 @@ impl ServerTask {
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.stop_deadline);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let waits = !self.parked.is_empty() || !self.queued.is_empty();
-        let has_taken_all = self.commands.is_empty() && !(waits && self.finishes_all());
+        let has_taken_all = self.commands.is_empty() && (self.waiting.is_empty() || !self.finishes_all());
         let is_drained = drained_by.is_some() && instance.awaited() == 0 && has_taken_all;
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
         let (relist_at, relisten_at) = (instance.lists.refresh(&mut instance.wire), instance.refresh_subscriptions());
         let next_check = relay.health.as_ref().map(Health::due);
-        let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
-        let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();
+        let vacated_at = if self.waiting.has_queued() { instance.next_vacancy() } else { None };
+        let waiting_at = [self.waiting.next_expiry(), vacated_at].into_iter().flatten().min();
         let times =
             [instance.wire.next_deadline(), relist_at, relisten_at, idle_at, next_check, drained_by, waiting_at];
         relay.timer.set(times.into_iter().flatten().min());
@@ -181,7 +180,8 @@ impl ServerTask {
             }
             Rare::Deadline => {
                 relay.rare.push(relay.timer.elapsed().map(|()| Rare::Deadline).boxed());
-                instance.expire(Instant::now()).into_iter().for_each(|effect| self.effect(effect, instance));
+                let effects = instance.expire(Instant::now());
+                self.carry_out(effects, instance);
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
             Rare::HealthOverride(mark) => {
@@ -204,12 +204,12 @@ impl ServerTask {
     }
 
     fn rare_events<'a>(&self, process: &'a mut Option<Process>) -> FuturesUnordered<BoxFuture<'a, Rare>> {
-        let (revision, mut control) = (self.revision, self.control.clone());
+        let mut control = self.control.clone();
         let mut stop = control.stop.clone();
         let ended = process.as_mut().map(|process| process.wait_ended().map(Rare::Ended).boxed());
         let control = [
             async move {
-                control.wait_obsolete(revision).await;
+                control.wait_obsolete().await;
                 Rare::Obsolete
             }
             .boxed(),
@@ -224,12 +224,12 @@ impl ServerTask {
 
     /// Handles the messages of one read together, so that they are written together, up to [`BURST`].
     fn handle_messages(&mut self, first: Arrival, instance: &mut Instance) {
-        let effect = instance.arrive(first);
-        self.effect(effect, instance);
+        let effects = instance.arrive(first);
+        self.carry_out(effects, instance);
         for _ in 1..BURST {
             let Some(incoming) = instance.wire.next_buffered() else { return };
-            let effect = instance.arrive(Arrival::Incoming { incoming, source_request: None });
-            self.effect(effect, instance);
+            let effects = instance.arrive(Arrival::Incoming { incoming, source_request: None });
+            self.carry_out(effects, instance);
         }
     }
 
@@ -243,8 +243,11 @@ impl ServerTask {
 
     fn handle_command(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
-            Command::Cancel { key, .. } if self.drop_waiting(key) => {}
-            Command::Cancel { key, notification } => instance.cancel(key, notification.as_deref()),
+            Command::Cancel { key, .. } if self.waiting.cancel(key) => {}
+            Command::Cancel { key, notification } => {
+                let effects = instance.cancel(key, notification.as_deref());
+                self.carry_out(effects, instance);
+            }
             Command::Check(caller) => instance.health.check(&mut instance.wire, caller, instance.lists.offered()),
             Command::Relist => instance.lists.mark_all_changed(),
             Command::Wake => {}
@@ -267,9 +270,13 @@ impl ServerTask {
         }
     }
 
-    pub(super) fn effect(&mut self, effect: Effect, instance: &Instance) {
+    /// Does what follows from a message or deadline.
+    pub(super) fn carry_out(&mut self, effects: Effects, instance: &Instance) {
+        effects.into_iter().for_each(|effect| self.carry_out_one(effect, instance));
+    }
+
+    fn carry_out_one(&mut self, effect: Effect, instance: &Instance) {
         match effect {
-            Effect::Nothing => {}
             Effect::Listed { kind, list, settled } => {
                 self.publisher.publish_list(kind, list, settled);
                 self.store_lists_if(settled);

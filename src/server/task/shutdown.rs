@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::{AbortOnDrop, ServerTask};
+use super::{AbortOnDrop, START_WAIT, ServerTask};
 use crate::server::error::ServerError;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
@@ -39,9 +39,9 @@ impl ServerTask {
     /// Ends an instance. Returns the event for the lifecycle.
     pub(super) async fn end(&mut self, end: StopReason, mut instance: Instance, process: Option<Process>) -> Event {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
-            self.forget_at = Some(Instant::now() + LIST_GRACE);
+            self.publisher.forget_lists_at(Instant::now() + LIST_GRACE);
         }
-        self.wait_for_next_instance();
+        self.waiting.await_next_instance(Instant::now() + START_WAIT);
         let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::Lost(_)));
         let error = match end {
             StopReason::Stop => {
@@ -57,15 +57,16 @@ impl ServerTask {
                 self.last_words(&mut instance).await;
                 match how_ended {
                     ProcessEnd::Exited(exit) => {
-                        self.last_process.exit = Some(exit.clone());
+                        self.last_process.note_exit(&exit);
                         ServerError::Exited(exit)
                     }
                     ProcessEnd::Lost(supervisor) => ServerError::Lost(supervisor),
                 }
             }
         };
-        self.has_finished =
+        let has_finished =
             matches!(&error, ServerError::Exited(exit) if exit.is_success()) && self.has_nothing_to_do(&instance);
+        self.idle.set_finished(has_finished);
         let error = self.explained(error, &instance);
         let unsent = match error.needs_login() {
             true => Failure::LoginNeeded { why: error.to_string() },
@@ -82,7 +83,7 @@ impl ServerTask {
         } else if let Some(process) = process {
             self.handling_commands_until(process.kill()).await;
         }
-        if self.has_finished { Event::Finished(error) } else { Event::Ended(error) }
+        if has_finished { Event::Finished(error) } else { Event::Ended(error) }
     }
 
     /// Time for the process to end by itself once its stdin is closed. A runner that is stopped in a download leaves half of it in its
@@ -131,8 +132,8 @@ impl ServerTask {
     async fn last_words(&mut self, instance: &mut Instance) {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
-                let effect = instance.arrive(arrival);
-                self.effect(effect, instance);
+                let effects = instance.arrive(arrival);
+                self.carry_out(effects, instance);
             }
         })
         .await;

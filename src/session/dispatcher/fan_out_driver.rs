@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::Session;
+use crate::account::Cost;
 use crate::calls::CallOutcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::mcpd_error::Delivery;
@@ -14,7 +15,7 @@ use crate::manager::{Member, View};
 use crate::message_limit::list_bytes;
 use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, CallError, CallKey, Failure};
-use crate::server::messages::cancellation::Cancellation;
+use crate::server::server_request::Cancellation;
 use crate::session::fan_out::{FanOut, MergedList, Next};
 use crate::session::received_call::ReceivedCall;
 use crate::session::results;
@@ -26,11 +27,9 @@ impl<T: Transport> Session<T> {
     /// Sends a request for a list of an extension to several servers. It counts as one call.
     pub(super) fn fan_out(&mut self, request: ReceivedCall, extension: Arc<str>, servers: &[usize], view: &View) {
         let began = Instant::now();
-        let permit = match self.unanswered.permit(request.line.len(), began) {
-            Ok(permit) => permit,
-            Err(reached) => {
-                return self.output.respond_error(Some(&request.id), &reached.to_object(Delivery::NotSent));
-            }
+        let charge = match self.unanswered.charge(Cost::Message(request.line.len())) {
+            Ok(charge) => charge,
+            Err(over) => return self.output.respond_error(Some(&request.id), &over.to_object(Delivery::NotSent)),
         };
         self.agent.count_call();
         let mut sent = Vec::new();
@@ -43,7 +42,7 @@ impl<T: Transport> Session<T> {
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
         let (id, max_message) = (request.id.clone(), list_bytes(self.output.limit().bytes()));
-        let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
+        let fan_out = FanOut::new(request, extension, began, sent, max_message, charge);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
         self.advance_fan_out(next);

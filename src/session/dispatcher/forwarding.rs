@@ -5,30 +5,25 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{ServerCommand, Session};
+use crate::account::{Charge, Cost, OverLimit};
 use crate::calls::CallOutcome;
 use crate::catalog::identity;
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
 use crate::jsonrpc::mcpd_error::Delivery;
+use crate::jsonrpc::message::{Rename, RequestLine};
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::manager::{Member, View, start_for_call};
 use crate::methods::Forwarding;
 use crate::server::messages::call::{Access, AccessTarget, Call, CallKey, RequestKind, ResponseHandle};
+use crate::session::call_record::CallRecorder;
 use crate::session::declaration::Declaration;
-use crate::session::quota::RequestBytes;
 use crate::session::received_call::ReceivedCall;
-use crate::session::results::{self, overloaded};
+use crate::session::results;
 use crate::session::router::{self, AwaitedChange, Decision, Destination, RoutingState};
 use crate::session::transport::Transport;
 use crate::session::unanswered::{OnResponse, OwnRequest, ParkableRequest, SkillRequest, UnansweredCall};
 use crate::validity::ResultKind;
-
-pub(super) const TOO_MANY: &str = "this connection has too many unanswered requests";
-pub(super) const TOO_MANY_SUBSCRIPTIONS: &str =
-    "this connection has too many subscriptions, or their URIs are too large together";
-const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
-const TOO_LARGE: &str = "the unanswered requests of this connection are too large together";
 
 /// The response to a call that was not sent.
 pub(super) struct Unsent {
@@ -43,14 +38,16 @@ impl Unsent {
 }
 
 impl<T: Transport> Session<T> {
-    /// Answers, sends, parks or refuses a request.
-    pub(super) fn route(&mut self, request: ParkableRequest, permit: Option<RequestBytes>) {
+    /// Answers, sends, parks or refuses a request. It has a charge if it was parked, which ends before it is charged for what becomes of it.
+    pub(super) fn route(&mut self, request: ParkableRequest, charge: Option<Charge>) {
         let (view, now) = (self.view.of(request.era(), request.face()), Instant::now());
-        match router::route(request, &view, &self.routing_state(), now) {
+        let decision = router::route(request, &view, &self.routing_state(), now);
+        let charge = charge.filter(|_| matches!(decision, Decision::Park(..)));
+        match decision {
             Decision::Answer(request) => self.answer(request, &view),
             Decision::Send(call, to) => self.send(call, to, &view),
             Decision::FanOut(call, extension, servers) => self.fan_out(call, extension, &servers, &view),
-            Decision::Park(request, awaited) => self.park(request, &awaited, permit, &view),
+            Decision::Park(request, awaited) => self.park(request, &awaited, charge, &view),
             Decision::Refuse(call, error, outcome) => self.refuse_call(&call, &error, outcome),
         }
     }
@@ -97,15 +94,9 @@ impl<T: Transport> Session<T> {
     }
 
     /// Parks a request, unless the agent has too much unanswered.
-    fn park(
-        &mut self,
-        request: ParkableRequest,
-        awaited: &AwaitedChange<'_>,
-        permit: Option<RequestBytes>,
-        view: &View,
-    ) {
-        let permit = match permit.map_or_else(|| self.permit_parking(request.bytes()), Ok) {
-            Ok(permit) => permit,
+    fn park(&mut self, request: ParkableRequest, awaited: &AwaitedChange<'_>, charge: Option<Charge>, view: &View) {
+        let charge = match self.charge_parking(&request, charge) {
+            Ok(charge) => charge,
             Err(error) => return self.refuse_parkable(&request, &error, CallOutcome::Overloaded),
         };
         match awaited {
@@ -118,22 +109,18 @@ impl<T: Transport> Session<T> {
             }
             AwaitedChange::FirstLists | AwaitedChange::Handshake(_) => {}
         }
-        self.unanswered.park(request, permit);
+        self.unanswered.park(request, charge);
     }
 
-    pub(super) fn permit_parking(&self, bytes: usize) -> Result<RequestBytes, ErrorObject> {
-        if self.is_full() {
-            return Err(overloaded(TOO_MANY));
-        }
-        if !self.unanswered.has_room_to_park() {
-            return Err(overloaded(TOO_LARGE));
-        }
-        self.unanswered.permit_parking(bytes).map_err(|reached| reached.to_object(Delivery::NotSent))
+    /// The charge of a request that is to be parked, which it has if it was parked before.
+    fn charge_parking(&self, request: &ParkableRequest, charge: Option<Charge>) -> Result<Charge, ErrorObject> {
+        let charge = charge.map_or_else(|| self.unanswered.charge(Cost::Request(request.bytes())), Ok);
+        charge.map_err(|over| over.to_object(Delivery::NotSent))
     }
 
     pub(super) async fn retry_parked(&mut self) {
-        for (request, permit) in self.unanswered.take_parked() {
-            self.route(request, Some(permit));
+        for (request, charge) in self.unanswered.take_parked() {
+            self.route(request, Some(charge));
             self.send_command().await;
         }
     }
@@ -172,16 +159,18 @@ impl<T: Transport> Session<T> {
         let Destination { member, tool, rename, access, time_limits, kind, .. } = to;
         // Not recorded: such calls would displace others in the history. They are counted.
         let is_subrequest = on_response.is_some();
-        let permit = (!is_subrequest).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
-        let permit =
-            permit.transpose().map_err(|reached| Unsent::of(&request, &reached.to_object(Delivery::NotSent)))?;
-        let named = tool.map(|tool| &tool.name);
-        let record = self.recorder.begin(&request, server.name(), named, member.config.settings.log_arguments);
-        if let Some(limit) = self.exceeded_limit(&request, &kind) {
-            let unsent = Unsent::of(&request, &overloaded(limit));
-            self.recorder.end(record, Some(&server), CallOutcome::Overloaded, unsent.line.len());
-            return Err(unsent);
-        }
+        let size = request.line.len();
+        let charge = self.charge_call(if is_subrequest { Cost::Part(size) } else { Cost::Call(size) }, &kind);
+        let (named, log_arguments) = (tool.map(|tool| &tool.name), member.config.settings.log_arguments);
+        let begin = |recorder: &CallRecorder| recorder.begin(&request, server.name(), named, log_arguments);
+        let charge = charge.map_err(|over| {
+            let unsent = Unsent::of(&request, &over.to_object(Delivery::NotSent));
+            if over.is_of_connection() {
+                self.recorder.end(begin(&self.recorder), Some(&server), CallOutcome::Overloaded, unsent.line.len());
+            }
+            unsent
+        })?;
+        let record = begin(&self.recorder);
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
         let access = access.map(|target| self.access(&request, target, member, view));
@@ -227,7 +216,7 @@ impl<T: Transport> Session<T> {
             let unsent = record.in_scope(|| server.try_call(call));
             self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
         }
-        self.unanswered.insert(id, UnansweredCall { key, server, record, on_response, permit });
+        self.unanswered.insert(id, UnansweredCall { key, server, record, on_response, charge });
         Ok(key)
     }
 
@@ -240,22 +229,16 @@ impl<T: Transport> Session<T> {
         Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
     }
 
-    /// The limit that this request would exceed, as the text of the error.
-    fn exceeded_limit(&mut self, request: &ReceivedCall, kind: &RequestKind) -> Option<&'static str> {
-        if !self.unanswered.has_room_for(request.line.len()) {
-            return Some(TOO_LARGE);
-        }
-        if self.is_full() {
-            return Some(TOO_MANY);
-        }
+    /// Charges a call, unless it would exceed the limit of subscriptions or tasks.
+    fn charge_call(&mut self, cost: Cost, kind: &RequestKind) -> Result<Charge, OverLimit> {
+        let charge = self.unanswered.charge(cost)?;
+        let subscriptions = self.subscriptions.resources();
         match kind {
-            RequestKind::ResourceSubscription(subscription)
-                if !self.subscriptions.resources().has_room_for(subscription, &self.unanswered) =>
-            {
-                Some(TOO_MANY_SUBSCRIPTIONS)
+            RequestKind::ResourceSubscription(one) if !subscriptions.has_room_for(one, &self.unanswered) => {
+                Err(OverLimit::SUBSCRIPTIONS)
             }
-            RequestKind::NewTask if !self.tasks.has_room(&self.unanswered) => Some(TOO_MANY_TASKS),
-            _ => None,
+            RequestKind::NewTask if !self.tasks.has_room(&self.unanswered) => Err(OverLimit::TASKS),
+            _ => Ok(charge),
         }
     }
 }

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::forwarding::{TOO_MANY, TOO_MANY_SUBSCRIPTIONS};
 use super::{ServerCommand, Session};
+use crate::account::Cost;
 use crate::clock::Moment;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
+use crate::jsonrpc::mcpd_error::Delivery;
 use crate::server::messages::call::CallKey;
 use crate::server::{ResourceSubscriptionChange, ServerHandle, SubscriptionChange};
 use crate::session::received_call::ReceivedCall;
-use crate::session::results::overloaded;
 use crate::session::router::Destination;
-use crate::session::subscriptions::TooMany;
 use crate::session::transport::{Address, Transport};
 use crate::session::unanswered::OnResponse;
 
 impl<T: Transport> Session<T> {
     pub(super) fn begin_listen(&mut self, id: &Bytes, mut filter: Filter, face: Option<Arc<str>>) {
-        if self.is_full() {
-            return self.output.respond_error(Some(id), &overloaded(TOO_MANY));
-        }
+        let charge = match self.unanswered.charge(Cost::Request(0)) {
+            Ok(charge) => charge,
+            Err(over) => return self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),
+        };
         let view = &self.view.modern(face.as_ref());
         filter.uris.retain(|(uri, _)| self.view.server_of_resource(uri, view).is_some());
-        match self.subscriptions.listen((id, face), filter, self.tasks.tokens(), view, &mut self.unanswered) {
+        match self.subscriptions.listen((id, face, charge), filter, self.tasks.tokens(), view, &mut self.unanswered) {
             Ok(changes) => {
                 for (server, _) in &changes {
                     self.view.attach_for_disconnect(server, self.agent.for_servers());
@@ -33,7 +33,7 @@ impl<T: Transport> Session<T> {
                 self.change_subscriptions(changes);
                 self.continue_listen(id);
             }
-            Err(TooMany) => self.output.respond_error(Some(id), &overloaded(TOO_MANY_SUBSCRIPTIONS)),
+            Err(over) => self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),
         }
     }
 

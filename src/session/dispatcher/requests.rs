@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::forwarding::TOO_MANY;
 use super::{ServerCommand, Session};
+use crate::account::{Charge, Cost};
 use crate::calls::CallOutcome;
 use crate::era::request_meta::MetaError;
+use crate::era::response::missing_task_support;
 use crate::era::subscription::Filter;
-use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
 use crate::jsonrpc::MessageError;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -20,14 +20,13 @@ use crate::jsonrpc::splice::{Edit, splice};
 use crate::list_kind::ListKind;
 use crate::manager::Member;
 use crate::methods::{AnsweredBy, Method, NotificationMeaning, OwnMethod, TargetKind, may_be_extension_notification};
-use crate::server::messages::cancellation::Cancellation;
+use crate::server::server_request::Cancellation;
 use crate::session::agent::InitializeMeta;
 use crate::session::agent_message::{AgentMessage, Notification, Request};
 use crate::session::declaration::Declaration;
 use crate::session::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
-use crate::session::quota::RequestBytes;
 use crate::session::received_call::{ExtensionRequest, ReceivedCall};
-use crate::session::results::{invalid, overloaded};
+use crate::session::results::invalid;
 use crate::session::task_directory::{PageContext, TaskDirectory};
 use crate::session::transport::Transport;
 use crate::session::unanswered::{OwnRequest, ParkableRequest, UnansweredCall};
@@ -108,7 +107,7 @@ impl<T: Transport> Session<T> {
         if !self.agent.is_introduced() {
             return;
         }
-        let Ok(_permit) = self.unanswered.permit(line.len(), Instant::now()) else { return };
+        let Ok(_charge) = self.unanswered.charge(Cost::Message(line.len())) else { return };
         let era = if self.agent.protocol_version().is_some() { Era::Legacy } else { Era::Modern };
         let (view, params) = (self.view.of(era, None), members(line, ["params"]).ok().and_then(|[params]| params));
         let Some(notification) = ExtensionRequest::read(method, params.as_ref()) else { return };
@@ -242,7 +241,8 @@ impl<T: Transport> Session<T> {
         let mut meta = params.map(InitializeMeta::of).unwrap_or_default();
         let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?;
         // Requested first, so that an agent whose `initialize` is refused can send another one.
-        let permit = face.is_some().then(|| self.permit_parking(id.len())).transpose()?;
+        let charge = face.is_some().then(|| self.unanswered.charge(Cost::Request(id.len()))).transpose();
+        let charge = charge.map_err(|over| over.to_object(Delivery::NotSent))?;
         let introduction = self.agent.initialize(params, &meta, face).map_err(invalid)?;
         if let Some(face) = meta.face.take() {
             self.view.set_face(face);
@@ -253,22 +253,16 @@ impl<T: Transport> Session<T> {
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        self.answer_handshake(id, introduction.protocol_version, None, permit);
+        self.answer_handshake(id, introduction.protocol_version, None, charge);
         Ok(())
     }
 
     /// Answers `initialize` or `server/discover`, perhaps when the server of a face has completed its handshake.
-    fn answer_handshake(
-        &mut self,
-        id: &Bytes,
-        protocol: &'static str,
-        face: Option<Arc<str>>,
-        permit: Option<RequestBytes>,
-    ) {
+    fn answer_handshake(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>, charge: Option<Charge>) {
         let until = Instant::now() + HANDSHAKE_WAIT;
         // The id outlives the line.
         let request = OwnRequest::Handshake { id: Bytes::copy_from_slice(id), protocol, face, until };
-        self.route(ParkableRequest::Own(request), permit);
+        self.route(ParkableRequest::Own(request), charge);
     }
 
     fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
@@ -280,11 +274,9 @@ impl<T: Transport> Session<T> {
 
     fn list_tasks(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
         let after = self.tasks.read_cursor(params).map_err(invalid)?;
-        if self.is_full() {
-            return Err(overloaded(TOO_MANY));
-        }
+        let charge = self.unanswered.charge(Cost::Request(0)).map_err(|over| over.to_object(Delivery::NotSent))?;
         let (tasks, context) = self.task_pages();
-        tasks.list(id, after, context);
+        tasks.list(id, after, charge, context);
         Ok(())
     }
 

@@ -4,15 +4,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Relay, RelayEvent, State};
-use crate::jsonrpc::mcpd_error::{is_refusal_of_stopping_daemon, refused_connection};
+use super::{Relay, RelayEvent, RelayState};
+use crate::jsonrpc::codec::LineEnds;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon, refused_connection};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::{Message, MessageError};
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::jsonrpc::{Message, MessageError, oversize};
 use crate::list_kind::ListKind;
-use crate::shim::in_flight::InFlightLine;
-use crate::shim::initialize::{InitializeResult, message, parse_result};
-use crate::shim::modern;
-use crate::shim::request::{Effect, Request};
+use crate::shim::initialize::{InitializeResult, parse_result, trim};
+use crate::shim::request::{self, Effect, Request};
+use crate::shim::unanswered::InFlightLine;
 use crate::transport::Incoming;
 
 /// The first message of a `subscriptions/listen` request.
@@ -43,14 +44,14 @@ fn refused(incoming: &Incoming) -> Option<String> {
 impl Relay {
     /// Handles a line of the daemon.
     pub(in crate::shim) fn receive_from_daemon(&mut self, line: Bytes, now: Instant) {
-        if matches!(self.state, State::Closed(_)) {
+        if matches!(self.state, RelayState::Closed(_)) {
             return;
         }
-        let incoming = Incoming::of(message(&line));
+        let incoming = Incoming::of(trim(&line));
         if let Some(why) = refused(&incoming) {
             return self.end(why);
         }
-        if let State::Resuming(request) = &self.state {
+        if let RelayState::Resuming(request) = &self.state {
             if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming
                 && id[..] == *request.as_bytes()
             {
@@ -82,6 +83,17 @@ impl Relay {
             other => self.observe_daemon(other),
         }
         self.to_agent.push(line);
+    }
+
+    /// A line of the daemon has ended for which there was no memory. Its request ends with an error.
+    pub(in crate::shim) fn daemon_oversized_ended(&mut self, LineEnds { head, tail, size }: &LineEnds, now: Instant) {
+        let Some(id) = oversize::id(head, tail) else { return };
+        let message = format!("the message has {size} bytes, more than `mcpd connect` could reserve memory for");
+        let error = reply::error(Some(&id), &ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown));
+        if oversize::is_response(head) {
+            return self.receive_from_daemon(error, now);
+        }
+        self.to_daemon.push(error);
     }
 
     /// Whether a line refuses a request because the daemon is stopping. Then this and all later ones are parked for the next daemon.
@@ -122,7 +134,7 @@ impl Relay {
         let Some(Request { effect, .. }) = self.in_flight.take(id) else { return };
         match (effect, outcome) {
             (Effect::Initialize, outcome) => self.initialize_answered(outcome.ok().and_then(parse_result)),
-            (Effect::Discover, Ok(result)) => self.check_version(modern::discovered_version(result)),
+            (Effect::Discover, Ok(result)) => self.check_version(request::discovered_version(result)),
             (effect, Ok(_)) => self.memory.apply(effect),
             (_, Err(_)) => {}
         }

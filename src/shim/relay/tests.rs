@@ -98,7 +98,7 @@ impl World {
     }
 
     fn connect(&mut self) {
-        if self.relay.state == State::Disconnected {
+        if self.relay.state == RelayState::Disconnected {
             (self.unread, self.open, self.listening) = (Vec::new(), Vec::new(), Vec::new());
             self.relay.connected();
         }
@@ -128,7 +128,7 @@ impl World {
 
     /// The daemon answers its oldest request.
     fn answer(&mut self) {
-        if self.relay.state == State::Disconnected || self.open.is_empty() {
+        if self.relay.state == RelayState::Disconnected || self.open.is_empty() {
             return;
         }
         let request = self.open.remove(0);
@@ -146,7 +146,7 @@ impl World {
 
     /// The stopping daemon refuses its oldest request, which no server has seen.
     fn refuse(&mut self) {
-        if self.relay.state == State::Disconnected {
+        if self.relay.state == RelayState::Disconnected {
             return;
         }
         let Some(position) = self.open.iter().position(|request| request["id"].is_u64()) else { return };
@@ -169,7 +169,7 @@ impl World {
     }
 
     fn lose(&mut self) {
-        if self.relay.state != State::Disconnected {
+        if self.relay.state != RelayState::Disconnected {
             self.relay.lost(self.now);
             self.read();
         }

@@ -1,23 +1,22 @@
-//! Changes of the daemon: lost, connected, resumed, closed.
+//! Changes of the daemon: lost, connected, resumed, closed. The next daemon receives the requests that continue.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::oversized::OversizedLine;
-use super::{Relay, RelayEvent, State, gone, unavailable};
+use super::{OversizedLine, Relay, RelayEvent, RelayState, gone, unavailable};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
 use crate::shim::initialize::{InitializeResult, parse_result, replay, use_face};
-use crate::shim::parked::ParkedLine;
-use crate::shim::request::{Effect, Request};
-use crate::shim::resubscribe;
+use crate::shim::request::{Effect, Request, discovered_version};
+use crate::shim::subscriptions::{self, Acknowledgement, PendingListen};
+use crate::shim::unanswered::ParkedLine;
 use crate::transport::Outbox;
 
 impl Relay {
     /// The connection to the daemon has ended.
     pub(in crate::shim) fn lost(&mut self, now: Instant) {
-        self.state = State::Disconnected;
+        self.state = RelayState::Disconnected;
         if let Some(since) = self.draining_since.take() {
             self.parked.resume(now.saturating_duration_since(since));
         }
@@ -62,10 +61,10 @@ impl Relay {
         match request.or_else(|| self.discovery(&id)) {
             Some(request) => {
                 self.to_daemon.push(request);
-                self.state = State::Resuming(id);
+                self.state = RelayState::Resuming(id);
             }
             None => {
-                self.state = State::Connected;
+                self.state = RelayState::Connected;
                 self.send_parked();
             }
         }
@@ -100,13 +99,13 @@ impl Relay {
     }
 
     fn resume(&mut self) {
-        self.state = State::Connected;
+        self.state = RelayState::Connected;
         if self.memory.is_ready() {
             self.to_daemon.push(reply::notification("notifications/initialized"));
         }
         if let Some(level) = &self.memory.log_level {
             let id = self.resubscriptions.id();
-            self.to_daemon.push(resubscribe::request(&id, "logging/setLevel", "level", level));
+            self.to_daemon.push(subscriptions::request(&id, "logging/setLevel", "level", level));
         }
         self.repeat_listens();
         self.resubscriptions.begin(&self.memory.subscriptions);
@@ -149,11 +148,81 @@ impl Relay {
         for id in self.listen_requests.end() {
             self.refuse(&Request::plain(id), &unavailable(&why));
         }
-        self.state = State::Closed(why);
+        self.state = RelayState::Closed(why);
     }
 }
 
 /// Whether an error is temporary, so that the next daemon may accept.
 pub(super) fn is_passing(error: &Bytes) -> bool {
     matches!(ErrorCode::of(error), Some(ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ShuttingDown))
+}
+
+impl Relay {
+    /// Sends requests to the daemon. They may have been parked before.
+    pub(super) fn send(&mut self, line: Bytes, request: Request, waited_since: Option<Instant>) {
+        match request {
+            Request { id, effect: Effect::Listen } if self.listen_requests.has_room(&line) => {
+                self.listen_requests.push(id, &line, waited_since);
+                self.to_daemon.push(line);
+            }
+            request => self.in_flight.push(self.to_daemon.push(line.clone()), Some(line), request, waited_since),
+        }
+    }
+
+    /// The connection has ended: requests without an acknowledgement are parked.
+    pub(super) fn interrupt(&mut self, now: Instant) {
+        for PendingListen { id, line, waited_since } in self.listen_requests.interrupt() {
+            // Sending it twice has no effect.
+            self.park(line, Request { id, effect: Effect::Listen }, waited_since.unwrap_or(now));
+        }
+    }
+
+    /// Requests the agent's subscriptions again.
+    pub(super) fn repeat_listens(&mut self) {
+        for line in self.listen_requests.interrupted() {
+            self.to_daemon.push(line.clone());
+        }
+    }
+
+    /// Forwards an acknowledgement. A repeated one is replaced by notifications of what the agent may have missed.
+    pub(super) fn acknowledged(&mut self, line: Bytes, params: Option<&Bytes>) {
+        let (line, missed) = match self.listen_requests.acknowledged(params) {
+            Acknowledgement::First => (Some(line), Vec::new()),
+            Acknowledgement::Repeated(missed) => (None, missed),
+            Acknowledgement::Changed(missed) => (Some(line), missed),
+        };
+        for line in line.into_iter().chain(missed) {
+            self.to_agent.push(line);
+        }
+    }
+
+    /// Whether to withhold a response that ends a subscription: most likely the daemon is stopping, and the next one
+    /// continues the subscription.
+    pub(super) fn withholds_end(
+        &mut self,
+        id: &Bytes,
+        outcome: Result<&Bytes, &Bytes>,
+        line: &Bytes,
+        now: Instant,
+    ) -> bool {
+        if self.listen_requests.len() == 0 || self.in_flight.has(id) {
+            return false;
+        }
+        let is_failure = outcome.is_err_and(|error| !is_passing(error));
+        !self.listen_requests.answered(id, is_failure, line, now)
+    }
+
+    /// The `server/discover` request for a new daemon, on behalf of a modern agent whose daemon was lost.
+    pub(super) fn discovery(&self, id: &str) -> Option<Bytes> {
+        self.memory.client.as_ref().filter(|_| self.is_lost).map(|client| client.discover_request(id))
+    }
+
+    /// The daemon is ready. A daemon without the modern era answers each request for itself.
+    pub(super) fn discovered(&mut self, result: Option<&Bytes>) {
+        self.check_version(result.and_then(discovered_version));
+        self.state = RelayState::Connected;
+        self.repeat_listens();
+        self.send_parked();
+        self.report_back();
+    }
 }

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use super::{DaemonLink, NoDaemon, Task};
 use crate::shim::lines::Piece;
 use crate::shim::reconnect::{ConnectResult, ReconnectDelays, connect_after};
-use crate::shim::relay::{RelayEvent, State};
+use crate::shim::relay::{RelayEvent, RelayState};
 
 /// After a connection of at least this duration, reconnect attempts begin anew.
 const STEADY_TIME: Duration = Duration::from_secs(1);
@@ -74,11 +74,13 @@ impl<F, S> Task<'_, F, S> {
                 let now = Instant::now();
                 self.from_daemon.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_daemon.take_next() {
-                    if let Piece::Line(line) = piece {
-                        self.relay.receive_from_daemon(line, now);
+                    match piece {
+                        Piece::Line(line) => self.relay.receive_from_daemon(line, now),
+                        Piece::Part(_) => {}
+                        Piece::End(_, ends) => self.relay.daemon_oversized_ended(&ends, now),
                     }
                 }
-                if matches!(self.relay.state, State::Closed(_)) {
+                if matches!(self.relay.state, RelayState::Closed(_)) {
                     self.link = DaemonLink::Closed(None);
                 }
             }
@@ -97,7 +99,7 @@ impl<F, S> Task<'_, F, S> {
                 Poll::Pending => return,
             }
         }
-        let is_last = self.input_ended && self.relay.state == State::Connected;
+        let is_last = self.input_ended && self.relay.state == RelayState::Connected;
         if is_last && !std::mem::replace(&mut self.is_write_closed, true) {
             // On a Unix socket it completes at once.
             let _ = Pin::new(stream).poll_shutdown(cx);

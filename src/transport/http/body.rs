@@ -52,7 +52,7 @@ pub(super) fn is_stream(answer: &Response) -> bool {
 }
 
 /// The message in a body or event; `None` if it is blank.
-pub(super) async fn message(text: Bytes) -> Option<Incoming> {
+pub(super) async fn parse_message(text: Bytes) -> Option<Incoming> {
     let text = trimmed(text);
     if text.is_empty() { None } else { Some(Incoming::of_any_size(text, one_line).await) }
 }

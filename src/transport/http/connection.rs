@@ -1,6 +1,4 @@
-//! The connection to one server.
-
-mod handler;
+//! The connection to one server: its state, and what each event changes. The header of the parent module has the diagram.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +8,17 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use http::StatusCode;
 use tokio::time::{sleep, timeout};
 
-use super::endpoint::Endpoint;
-use super::event_queue::{EventQueue, Source, TransportEvent};
-use super::exchange::{Exchange, SendMode};
-use super::exchanges::{Exchanges, Open};
-use super::state::State;
-use super::{Disconnect, HeaderParams, ReadAgain, token};
+use super::endpoint::{Endpoint, EndpointUpdate};
+use super::event_queue::{EventQueue, Ownership, Source, TransportEvent};
+use super::exchange::{Exchange, Exchanges, Open, SendMode};
+use super::sse_get::SseGet;
+use super::{Disconnect, HeaderParams, ReadAgain, RequestError, renewal};
 use crate::config::Remote;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::pending::parse_own_id;
 use crate::net::client::{Client, NetError};
 use crate::oauth::Login;
 use crate::transport::{Arrival, Outbox};
@@ -35,7 +35,7 @@ const SSE_GET: Source = 0;
 /// The connection to one server.
 pub(crate) struct HttpConnection {
     queue: EventQueue,
-    state: State,
+    state: ConnectionState,
     /// Message cap, in bytes.
     max: usize,
     open: Exchanges,
@@ -67,10 +67,10 @@ impl HttpConnection {
         max: usize,
     ) -> Result<Self, NetError> {
         let mut endpoint = Endpoint::new(remote, client, login, read_again)?;
-        let due = token::first(&mut endpoint).await;
+        let due = renewal::first(&mut endpoint).await;
         let mut http = Self {
             queue: EventQueue::new(endpoint),
-            state: State::New,
+            state: ConnectionState::New,
             max,
             open: Exchanges::default(),
             header_params: Arc::default(),
@@ -88,7 +88,7 @@ impl HttpConnection {
     /// Starts to renew the token when it is due, if ever.
     fn schedule_renewal(&mut self, due: Option<Instant>) {
         let login = self.queue.endpoint().login().cloned();
-        let keep = |(login, due)| self.run(token::renew(self.queue.sender(SSE_GET), login, due));
+        let keep = |(login, due)| self.run(renewal::renew(self.queue.sender(SSE_GET), login, due));
         let renewal = login.zip(due).map(keep);
         if let Some(before) = std::mem::replace(&mut self.renewal, renewal) {
             before.abort();
@@ -112,12 +112,12 @@ impl HttpConnection {
 
     /// The server is modern. Requests open no HTTP session.
     pub(crate) fn discovered(&mut self) {
-        self.state = State::Modern;
+        self.state = ConnectionState::Modern;
     }
 
     /// Whether requests carry params in headers.
     pub(crate) fn sends_header_params(&self) -> bool {
-        matches!(self.state, State::Modern)
+        matches!(self.state, ConnectionState::Modern)
     }
 
     /// Sets the params that its tools require there.
@@ -132,9 +132,9 @@ impl HttpConnection {
 
     /// Sets the negotiated version and the number of the line with `notifications/initialized`.
     pub(crate) fn set_protocol(&mut self, protocol: &'static str, initialized: u64) {
-        if let State::AwaitingStream { .. } = self.state {
+        if let ConnectionState::AwaitingStream { .. } = self.state {
             self.queue.change(|endpoint| endpoint.set_protocol(protocol));
-            self.state = State::AwaitingStream { initialized: Some(initialized) };
+            self.state = ConnectionState::AwaitingStream { initialized: Some(initialized) };
             let (sse_get, late) = (self.sse_get(), self.queue.sender(SSE_GET));
             self.run(sse_get.run());
             self.run(async move {
@@ -178,11 +178,11 @@ impl HttpConnection {
         if request.is_none() && self.state.is_modern() {
             return;
         }
-        let opening_line = matches!(self.state, State::New).then(|| line.clone());
+        let opening_line = matches!(self.state, ConnectionState::New).then(|| line.clone());
         let begun = self.exchange(line, request);
         if let Some(line) = opening_line {
-            self.state = State::Opening { source: begun, line };
-        } else if let State::Initializing { initialized, source } = &mut self.state
+            self.state = ConnectionState::Opening { source: begun, line };
+        } else if let ConnectionState::Initializing { initialized, source } = &mut self.state
             && *initialized == number
         {
             *source = Some(begun);
@@ -193,9 +193,9 @@ impl HttpConnection {
         self.begun += 1;
         let source = self.begun;
         // Over HTTP+SSE the response comes on another stream.
-        let awaited = request.filter(|_| !matches!(self.state, State::OpenSse));
+        let awaited = request.filter(|_| !matches!(self.state, ConnectionState::OpenSse));
         let mode = match &self.state {
-            State::New => SendMode::First,
+            ConnectionState::New => SendMode::First,
             state if state.is_modern() => SendMode::Modern(Arc::clone(&self.header_params)),
             _ => SendMode::Later,
         };
@@ -234,7 +234,7 @@ impl HttpConnection {
 
     /// Whether the server is one of 2024-11-05.
     pub(crate) fn is_http_sse(&self) -> bool {
-        matches!(self.state, State::AwaitingEndpoint { .. } | State::OpenSse)
+        matches!(self.state, ConnectionState::AwaitingEndpoint { .. } | ConnectionState::OpenSse)
     }
 
     /// The server has forgotten the session: the connection is over.
@@ -246,8 +246,218 @@ impl HttpConnection {
     pub(crate) async fn close(self) {
         let endpoint = self.queue.endpoint();
         drop(self);
-        if endpoint.has_session() {
+        if endpoint.has_http_session() {
             let _ = timeout(CLOSE_TIMEOUT, endpoint.delete()).await;
         }
+    }
+}
+
+/// Rejected credentials in a row before the connection to a modern server is over: a single call may be refused for its own reasons. In a
+/// session, a ping decides.
+const MAX_UNAUTHORIZED: u32 = 3;
+
+impl HttpConnection {
+    /// Handles an event. Returns what the server's task must know.
+    fn take(&mut self, source: Source, event: TransportEvent) -> Option<Result<Arrival, Disconnect>> {
+        match event {
+            TransportEvent::Message(incoming, ownership) => {
+                let within = self.open.get(source).and_then(|open| open.request);
+                if let Some((id, response)) = incoming.as_response() {
+                    self.answered(source, response.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
+                }
+                let source_request = within.filter(|_| ownership == Ownership::OfRequest);
+                return Some(Ok(Arrival::Incoming { incoming, source_request }));
+            }
+            TransportEvent::Session(session) => {
+                // A server that was restarted may answer in a new session, and name it.
+                let is_renamed = self.queue.endpoint().has_http_session() && !self.state.is_modern();
+                if self.state.is_opened_by(source) || is_renamed {
+                    self.queue.change(|endpoint| endpoint.set_session(&session));
+                }
+            }
+            TransportEvent::EndpointUpdate(EndpointUpdate { token, url, headers }) => {
+                self.queue.change(|endpoint| endpoint.set_headers(&headers));
+                url.into_iter().for_each(|url| self.queue.change(|endpoint| endpoint.set_url(url)));
+                if let Some(token) = token {
+                    self.schedule_renewal(token.refresh_at());
+                    self.queue.change(|endpoint| endpoint.set_token(token));
+                }
+            }
+            TransportEvent::StreamReady => {
+                if let ConnectionState::AwaitingStream { initialized: Some(initialized) } = self.state {
+                    self.state = ConnectionState::Initializing { initialized, source: None };
+                    return Some(Ok(Arrival::MayWrite));
+                }
+            }
+            TransportEvent::Endpoint(url) => {
+                if let ConnectionState::AwaitingEndpoint { line, request } =
+                    std::mem::replace(&mut self.state, ConnectionState::OpenSse)
+                {
+                    self.queue.change(|endpoint| endpoint.set_url(url));
+                    self.exchange(line, request);
+                }
+            }
+            TransportEvent::Completed => {
+                self.unauthorized = 0;
+                let done = self.open.end(source)?;
+                self.initialized_accepted(source);
+                // The body may not have been a response, for example a batch. If it was one, this
+                // only reports free capacity.
+                let answered = done.request.filter(|_| !self.is_http_sse());
+                let failed =
+                    |request| Arrival::RequestFailed { request, error: RequestError::NoResponse { media_type: None } };
+                return Some(Ok(answered.map_or(Arrival::MayWrite, failed)));
+            }
+            TransportEvent::RequestFailed(error) => return self.failed(source, error),
+            TransportEvent::CancellationExpired => {
+                let open = self.open.end(source)?;
+                open.abort.abort();
+                let error = RequestError::Interrupted { reason: "sent no response".to_owned().into() };
+                return open.request.map(|request| Ok(Arrival::RequestFailed { request, error }));
+            }
+            TransportEvent::SessionInDoubt => return Some(Ok(Arrival::SessionInDoubt)),
+            TransportEvent::Disconnected(disconnect) => self.disconnect = Some(disconnect),
+        }
+        None
+    }
+
+    /// The connection is open once `initialize` is answered. A request that was answered on another stream no longer
+    /// needs its own.
+    fn answered(&mut self, source: Source, has_result: bool, elsewhere: Option<u64>) {
+        if self.state.is_opened_by(source) {
+            self.state =
+                if has_result { ConnectionState::AwaitingStream { initialized: None } } else { ConnectionState::New };
+        }
+        let exchange = elsewhere.and_then(|request| self.open.of(request)).map(|(source, _)| source);
+        if let Some(open) = exchange.and_then(|source| self.open.end(source)) {
+            open.abort.abort();
+        }
+    }
+
+    /// The server has accepted or refused `notifications/initialized`.
+    fn initialized_accepted(&mut self, source: Source) {
+        if matches!(self.state, ConnectionState::Initializing { source: Some(initializing), .. } if initializing == source)
+        {
+            self.state = ConnectionState::Open;
+        }
+    }
+
+    fn sse_get(&self) -> SseGet {
+        SseGet { sender: self.queue.sender(SSE_GET), max: self.max }
+    }
+
+    /// Why the connection is over after this error.
+    fn disconnect_by(&self, error: &RequestError) -> Disconnect {
+        match error {
+            // The next attempt reads the secrets again.
+            RequestError::Status { status: status @ StatusCode::UNAUTHORIZED, retry_after, message }
+                if self.queue.endpoint().has_renewed_secrets() =>
+            {
+                Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
+            }
+            error => error.disconnect_at_first(),
+        }
+    }
+
+    fn failed(&mut self, source: Source, error: RequestError) -> Option<Result<Arrival, Disconnect>> {
+        let open = self.open.end(source)?;
+        match &self.state {
+            // The era may be the reason.
+            ConnectionState::Opening { source: opening, .. }
+                if *opening == source && (self.has_modern || !self.open.is_empty()) =>
+            {
+                self.state = ConnectionState::Probing;
+            }
+            // The next request has that version.
+            ConnectionState::Opening { source: opening, .. }
+                if *opening == source && error.permits_second_initialize() =>
+            {
+                self.state = ConnectionState::New;
+            }
+            ConnectionState::Opening { source: opening, line } if *opening == source => {
+                if !error.may_be_http_sse() {
+                    let disconnect = self.disconnect_by(&error);
+                    self.disconnect.get_or_insert(disconnect);
+                    return None;
+                }
+                self.state = ConnectionState::AwaitingEndpoint { line: line.clone(), request: open.request };
+                let sse_get = self.sse_get();
+                self.run(sse_get.run_http_sse(error.disconnect()));
+                return None;
+            }
+            ConnectionState::Initializing { .. } => self.initialized_accepted(source),
+            _ => {}
+        }
+        self.unauthorized = if error.is_unauthorized() && self.state.is_modern() { self.unauthorized + 1 } else { 0 };
+        // No other exchange shows that the server is reachable or accepts the credentials.
+        let is_away = matches!(error, RequestError::NotSent { .. }) && self.open.is_empty();
+        if is_away || self.unauthorized >= MAX_UNAUTHORIZED {
+            let disconnect = self.disconnect_by(&error);
+            self.disconnect.get_or_insert(disconnect);
+        }
+        Some(Ok(open.request.map_or(Arrival::MayWrite, |request| Arrival::RequestFailed { request, error })))
+    }
+}
+
+/// The state of a connection.
+#[derive(Debug)]
+pub(super) enum ConnectionState {
+    New,
+    /// Only requests that detect the era were sent, and no `initialize`.
+    Probing,
+    /// The server has no HTTP sessions: each message is independent.
+    Modern,
+    /// `initialize` was sent. Its line is kept, since a server of 2024-11-05 gets it again at another URL.
+    Opening {
+        source: Source,
+        line: Bytes,
+    },
+    /// `initialize` was answered. `initialized` is the number of the line that ends the handshake, once it is known. It
+    /// waits for the stream.
+    AwaitingStream {
+        initialized: Option<u64>,
+    },
+    /// Only that line may be sent.
+    Initializing {
+        initialized: u64,
+        source: Option<Source>,
+    },
+    Open,
+    /// The server's stream has yet to name the URL for messages.
+    AwaitingEndpoint {
+        line: Bytes,
+        request: Option<u64>,
+    },
+    /// All responses come on the server's stream.
+    OpenSse,
+}
+
+impl ConnectionState {
+    /// Whether lines must wait.
+    pub(super) fn must_wait(&self) -> bool {
+        match self {
+            Self::AwaitingStream { initialized } => initialized.is_some(),
+            Self::Initializing { source, .. } => source.is_some(),
+            Self::AwaitingEndpoint { .. } => true,
+            Self::New | Self::Probing | Self::Modern | Self::Opening { .. } | Self::Open | Self::OpenSse => false,
+        }
+    }
+
+    /// Notes the next message. Before there is an HTTP session, only `initialize` opens one.
+    pub(super) fn note_sent(&mut self, line: &Bytes) {
+        if matches!(self, Self::New | Self::Probing) {
+            let method = members(line, ["method"]).ok().and_then(|[method]| text(&method?));
+            *self = if method.is_some_and(|method| method[..] == *b"initialize") { Self::New } else { Self::Probing };
+        }
+    }
+
+    /// Whether messages are sent in the modern era.
+    pub(super) fn is_modern(&self) -> bool {
+        matches!(self, Self::Probing | Self::Modern)
+    }
+
+    /// Whether this exchange opens the HTTP session.
+    pub(super) fn is_opened_by(&self, exchange: Source) -> bool {
+        matches!(self, Self::Opening { source, .. } if *source == exchange)
     }
 }

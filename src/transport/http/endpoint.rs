@@ -5,18 +5,18 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
 };
 use http::{Method, StatusCode};
 use url::Url;
 
 use super::body::Content;
 use super::cookies::Cookies;
-use super::rotation::{ReadAgain, Rotation};
+use super::renewal::{ReadAgain, Rotation};
 use crate::config::{Remote, Secrets};
 use crate::era::VERSION_HEADER;
-use crate::net::client::{Client, NetError, NetErrorKind, Response, SendError};
-use crate::net::{headers, origin};
+use crate::net::client::{self, Client, NetError, NetErrorKind, Response, SendError};
+use crate::net::origin::{Redirects, RefusedRedirect};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
 /// The HTTP session id (MCP 2025-03-26, `basic/transports`, "Session Management").
@@ -25,8 +25,6 @@ pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 /// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-/// Redirects of one request that are followed.
-const MAX_HOPS: usize = 5;
 
 /// A server's URL, and what each request to it carries. Each change makes a new value.
 #[derive(Clone)]
@@ -38,7 +36,7 @@ pub(super) struct Endpoint {
     get: HeaderMap,
     login: Option<Login>,
     token: Option<Token>,
-    has_session: bool,
+    has_http_session: bool,
     cookies: Cookies,
     secrets: Secrets,
     rotation: Rotation,
@@ -61,7 +59,7 @@ pub(super) enum EndpointError {
     /// The server has received it, and states that it did not process it.
     Unprocessed(String),
     /// The server may have processed it.
-    Interrupted(String),
+    Interrupted(NetError),
     /// The server requires a login.
     LoginNeeded(String),
     /// The granted scopes do not cover this request.
@@ -71,7 +69,7 @@ pub(super) enum EndpointError {
 /// The URL may contain a secret.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("has_session", &self.has_session).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("has_http_session", &self.has_http_session).finish_non_exhaustive()
     }
 }
 
@@ -84,7 +82,7 @@ impl Endpoint {
         read_again: ReadAgain,
     ) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
-        let configured = headers::configured(&remote.latest_headers())?;
+        let configured = client::configured_headers(&remote.latest_headers())?;
         let mut get = configured.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -95,15 +93,15 @@ impl Endpoint {
         let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
         let (cookies, secrets) = (Cookies::default(), remote.secrets.clone());
         let rotation = Rotation::new(&remote.rotating, read_again);
-        Ok(Self { client, url, post, get, login, token: None, has_session: false, cookies, secrets, rotation })
+        Ok(Self { client, url, post, get, login, token: None, has_http_session: false, cookies, secrets, rotation })
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
         self.login.as_ref()
     }
 
-    pub(super) fn has_session(&self) -> bool {
-        self.has_session
+    pub(super) fn has_http_session(&self) -> bool {
+        self.has_http_session
     }
 
     /// A server's text without secrets, which some servers repeat.
@@ -126,7 +124,7 @@ impl Endpoint {
     }
 
     pub(super) fn set_session(&mut self, session: &HeaderValue) {
-        self.has_session = true;
+        self.has_http_session = true;
         // Copied, since the value is a slice of an 8 KiB read buffer.
         self.set(&SESSION, &HeaderValue::from_bytes(session.as_bytes()).unwrap_or_else(|_| session.clone()));
     }
@@ -192,7 +190,7 @@ impl Endpoint {
         body: Option<&Bytes>,
         mut headers: Cow<'_, HeaderMap>,
     ) -> Result<(Response, EndpointUpdate), EndpointError> {
-        let (mut update, mut hops, mut was_reread) = (EndpointUpdate::default(), 0, false);
+        let (mut update, mut redirects, mut was_reread) = (EndpointUpdate::default(), Redirects::default(), false);
         loop {
             let url = update.url.as_ref().unwrap_or(&self.url);
             let body = body.cloned().unwrap_or_default();
@@ -223,22 +221,23 @@ impl Endpoint {
                     headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
                     update.token = Some(token);
                 }
-                status if is_redirect(status) && hops < MAX_HOPS => {
-                    let Some(location) = response.headers().get(LOCATION) else { return Ok((response, update)) };
-                    update.url = Some(origin::redirect(url, location).map_err(EndpointError::refused_redirect)?);
-                    hops += 1;
+                status => {
+                    let next = redirects.follow(method, url, status, response.headers());
+                    let Some(next) = next.map_err(EndpointError::refused_redirect)? else {
+                        return Ok((response, update));
+                    };
+                    update.url = Some(next);
                 }
-                _ => return Ok((response, update)),
             }
         }
     }
 
     /// Whether this refusal requires no login: the server has opened the session without a token.
     fn may_have_forgotten_session(&self, response: &Response) -> bool {
-        self.has_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
+        self.has_http_session && self.token.is_none() && !response.headers().contains_key(WWW_AUTHENTICATE)
     }
 
-    /// A new token in endpoint of a refused one.
+    /// A new token for a refused one.
     async fn admitted(&self, response: &Response, was_renewed: bool) -> Result<Token, EndpointError> {
         let Some(login) = &self.login else { return Err(EndpointError::LoginNeeded("requires a login".to_owned())) };
         login.challenged(Challenge::of(response.headers())).await;
@@ -278,21 +277,9 @@ fn speaks_mcp(response: &Response) -> bool {
     response.status() == StatusCode::ACCEPTED || response.status().is_success() && is_message()
 }
 
-/// Redirects after which the same request is sent to the new URL. After `303 See Other` the response is elsewhere,
-/// which MCP does not have.
-fn is_redirect(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::MOVED_PERMANENTLY
-            | StatusCode::FOUND
-            | StatusCode::TEMPORARY_REDIRECT
-            | StatusCode::PERMANENT_REDIRECT
-    )
-}
-
 impl EndpointError {
-    fn refused_redirect(reason: String) -> Self {
-        Self::NotSent(NetError::new(NetErrorKind::Redirect, reason))
+    fn refused_redirect(refused: RefusedRedirect) -> Self {
+        Self::NotSent(NetError::new(NetErrorKind::Redirect, refused.to_string()))
     }
 
     fn of(failure: SendError) -> Self {

@@ -1,27 +1,30 @@
-//! One message to the server, and its response: a body, a stream, or an error.
+//! One message to the server, and its response: a body, a stream, or an error. An interrupted stream is requested again.
 //!
 //! Source: MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server", "Resumability and Redelivery".
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::AbortHandle;
 use http::StatusCode;
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderValue};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::body::{self, Content};
 use super::endpoint::{EndpointError, SESSION};
-use super::event_queue::{EventSender, Ownership, TransportEvent};
-use super::retry::StreamRetry;
+use super::event_queue::{EventSender, Ownership, Source, TransportEvent};
 use super::sse_stream::{SseStream, StreamItem};
 use super::{Disconnect, HeaderParams, RequestError, modern};
+use crate::backoff::Backoff;
 use crate::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::{MessageError, reply};
+use crate::message_limit::buffer_unit;
 use crate::net::body::{BodyError, read_whole};
 use crate::net::client::Response;
 use crate::transport::Incoming;
@@ -73,7 +76,7 @@ impl Exchange {
             Ok(Ok(())) => TransportEvent::Completed,
             Ok(Err(error)) => TransportEvent::RequestFailed(error),
             Err(_) => TransportEvent::RequestFailed(RequestError::Interrupted {
-                reason: "did not accept the message".to_owned(),
+                reason: "did not accept the message".to_owned().into(),
             }),
         };
         self.sender.send(end).await;
@@ -91,7 +94,7 @@ impl Exchange {
             Err(EndpointError::NotSent(reason)) => return Err(RequestError::NotSent { reason }),
             Err(EndpointError::Unprocessed(reason)) => return Err(RequestError::Unprocessed { reason }),
             Err(EndpointError::Interrupted(reason)) => {
-                return Err(RequestError::Interrupted { reason: format!("closed the connection: {reason}") });
+                return Err(RequestError::Interrupted { reason: reason.prefixed("closed the connection: ") });
             }
             Err(EndpointError::LoginNeeded(why)) => {
                 self.sender.send(TransportEvent::Disconnected(Disconnect::LoginNeeded { why: why.clone() })).await;
@@ -106,7 +109,7 @@ impl Exchange {
             self.sender.send(TransportEvent::Session(session.clone())).await;
         }
         if !status.is_success() {
-            return self.handle_error_status(response, endpoint.has_session()).await;
+            return self.handle_error_status(response, endpoint.has_http_session()).await;
         }
         if let (Some(coding), Some(_)) = (response.unknown_coding(), self.request) {
             return Err(RequestError::UnknownCoding { coding: coding.to_owned() });
@@ -125,12 +128,12 @@ impl Exchange {
                     read_whole(&mut response, self.max, self.sender.body_slots()).await.map_err(
                         |error| match error {
                             BodyError::TooLarge => RequestError::TooLarge,
-                            BodyError::Interrupted(reason) => {
-                                RequestError::Interrupted { reason: format!("interrupted its response: {reason}") }
-                            }
+                            BodyError::Interrupted(reason) => RequestError::Interrupted {
+                                reason: format!("interrupted its response: {reason}").into(),
+                            },
                         },
                     )?;
-                let incoming = body::message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
+                let incoming = body::parse_message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
                 if self.pass(incoming, Ownership::OfRequest).await {
                     Ok(())
                 } else {
@@ -180,7 +183,7 @@ impl Exchange {
                     StreamItem::Endpoint(_) => {}
                 }
             }
-            let cut = || RequestError::Interrupted { reason: "interrupted its response".to_owned() };
+            let cut = || RequestError::Interrupted { reason: "interrupted its response".to_owned().into() };
             if !matches!(self.mode, SendMode::Later) || self.is_cancelled.load(Ordering::Relaxed) {
                 return Err(cut());
             }
@@ -225,7 +228,7 @@ impl Exchange {
     }
 
     /// Handles an error status and its body.
-    async fn handle_error_status(&self, mut response: Response, has_session: bool) -> Result<(), RequestError> {
+    async fn handle_error_status(&self, mut response: Response, has_http_session: bool) -> Result<(), RequestError> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
         let body = timeout(ACCEPT_TIMEOUT, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
@@ -238,7 +241,7 @@ impl Exchange {
             let without_id = Some(&body)
                 .filter(|_| is_modern && has_json_rpc_error(status))
                 .and_then(|body| with_request_id(body, request));
-            if let Some(incoming) = body::message(without_id.unwrap_or_else(|| body.clone())).await
+            if let Some(incoming) = body::parse_message(without_id.unwrap_or_else(|| body.clone())).await
                 && answers(&incoming, request)
             {
                 self.sender.send(TransportEvent::Message(incoming, Ownership::OfRequest)).await;
@@ -249,7 +252,7 @@ impl Exchange {
         let via = response.proxy().map(|proxy| format!("through {proxy}"));
         let message = error_text.into_iter().chain(via).reduce(|error_text, via| format!("{error_text} ({via})"));
         // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
-        if status == StatusCode::NOT_FOUND && has_session {
+        if status == StatusCode::NOT_FOUND && has_http_session {
             return Err(RequestError::NotFoundInSession { message });
         }
         Err(RequestError::Status { status, retry_after, message })
@@ -274,10 +277,154 @@ fn answers(incoming: &Incoming, request: u64) -> bool {
     let id = match incoming {
         Incoming::Unclear(unclear) => match &unclear.error {
             MessageError::BadResponse { id } => Some(id),
-            _ => incoming.response().map(|(id, _)| id),
+            _ => incoming.as_response().map(|(id, _)| id),
         },
         Incoming::TooLarge { id, is_response: true, .. } => id.as_ref(),
-        _ => incoming.response().map(|(id, _)| id),
+        _ => incoming.as_response().map(|(id, _)| id),
     };
     id.and_then(|id| parse_own_id(id)) == Some(request)
+}
+
+/// Maximum of exchanges; further lines wait in the outbox. A call has one until its response, and for a while after its
+/// cancellation.
+const MAX_EXCHANGES: usize = 512;
+/// Maximum of bytes sent by them, in buffer units; further lines wait, too.
+const MAX_MESSAGES: usize = 4;
+
+/// The exchanges of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Exchanges {
+    open: HashMap<Source, Open>,
+    /// Bytes sent by unfinished exchanges.
+    bytes: usize,
+    /// Line numbers and ids of requests that wait to be sent.
+    announced: VecDeque<(u64, u64)>,
+}
+
+/// An unfinished exchange.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// The request's id; `None` for other messages.
+    pub(super) request: Option<u64>,
+    pub(super) bytes: usize,
+    pub(super) abort: AbortHandle,
+    pub(super) is_cancelled: Arc<AtomicBool>,
+}
+
+impl Exchanges {
+    /// Registers that a line will be the request with this id.
+    pub(super) fn announce(&mut self, line: u64, request: u64) {
+        self.announced.push_back((line, request));
+    }
+
+    /// The id of a line that is a request. Earlier entries are dropped.
+    pub(super) fn announced(&mut self, line: u64) -> Option<u64> {
+        while self.announced.front().is_some_and(|(other, _)| *other < line) {
+            self.announced.pop_front();
+        }
+        let (_, request) = *self.announced.front().filter(|(other, _)| *other == line)?;
+        self.announced.pop_front();
+        Some(request)
+    }
+
+    pub(super) fn insert(&mut self, source: Source, open: Open) {
+        self.bytes += open.bytes;
+        self.open.insert(source, open);
+    }
+
+    /// Removes an exchange that has ended.
+    pub(super) fn end(&mut self, source: Source) -> Option<Open> {
+        let open = self.open.remove(&source)?;
+        self.bytes -= open.bytes;
+        Some(open)
+    }
+
+    pub(super) fn get(&self, source: Source) -> Option<&Open> {
+        self.open.get(&source)
+    }
+
+    /// The exchange of a request.
+    pub(super) fn of(&self, request: u64) -> Option<(Source, &Open)> {
+        self.open.iter().find(|(_, open)| open.request == Some(request)).map(|(source, open)| (*source, open))
+    }
+
+    pub(super) fn are_too_many(&self, max_message: usize) -> bool {
+        self.open.len() >= MAX_EXCHANGES || self.bytes >= MAX_MESSAGES * buffer_unit(max_message)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+/// First delay, if the server does not set one.
+const RESUME_FIRST_DELAY: Duration = Duration::from_millis(500);
+/// Attempts in a row from the same event id. The delay doubles between them.
+const RESUMPTIONS: u32 = 5;
+/// Longest delay, unless the server sets a longer one.
+const RESUME_MAX_DELAY: Duration = Duration::from_secs(4);
+
+/// The attempts to resume one stream.
+#[derive(Debug)]
+struct StreamRetry {
+    /// The event id of the last attempt.
+    from: Option<HeaderValue>,
+    /// Counts attempts from that id.
+    backoff: Backoff,
+    /// The delay that the server requested last.
+    retry: Option<Duration>,
+}
+
+impl StreamRetry {
+    /// The delay before the request for events after `last`. `None` once all attempts from there failed: a server that
+    /// has lost the stream may send an empty one each time. `random` is for [`Backoff::next`].
+    fn pause(&mut self, last: &HeaderValue, retry: Option<Duration>, random: f64) -> Option<Duration> {
+        if self.from.as_ref() != Some(last) {
+            self.from = Some(last.clone());
+            self.backoff.reset();
+        }
+        self.retry = retry.or(self.retry);
+        if self.backoff.attempts() == RESUMPTIONS {
+            return None;
+        }
+        let first = self.retry.unwrap_or(RESUME_FIRST_DELAY);
+        self.backoff.set_limits(first, RESUME_MAX_DELAY.max(first));
+        Some(self.backoff.next(random).max(self.retry.unwrap_or_default()))
+    }
+}
+
+impl Default for StreamRetry {
+    fn default() -> Self {
+        Self { from: None, backoff: Backoff::new(RESUME_FIRST_DELAY, RESUME_MAX_DELAY), retry: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(attempts: &mut StreamRetry, last: &'static str, retry: Option<u64>) -> Vec<Option<u128>> {
+        let (last, retry) = (HeaderValue::from_static(last), retry.map(Duration::from_millis));
+        let mut pause = |retry| attempts.pause(&last, retry, 0.0).map(|pause| pause.as_millis());
+        [retry, None, None, None, None, None].map(&mut pause).into()
+    }
+
+    #[test]
+    fn attempts_are_limited_per_event_id() {
+        let mut attempts = StreamRetry::default();
+        let usual = [Some(500), Some(1_000), Some(2_000), Some(4_000), Some(4_000), None];
+        assert_eq!(pauses(&mut attempts, "1", None), usual);
+        assert_eq!(attempts.pause(&HeaderValue::from_static("1"), None, 0.0), None);
+        assert_eq!(pauses(&mut attempts, "2", None), usual);
+    }
+
+    #[test]
+    fn delay_of_the_server_is_remembered() {
+        let mut attempts = StreamRetry::default();
+        let requested = [Some(20), Some(40), Some(80), Some(160), Some(320), None];
+        assert_eq!(pauses(&mut attempts, "1", Some(20)), requested);
+        assert_eq!(pauses(&mut attempts, "2", None), requested);
+        assert_eq!(pauses(&mut attempts, "3", Some(60_000)), [[Some(60_000); 5].as_slice(), &[None]].concat());
+        assert_eq!(attempts.pause(&HeaderValue::from_static("4"), Some(Duration::ZERO), 0.0), Some(Duration::ZERO));
+    }
 }

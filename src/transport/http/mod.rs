@@ -1,10 +1,9 @@
 //! Messages over Streamable HTTP to one server at a URL, and over HTTP+SSE to a server of 2024-11-05.
 //!
-//! Lives here: one [`HttpConnection`] per instance. It takes lines from an [`Outbox`](crate::transport::Outbox) and
+//! Each instance has one [`HttpConnection`]. It takes lines from an [`Outbox`](crate::transport::Outbox) and
 //! returns what arrives. Each line is one HTTP request ([`exchange`]); messages that the server sends by itself arrive
-//! on a stream of their own ([`sse_get`]). They run inside the poll of the [`HttpConnection`] and events to it by a
-//! bounded queue ([`event_queue`]). Knows: [`crate::jsonrpc`], HTTP clients, logins. Must not touch: MCP beyond its
-//! transport, sessions of agents, processes.
+//! on a stream of their own ([`sse_get`]). They run inside the poll of the [`HttpConnection`], and send events to it by
+//! a bounded queue ([`event_queue`]).
 //!
 //! ```text
 //! New ─ a modern request ─► Probing ─ discovered ─► Modern: each request by itself, no stream, no HTTP session
@@ -26,19 +25,13 @@ mod endpoint;
 mod errors;
 mod event_queue;
 mod exchange;
-mod exchanges;
 mod modern;
-mod retry;
-mod rotation;
+mod renewal;
 mod sse_get;
 mod sse_parser;
 mod sse_stream;
-mod state;
-mod status;
-mod token;
 
 pub(crate) use self::connection::HttpConnection;
-pub(crate) use self::errors::{Disconnect, RequestError, unknown_coding};
+pub(crate) use self::errors::{Disconnect, RequestError, is_busy, unknown_coding, unprocessed};
 pub(crate) use self::modern::HeaderParams;
-pub(crate) use self::rotation::ReadAgain;
-pub(crate) use self::status::{is_busy, unprocessed};
+pub(crate) use self::renewal::ReadAgain;

@@ -17,7 +17,7 @@ use super::event_queue::{EventSender, Ownership, TransportEvent};
 use super::sse_stream::{SseStream, StreamItem};
 use crate::backoff::Backoff;
 use crate::net::client::NetError;
-use crate::net::origin;
+use crate::net::origin::{self, ForbiddenUrl};
 
 /// First delay before a new request, if the server does not set one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ impl SseGet {
         self.sender.send_update(update).await;
         match response.status() {
             // Before the first stream, 404 may mean that GET is not supported.
-            StatusCode::NOT_FOUND if endpoint.has_session() && *was_open => {
+            StatusCode::NOT_FOUND if endpoint.has_http_session() && *was_open => {
                 self.sender.send(TransportEvent::SessionInDoubt).await;
                 return StreamEnd::Refused;
             }
@@ -156,8 +156,9 @@ impl SseGet {
                 (response, base)
             }
             Err(EndpointError::NotSent(reason)) => return Disconnect::Unreachable { reason },
-            Err(EndpointError::Unprocessed(reason) | EndpointError::Interrupted(reason)) => {
-                return Disconnect::Unreachable { reason: reason.into() };
+            Err(EndpointError::Unprocessed(reason)) => return Disconnect::Unreachable { reason: reason.into() },
+            Err(EndpointError::Interrupted(reason)) => {
+                return Disconnect::Unreachable { reason: reason.to_string().into() };
             }
             Err(EndpointError::LoginNeeded(why) | EndpointError::InsufficientScope(why)) => {
                 return Disconnect::LoginNeeded { why };
@@ -175,7 +176,9 @@ impl SseGet {
                 StreamItem::TooLarge => {}
                 StreamItem::Endpoint(text) => match message_url(&base, &text) {
                     Ok(url) => self.sender.send(TransportEvent::Endpoint(url)).await,
-                    Err(what) => return Disconnect::ProtocolViolation { what },
+                    Err(target) => {
+                        return Disconnect::ProtocolViolation { what: format!("names {target} as its endpoint") };
+                    }
                 },
             }
         }
@@ -184,7 +187,6 @@ impl SseGet {
 }
 
 /// The URL for messages. It must have the same origin, since headers may contain secrets.
-fn message_url(base: &Url, text: &[u8]) -> Result<Url, String> {
-    let text = String::from_utf8_lossy(text);
-    origin::within(base, text.trim()).map_err(|target| format!("names {target} as its endpoint"))
+fn message_url(base: &Url, text: &[u8]) -> Result<Url, ForbiddenUrl> {
+    origin::within(base, String::from_utf8_lossy(text).trim())
 }

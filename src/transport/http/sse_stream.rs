@@ -64,14 +64,14 @@ impl SseStream {
                     }
                     Event::Data { name, data } if name.is_empty() || name[..] == *b"message" => {
                         // An event without data only sets the resume id.
-                        if let Some(incoming) = body::message(data).await {
+                        if let Some(incoming) = body::parse_message(data).await {
                             return Some(StreamItem::Message(incoming));
                         }
                     }
                     // MCP does not define the name, but what answers a request is its response.
                     Event::Data { data, .. } => {
                         if let Some(incoming @ Incoming::Message { message: Message::Response { .. }, .. }) =
-                            body::message(data).await
+                            body::parse_message(data).await
                         {
                             return Some(StreamItem::Message(incoming));
                         }

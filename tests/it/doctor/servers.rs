@@ -100,17 +100,38 @@ fn server_that_cannot_start_is_up_after_the_printed_remedy() {
 }
 
 #[test]
-fn program_that_repeats_its_input_and_missing_directory_have_their_own_remedy() {
-    let servers =
-        vec![Server::run_by("echo", "cat").line("start = \"eager\""), bare("away").line("cwd = \"/nonexistent\"")];
-    let (ran, _place) = tried(servers, &[]);
+fn program_that_repeats_its_input_has_its_own_remedy() {
+    let (ran, _place) = tried(vec![Server::run_by("echo", "cat").line("start = \"eager\"")], &[]);
+    let finding = expect(ran, "problem", "echo", "is not an MCP server: it repeats");
+    assert!(finding.get("advice").starts_with("correct `command` and `args` in [servers.echo]"), "{finding:?}");
+}
+
+#[test]
+fn mistake_in_the_configuration_is_reported_once_at_its_place() {
+    let place = Place::new();
+    let npx = "#!/bin/sh\n[ \"$1\" = --version ] && { echo 11; exit; }\necho 'Ok to proceed? (y)' >&2; exit 1\n";
+    let npx = script(&place, "npx", npx);
+    let servers = [bare("away").line("cwd = \"/nonexistent\""), Server::run_by("asks", &npx).flags("package")];
+    let config = servers.into_iter().fold(Setup::new(), Setup::server).write(&place);
+    let ran = place.client(&["doctor", "--json", "--config", config.to_str().expect("text")]).expect_code(1);
+    let all = findings(&ran);
     for (name, found, advice) in [
-        ("echo", "is not an MCP server: it repeats", "correct `command` and `args` in [servers.echo]"),
-        ("away", "working directory `/nonexistent` does not exist", "create that directory"),
+        (
+            "away",
+            "working directory `/nonexistent` does not exist, so `away` cannot be started",
+            "`mkdir -p /nonexistent`",
+        ),
+        ("asks", "`npx` without `-y` asks before it installs a package, and nobody answers", "write `\"-y\"`"),
     ] {
-        let all = findings(&ran);
-        let finding = all.iter().find(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
-        assert!(finding.get("found").contains(found) && finding.get("advice").starts_with(advice), "{finding:?}");
+        let meant: Vec<_> = all.iter().filter(|one| one.get("found") == found).collect();
+        let [explanation] = meant[..] else { panic!("not once: {found}\n{ran}") };
+        let place = explanation.get("about");
+        assert!(place.starts_with(&format!("{}:", config.display())), "{explanation:?}");
+        let remedy = explanation.get("advice");
+        assert!(remedy.starts_with(advice) && remedy.contains("; then `mcpd doctor "), "{explanation:?}");
+        let of_server: Vec<_> = all.iter().filter(|one| one.get("about") == name).collect();
+        let [failed] = of_server[..] else { panic!("not one of {name}: {ran}") };
+        assert_eq!((failed.get("found"), failed.get("advice")), ("did not start", &*format!("see {place}")));
     }
 }
 

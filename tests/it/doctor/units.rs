@@ -36,8 +36,11 @@ fn unit_that_has_failed_is_a_problem_with_its_reason() {
     let file = place.path("config.toml");
     let text = std::fs::read_to_string(&file).expect("text");
     place.write("config.toml", format!("{text}\nwrong = 1\n"));
+    // A start in progress has no reason yet.
+    place.write("xdg-config/systemd/user/mcpd.service.d/later.conf", "[Service]\nRestartSec=600\n");
+    manager.systemctl(&["daemon-reload"]).expect_code(0);
     manager.systemctl(&["start", "mcpd"]);
-    manager.wait_property("ActiveState", "failed");
+    manager.wait_property("SubState", "auto-restart");
     let ran = manager.mcpd(&["doctor", "--json", "--no-start"]);
     let finding = expect(ran, "problem", "mcpd.service", "has failed (exit-code)");
     assert!(finding.get("found").contains("unknown key `wrong`"), "{finding:?}");

@@ -58,6 +58,10 @@ impl Shim {
         shim
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its stderr.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("text")

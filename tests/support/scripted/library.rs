@@ -1,7 +1,7 @@
 //! Prompts, resources, templates, skills and extensions of a file. Requests for them are echoed, unless the file has the answer.
 //!
 //! `extensions` are the declared ones. `methods` has the result of each method of an extension; `null` echoes the request. `files` has the
-//! only URIs that can be read, with their texts, besides `reads`, which has whole results. `skills` and `unlisted_skills` have entries, `directories` the contents of each.
+//! only URIs that can be read, with their texts, besides `reads`, which has whole results. Subscriptions to URIs of `unanswered` get no response. `skills` and `unlisted_skills` have entries, `directories` the contents of each.
 
 use std::path::Path;
 
@@ -40,6 +40,9 @@ fn lacks(offered: &Value, capability: &str) -> bool {
 /// Answers a request, after the input rounds that the file defines for it.
 pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
     let file = server.flags.library.as_deref();
+    if request.method == "resources/subscribe" && file.is_some_and(|file| names(file, "unanswered", &params["uri"])) {
+        return;
+    }
     let rounds = file.filter(|_| request.is_modern()).and_then(|file| rounds(file, params));
     let line = match rounds.map_or(Step::Complete, |rounds| input_rounds::step(&rounds, params)) {
         Step::Refused(refusal) => refusal.line(request.id),
@@ -146,7 +149,12 @@ fn rounds(file: &Path, params: &Value) -> Option<String> {
 /// Whether the file lists this URI under `refused`.
 fn refuses(file: &Path, params: Option<&RawValue>) -> bool {
     let requested: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
-    read(file)["refused"].as_array().is_some_and(|refused| refused.contains(&requested["uri"]))
+    names(file, "refused", &requested["uri"])
+}
+
+/// Whether the file lists this URI under `key`.
+fn names(file: &Path, key: &str, uri: &Value) -> bool {
+    read(file)[key].as_array().is_some_and(|uris| uris.contains(uri))
 }
 
 fn read(file: &Path) -> Value {

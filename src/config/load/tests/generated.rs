@@ -4,10 +4,10 @@
 
 use serde_json::{Value as Json, json};
 
+use super::super::super::{Quotas, SCHEMA, Settings, size_text};
 use super::example::EXAMPLE;
 use crate::config::daemon::{DaemonConfig, NAMING_KEYS};
 use crate::config::keys::{Key, KeyKind, KeyValue, NO_LIMIT};
-use crate::config::{Quotas, SCHEMA, Settings, size};
 
 /// Columns of a comment in `config/mcpd.toml`.
 const WIDTH: usize = 120;
@@ -16,7 +16,9 @@ fn description<T>(key: &Key<T>) -> String {
     let doc = key.doc.split_whitespace().collect::<Vec<_>>().join(" ");
     match &key.rule.kind {
         KeyKind::Count(range) => format!("{doc} From {} to {}.", range.start(), range.end()),
-        KeyKind::Size(range) => format!("{doc} From {} to {}.", size::text(*range.start()), size::text(*range.end())),
+        KeyKind::Size(range) => {
+            format!("{doc} From {} to {}.", size_text(*range.start()), size_text(*range.end()))
+        }
         _ => doc,
     }
 }

@@ -9,17 +9,16 @@ use serde_json::value::RawValue;
 use super::listen_state::{ListenAction, StreamStart, Topic, topics};
 use super::{Acknowledgement, NewSubscription, ServerSubscriptions};
 use crate::calls::CallOutcome;
-use crate::era::notification::subscription;
-use crate::era::subscription::Filter;
+use crate::era::subscription::{Filter, subscription};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use crate::server::error::ServerError;
+use crate::server::fair_share::{MAX_IN_FLIGHT, Usage};
 use crate::server::instance::pending_request::PendingRequest;
 use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};
-use crate::server::{MAX_IN_FLIGHT, fair_share};
 
 impl ServerSubscriptions {
     /// Opens, replaces or closes the stream if the topics have changed. Returns when to call this again.
@@ -62,9 +61,9 @@ impl ServerSubscriptions {
         if let Some(left) = self.listen_state.retry_delay() {
             return call.refuse(Failure::Unavailable { reason: ServerError::ListenEnded, retry_after: Some(left) });
         }
-        let waiting = || self.listen_state.waiting().map(|call| (call.response_handle.key.session, 1));
+        let waiting = || self.listen_state.waiting().map(|call| (call.response_handle.payer(), 1));
         if waiting().count() >= MAX_IN_FLIGHT
-            && !fair_share::is_below_share(MAX_IN_FLIGHT, call.response_handle.key.session, 1, waiting())
+            && !Usage::of(waiting()).is_below_share(MAX_IN_FLIGHT, call.response_handle.payer(), 1)
         {
             self.stats.errors.add_one();
             return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });

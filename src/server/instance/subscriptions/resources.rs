@@ -38,11 +38,9 @@ impl ServerSubscriptions {
         }
     }
 
-    /// A call was queued for the server, or refused. If it was refused, its request is removed.
-    pub(in crate::server::instance) fn note_queued(&mut self, key: CallKey, was_queued: bool) {
-        if !was_queued {
-            self.take_request(key);
-        }
+    /// The call with this key was refused before it was queued.
+    pub(in crate::server::instance) fn forget_request(&mut self, key: CallKey) {
+        self.take_request(key);
     }
 
     /// Removes the session from the request for this resource. Returns whether other sessions wait for it.

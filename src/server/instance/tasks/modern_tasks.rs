@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::era::task::{TaskReport, reported_task_id};
+use crate::era::response::{TaskReport, reported_task_id};
 use crate::server::messages::call::{CallKey, LoadToken};
 use crate::task_state::TaskState;
 

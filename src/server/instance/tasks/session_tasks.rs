@@ -110,15 +110,15 @@ impl SessionTasks {
         self.all_open().filter(|task| task.to.is_some())
     }
 
-    /// Removes a task if the table is full. Returns its key and its session if it is open.
-    pub(super) fn evict(&mut self) -> Option<(u64, u64)> {
+    /// Removes a task if the table is full. Returns its key and that of its call if it is open.
+    pub(super) fn evict(&mut self) -> Option<(u64, CallKey)> {
         if self.all.len() < MAX_TASKS {
             return None;
         }
         let oldest = |is_it: &dyn Fn(&SessionTask) -> bool| self.all.iter().find(|(_, task)| is_it(task));
         let ended = oldest(&|task| task.open.is_none());
         let (task_key, task) = ended.or_else(|| oldest(&|task| task.to.is_none()))?;
-        let (task_key, forgotten) = (*task_key, task.open.is_some().then_some((*task_key, task.key.session)));
+        let (task_key, forgotten) = (*task_key, task.open.is_some().then_some((*task_key, task.key)));
         self.forget(task_key);
         forgotten
     }

@@ -89,7 +89,7 @@ fn oldest_ended_task_is_replaced_first_then_the_oldest_without_owner() {
     }
     assert!(!tasks.have_capacity() && tasks.all.len() == MAX_TASKS && tasks.awaited().count() == MAX_TASKS);
     tasks.disown(10_002);
-    assert_eq!(add(&mut tasks, 20_000, "one more", FOR_EVER), Some((10_002, 7)));
+    assert_eq!(add(&mut tasks, 20_000, "one more", FOR_EVER), Some((10_002, CallKey { session: 7, serial: 1 })));
     assert!(!tasks.have_capacity() && tasks.evict().is_none());
 }
 

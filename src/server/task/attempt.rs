@@ -1,0 +1,149 @@
+//! One attempt to run an instance: a process with its stderr, or a connection to a URL.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{AbortOnDrop, ServerTask, secrets};
+use crate::config::{Program, Remote, Secrets};
+use crate::oauth::Login;
+use crate::server::error::ServerError;
+use crate::server::launch_spec::LaunchSpec;
+use crate::server::lifecycle::Event;
+use crate::server::link::Link;
+use crate::server::process::cgroup::{Cgroup, Enforcement, LimitKey};
+use crate::server::process::{self, Activity, SpawnError, SpawnedProcess, StderrBytes};
+use crate::server::sandbox::probe::user_namespaces_limit_tasks;
+use crate::server::sandbox::{Plan, Restrictions, Unenforceable};
+use crate::server::start_error::StartError;
+use crate::server::start_permit::StartPermit;
+use crate::transport::http::HttpConnection;
+
+/// Time to read the remaining stderr of an ended server.
+const LAST_STDERR: Duration = Duration::from_millis(200);
+/// Time for a guard to report that its server runs.
+const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl ServerTask {
+    /// Starts the program, serves the instance, and ends it. Returns the event for the lifecycle.
+    pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
+        let secrets = program.secrets.clone();
+        let plan = match self.plan_sandbox(program).await {
+            Ok(plan) => plan,
+            Err(error) => return not_started(SpawnError::Error(StartError::Unenforceable(error)), &secrets),
+        };
+        let context = &self.context;
+        let private = plan.restrictions.as_ref().and_then(Restrictions::private).map(Path::to_owned);
+        let mut spec = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
+        let (guard, reaper, cgroups) = (context.guard.clone(), context.reaper.clone(), context.cgroups.clone());
+        let config = Arc::clone(&self.config);
+        // The guard, and `init`.
+        let making = cgroups.create(&config, 1 + usize::from(spec.has_namespaces()));
+        let (cgroup, enforcement) = self.handling_commands_until(making).await;
+        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec, cgroup.as_ref()));
+        let mut spawned = match self.unless_stopped(spawning).await {
+            Some(Ok(Ok(spawned))) => spawned,
+            Some(Ok(Err(error))) => return not_started(error, &secrets),
+            Some(Err(_)) => return Event::Ended(ServerError::GuardSilent),
+            None => return self.apply_stop(),
+        };
+        self.publisher.update(|published| {
+            published.guard_pid = spawned.guard_pid();
+            published.sandbox = Some(plan.report);
+        });
+        let recorded = |guard| self.context.guards.record(guard, Arc::clone(&self.config));
+        let _guard_entry = spawned.guard_pid().map(recorded);
+        self.limit(&mut spawned, cgroup, enforcement, &mut spec).await;
+        let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&spec))).await;
+        drop(spec);
+        match started {
+            Some(Ok(Ok(pid))) => {
+                self.publisher.update(|published| published.pid = Some(pid));
+                self.last_process.note_start(pid);
+                let stderr_bytes = StderrBytes::default();
+                let activity = Activity::new(
+                    spawned.guard_pid().unwrap_or(pid),
+                    Arc::clone(&stderr_bytes),
+                    self.runner().is_some(),
+                );
+                let (process, pipes) = spawned.into_process();
+                let drain = self.last_process.stderr().clone().drain(pipes.stderr, pid, stderr_bytes, secrets.clone());
+                let mut draining = AbortOnDrop(tokio::spawn(drain));
+                let link = Link::pipes(pipes.stdin, pipes.stdout, self.message_limit().bytes());
+                let event = self.with_link(link, Some((process, activity)), permit).await;
+                // The last lines usually have the reason.
+                let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;
+                self.clear_private_cache(private).await;
+                event
+            }
+            failed => {
+                self.handling_commands_until(spawned.kill()).await;
+                match failed {
+                    Some(Ok(Err(error))) => not_started(error, &secrets),
+                    Some(_) => Event::Ended(ServerError::GuardSilent),
+                    None => self.apply_stop(),
+                }
+            }
+        }
+    }
+
+    /// Moves the server into its cgroup. Its namespaces limit its tasks if the cgroup does not.
+    async fn limit(
+        &mut self,
+        spawned: &mut SpawnedProcess,
+        cgroup: Option<Cgroup>,
+        mut enforcement: Enforcement,
+        spec: &mut LaunchSpec,
+    ) {
+        let config = Arc::clone(&self.config);
+        if let Some(cgroup) = cgroup
+            && let Err(missing) = self.handling_commands_until(spawned.enter(&config.name, cgroup)).await
+        {
+            enforcement = missing;
+        }
+        let can_otherwise = spec.has_namespaces() && user_namespaces_limit_tasks();
+        if can_otherwise && enforcement.enforce_otherwise(LimitKey::TasksMax) {
+            spec.tasks_max = config.settings.tasks_max.max;
+        }
+        self.context.cgroups.warn_once(&enforcement);
+        self.publisher.update(|published| published.limits = Some(enforcement));
+    }
+
+    /// Decides what of the server's sandbox is enforced.
+    async fn plan_sandbox(&mut self, program: &Program) -> Result<Plan, Unenforceable> {
+        let (host, config) = (self.context.sandbox.clone(), Arc::clone(&self.config));
+        self.handling_commands_until(host.plan(&config, &program.command)).await
+    }
+}
+
+/// The event of a server that did not start. Its secrets are masked.
+fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
+    Event::Ended(error.masked(secrets))
+}
+
+/// mcpd's own environment, without variables that are not UTF-8.
+fn own_env() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+impl ServerTask {
+    /// Connects to the server, serves the instance, and ends it. Returns the event for the lifecycle.
+    pub(super) async fn one_connection(&mut self, remote: &Remote, permit: StartPermit) -> Event {
+        let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());
+        let (name, logins) = (Arc::clone(&self.config.name), self.context.logins.clone());
+        let read_again = secrets::reread(&self.context, &remote.rotating);
+        let connecting = async {
+            let client = clients.get(remote).await?;
+            let login = logins.and_then(|logins| Login::of(&name, remote, client.clone(), &logins));
+            HttpConnection::new(remote, client, login, read_again, max).await
+        };
+        // Boxed, as the future of the login is large and short-lived.
+        match self.unless_stopped(Box::pin(connecting)).await {
+            Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, permit).await,
+            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
+            None => self.apply_stop(),
+        }
+    }
+}

@@ -27,7 +27,6 @@ pub(crate) struct CommandQueue {
 /// The receiver of the queue.
 #[derive(Debug)]
 pub(crate) struct CommandReceiver {
-    #[expect(clippy::disallowed_types, reason = "see `CommandQueue`")]
     commands: mpsc::UnboundedReceiver<Queued>,
     capacity: Arc<Semaphore>,
 }

@@ -34,16 +34,9 @@ mod mcpd {
     pub mod config {
         mod keys;
         mod sandbox;
+        mod serialize;
         mod settings;
-        pub mod size;
-        mod timeouts;
-
-        /// Stub: printing of keys, which no target uses.
-        mod edit {
-            pub fn toml_string(value: &str) -> String {
-                value.to_owned()
-            }
-        }
+        mod value_types;
 
         /// Stub: where a configuration gets values from, which no target reads.
         mod interpolate {
@@ -58,7 +51,7 @@ mod mcpd {
         }
 
         /// Stub: values with their place in a file, which no target reads.
-        mod spanned {
+        mod diagnostic {
             /// A value without its place.
             #[derive(Debug, Clone)]
             pub struct Spanned<T> {
@@ -68,7 +61,7 @@ mod mcpd {
 
         pub use sandbox::Sandbox;
         pub use settings::{Malformed, Settings};
-        pub use timeouts::CallLimit;
+        pub use value_types::CallLimit;
     }
 
     /// HTTP parsing.
@@ -93,9 +86,19 @@ mod mcpd {
         /// Messages between sessions and servers.
         pub mod messages {
             pub mod call;
-            pub mod resource_subscribers;
             pub mod server_notification;
+            pub mod subscribers;
             pub mod tasks;
+
+            /// Agents as servers see them, which no target subscribes.
+            pub mod agents {
+                /// An agent.
+                #[derive(Debug, Clone)]
+                pub struct Agent {
+                    /// The number of its session.
+                    pub session: u64,
+                }
+            }
 
             /// The handle of a server, which no target uses.
             pub mod handle {
@@ -105,7 +108,7 @@ mod mcpd {
             }
         }
 
-        pub use messages::resource_subscribers::ResourceSubscriptionChange;
+        pub use messages::subscribers::ResourceSubscriptionChange;
 
         /// Stub: errors of servers, of which the targets see only the one of a dropped call.
         pub mod error {
@@ -208,6 +211,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods, naming, net, policy,
-    printable, server, session, task_state, transport, validity,
+    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods,
+    naming, net, policy, printable, server, session, task_state, transport, validity,
 };

@@ -183,13 +183,7 @@ impl Router {
 }
 
 /// `sent` equals the agent's line except for id, name and token.
-fn check_request(
-    request: &ReceivedCall,
-    name: &Bytes,
-    route: &Route,
-    number: u64,
-    sent: &Bytes,
-) {
+fn check_request(request: &ReceivedCall, name: &Bytes, route: &Route, number: u64, sent: &Bytes) {
     let line = sent.strip_suffix(b"\n").map(|line| sent.slice_ref(line)).expect("a line");
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "more than one line");
     let Ok(Message::Request { id, method, params }) = parse(&line) else { panic!("no request any more: {line:?}") };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::naming::is_server_name;
 use crate::server::messages::call::{CallError, Failure};
-use crate::server::{ServerHandle, StateName};
+use crate::server::{ServerError, ServerHandle, StateName};
 
 /// What is known about a request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +237,12 @@ impl ClientError {
             Failure::TimedOut { after } => Self::Timeout { server, outcome, after },
             Failure::Overloaded { what } => Self::Overloaded { server, outcome, reason: what },
             Failure::Unavailable { reason, retry_after } => {
-                let (state, code) = (handle.published().state_name(), reason.code());
+                // A disabled server may still run. Its calls fail for the same reason as those of a stopped one.
+                let state = match reason {
+                    ServerError::Disabled => StateName::Disabled,
+                    _ => handle.published().state_name(),
+                };
+                let code = reason.code();
                 Self::Unavailable { server, outcome, state, code, reason: reason.to_string(), retry_after }
             }
             Failure::LoginNeeded { why } => {

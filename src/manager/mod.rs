@@ -296,6 +296,18 @@ impl Manager {
         self.commands.closed().await;
     }
 
+    /// Completes once the servers are being stopped for good.
+    pub(crate) async fn stopping(&self) {
+        let mut stop = self.stop.subscribe();
+        // This manager has a sender.
+        let _ = stop.wait_for(|level| *level > StopLevel::Run).await;
+    }
+
+    /// Whether the servers are being stopped for good, or have been.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow() > StopLevel::Run || self.is_closed()
+    }
+
     /// Stops every server for good, in the way that `stop` names.
     pub(crate) fn stop(&self, stop: StopLevel) {
         server::raise(&self.stop, stop);

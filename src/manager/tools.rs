@@ -108,7 +108,7 @@ impl Manager {
         let (tool, until) = (tool.into(), Instant::now() + START_WAIT);
         let mut views = self.view.clone();
         loop {
-            if self.is_closed() {
+            if self.is_stopping() {
                 return Err(ManagerError::Closed);
             }
             let view = Arc::clone(&views.borrow_and_update());
@@ -131,6 +131,7 @@ impl Manager {
             }
             tokio::select! {
                 () = listed => {}
+                () = self.stopping() => {}
                 // After the manager has closed, its last view stays.
                 changed = views.changed() => changed.map_err(|_| ManagerError::Closed)?,
                 () = sleep_until(until.into()) => {}
@@ -151,7 +152,7 @@ impl Manager {
         called.map_err(|refused| match refused {
             Refused::Error(error) => error.into(),
             // The tool was hidden while the call waited, so the newest view says why.
-            Refused::Hidden if self.is_closed() => ManagerError::Closed,
+            Refused::Hidden if self.is_stopping() => ManagerError::Closed,
             Refused::Hidden => no_route(&self.view.borrow(), tool),
         })
     }
@@ -176,9 +177,12 @@ impl Manager {
     /// The view once the first lists are known; `None` if the manager is closed.
     pub(super) async fn settled(&self) -> Option<Arc<View>> {
         let mut view = self.view.clone();
-        // After the manager has closed, its last view stays.
-        let _ = view.wait_for(|view| view.settled).await;
-        (!self.is_closed()).then(|| Arc::clone(&self.view.borrow()))
+        tokio::select! {
+            // After the manager has closed, its last view stays.
+            _ = view.wait_for(|view| view.settled) => {}
+            () = self.stopping() => {}
+        }
+        (!self.is_stopping()).then(|| Arc::clone(&self.view.borrow()))
     }
 }
 

@@ -286,6 +286,29 @@ fn client_is_closed_through_an_arc_and_says_so() {
 }
 
 #[test]
+fn what_waits_for_a_server_ends_when_the_manager_closes() {
+    let owned = ServerFixture::new();
+    run(async {
+        let setup = Setup::default().first_list_wait(Duration::from_secs(3600));
+        let manager = start_with(setup, [owned.server("s", &["--init-never"])]);
+        let arguments = json!({});
+        let (by_name, own, tools, ()) = tokio::join!(
+            manager.call_tool("s__echo", &arguments),
+            manager.call_tool(("s", "echo"), &arguments),
+            manager.all_tools(),
+            async {
+                eventually(|| owned.journal().contains("initialize")).await;
+                manager.close().await;
+            },
+        );
+        for called in [by_name, own] {
+            assert_eq!(called.map(drop), Err(ManagerError::Closed));
+        }
+        assert!(tools.is_empty());
+    });
+}
+
+#[test]
 fn closed_manager_lists_nothing() {
     let owned = ServerFixture::new();
     run(async {

@@ -37,9 +37,10 @@ use crate::catalog::{Identity, List, Lists, Offer};
 use crate::config::{CallLimit, ServerConfig, Settings, Start};
 use crate::era::{self, Era};
 use crate::list_kind::ListKind;
+use crate::methods::TargetKind;
 use crate::policy::{Hidden, Policy};
 use crate::server::lifecycle::State;
-use crate::server::messages::call::{Access, AccessTarget, CallError, Exposure, ExposureView, Failure, TargetKind};
+use crate::server::messages::call::{Access, AccessTarget, CallError, Exposure, ExposureView, Failure};
 use crate::server::{
     self, GuardProgram, ReaperHandle, RequestFailure, Running, ServerContext, ServerError, ServerHandle, SharedState,
     StopLevel, failure_in,

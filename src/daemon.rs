@@ -62,7 +62,7 @@ use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
-use crate::session::{self, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
+use crate::session::{self, LineTransport, PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
@@ -424,7 +424,7 @@ impl Daemon {
         self.next_session = number;
         let status = Arc::new(SessionStatus::default());
         let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
-        let setup = session::Setup {
+        let setup = SessionSetup {
             number,
             identity: identity.clone(),
             guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
@@ -448,7 +448,9 @@ impl Daemon {
             task_token_key: Arc::clone(&self.task_token_key),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
-        let task = self.sessions.spawn(session::run(stream, setup, Orders { profile_removed: left, cut_off: closed }));
+        let transport = LineTransport::new(stream, setup.message_limit.bytes());
+        let orders = SessionOrders { profile_removed: left, cut_off: closed };
+        let task = self.sessions.spawn(session::run(transport, setup, orders));
         let profile = Arc::clone(&profile.name);
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
         let connected = ConnectedAgent { number, profile, peer: identity, since, status, leave, cut_off };

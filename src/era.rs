@@ -123,75 +123,50 @@ const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGA
 /// The version offered to servers, and to an agent that proposes an unknown version.
 pub const NEWEST_LEGACY: &str = "2025-11-25";
 
-/// The first and the last version that has a method, notification or capability. `None` if every version has it.
-/// Fields are not gated, because a peer ignores fields that it does not know.
-fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
-    Some(match name {
-        b"completions" => ("2025-03-26", MODERN),
-        b"elicitation" => ("2025-06-18", MODERN),
-        b"tasks" => ("2025-11-25", NEWEST_LEGACY),
-        method => return method_bounds(method),
-    })
+/// The versions that have something: all from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    first: &'static str,
+    last: &'static str,
 }
 
-/// The first and the last version that has a method or notification; `None` if MCP itself has never had it. Servers of the first version
-/// could not declare `completion/complete`, but they could have it.
-///
-/// Source: MCP, `schema` and `changelog` of each version.
-fn method_bounds(method: &[u8]) -> Option<(&'static str, &'static str)> {
-    Some(match method {
-        b"completion/complete"
-        | b"prompts/get"
-        | b"prompts/list"
-        | b"resources/list"
-        | b"resources/read"
-        | b"resources/templates/list"
-        | b"roots/list"
-        | b"sampling/createMessage"
-        | b"tools/call"
-        | b"tools/list"
-        | b"notifications/cancelled"
-        | b"notifications/message"
-        | b"notifications/progress"
-        | b"notifications/prompts/list_changed"
-        | b"notifications/resources/list_changed"
-        | b"notifications/resources/updated"
-        | b"notifications/tools/list_changed" => (LEGACY[0], MODERN),
-        b"elicitation/create" => ("2025-06-18", MODERN),
-        b"server/discover"
-        | b"subscriptions/listen"
-        | b"tasks/update"
-        | b"notifications/subscriptions/acknowledged"
-        | b"notifications/tasks" => (MODERN, MODERN),
-        b"tasks/get" | b"tasks/cancel" => ("2025-11-25", MODERN),
-        b"initialize"
-        | b"ping"
-        | b"logging/setLevel"
-        | b"resources/subscribe"
-        | b"resources/unsubscribe"
-        | b"notifications/initialized"
-        | b"notifications/roots/list_changed" => (LEGACY[0], NEWEST_LEGACY),
-        b"tasks/list" | b"tasks/result" | b"notifications/elicitation/complete" | b"notifications/tasks/status" => {
-            ("2025-11-25", NEWEST_LEGACY)
-        }
-        _ => return None,
-    })
+impl Versions {
+    /// Every version.
+    pub const ALL: Self = Self { first: LEGACY[0], last: MODERN };
+    /// Those of the legacy era.
+    pub const LEGACY: Self = Self { last: NEWEST_LEGACY, ..Self::ALL };
+    /// That of the modern era.
+    pub const MODERN: Self = Self { first: MODERN, ..Self::ALL };
+
+    /// All from `first` on.
+    #[must_use]
+    pub const fn since(first: &'static str) -> Self {
+        Self { first, ..Self::ALL }
+    }
+
+    /// Those of these from `first` on.
+    #[must_use]
+    pub const fn from(self, first: &'static str) -> Self {
+        Self { first, ..self }
+    }
+
+    /// Whether `protocol` is one of them.
+    #[must_use]
+    pub fn include(self, protocol: &str) -> bool {
+        // Versions are dates, so their text sorts by time.
+        (self.first..=self.last).contains(&protocol)
+    }
 }
 
-/// Whether an extension may have a request with this method: no version of MCP has it, and it is not the name of a notification.
-#[must_use]
-pub fn may_be_extension_request(method: &[u8]) -> bool {
-    !method.starts_with(NOTIFICATION) && method_bounds(method).is_none()
+/// The versions that have a capability. Fields are not gated, because a peer ignores fields that it does not know.
+fn versions_of(capability: &[u8]) -> Versions {
+    match capability {
+        b"completions" => Versions::since("2025-03-26"),
+        b"elicitation" => Versions::since("2025-06-18"),
+        b"tasks" => Versions::LEGACY.from("2025-11-25"),
+        _ => Versions::ALL,
+    }
 }
-
-/// Whether an extension may have a notification with this method. A request that lacks its id is none, and mcpd keeps those of its own.
-#[must_use]
-pub fn may_be_extension_notification(method: &[u8]) -> bool {
-    method.strip_prefix(NOTIFICATION).is_some_and(|name| !name.starts_with(b"mcpd/")) && method_bounds(method).is_none()
-}
-
-/// The beginning of the methods of notifications.
-const NOTIFICATION: &[u8] = b"notifications/";
 
 /// The error for a request whose headers contradict its body (MCP 2026-07-28, `basic/transports/streamable-http`).
 pub const HEADER_MISMATCH: i32 = -32020;
@@ -264,11 +239,10 @@ pub fn supported(version: &str) -> Option<&'static str> {
     if version == MODERN { Some(MODERN) } else { known(version) }
 }
 
-/// Whether `protocol` has the method, notification or capability `name`, so that it may be sent to a peer with this version.
+/// Whether `protocol` has a capability, so that it may be declared to a peer with this version.
 #[must_use]
-pub fn has(protocol: &str, name: impl AsRef<[u8]>) -> bool {
-    // Versions are dates, so their text sorts by time.
-    bounds(name.as_ref()).is_none_or(|(first, last)| (first..=last).contains(&protocol))
+pub fn has(protocol: &str, capability: impl AsRef<[u8]>) -> bool {
+    versions_of(capability.as_ref()).include(protocol)
 }
 
 /// The server capabilities that mcpd declares to an agent with this version, independent of the servers that run now.
@@ -303,69 +277,17 @@ mod tests {
     }
 
     #[test]
-    fn each_version_has_what_its_schema_has() {
+    fn each_version_has_the_capabilities_of_its_schema() {
         for (name, expected) in [
-            ("tools/call", [true, true, true, true]),
-            ("resources/templates/list", [true, true, true, true]),
-            ("resources/subscribe", [true, true, true, true]),
-            ("completion/complete", [true, true, true, true]),
-            ("logging/setLevel", [true, true, true, true]),
-            ("sampling/createMessage", [true, true, true, true]),
-            ("roots/list", [true, true, true, true]),
-            ("notifications/progress", [true, true, true, true]),
-            ("notifications/resources/updated", [true, true, true, true]),
-            ("completions", [false, true, true, true]),
-            ("elicitation/create", [false, false, true, true]),
-            ("elicitation", [false, false, true, true]),
-            ("notifications/elicitation/complete", [false, false, false, true]),
-            ("tasks/result", [false, false, false, true]),
-            ("notifications/tasks/status", [false, false, false, true]),
-            ("server/discover", [false; 4]),
+            ("tools", [true, true, true, true, true]),
+            ("completions", [false, true, true, true, true]),
+            ("elicitation", [false, false, true, true, true]),
+            ("tasks", [false, false, false, true, false]),
         ] {
-            assert_eq!(LEGACY.map(|version| has(version, name)), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn the_modern_era_has_what_its_schema_has() {
-        for (name, expected) in [
-            ("tools/call", true),
-            ("completion/complete", true),
-            ("server/discover", true),
-            ("subscriptions/listen", true),
-            ("elicitation", true),
-            ("notifications/progress", true),
-            ("initialize", false),
-            ("ping", false),
-            ("logging/setLevel", false),
-            ("resources/subscribe", false),
-            ("tasks", false),
-            ("tasks/result", false),
-        ] {
-            assert_eq!(has(MODERN, name), expected, "{name}");
+            let [one, two, three, four] = LEGACY;
+            assert_eq!([one, two, three, four, MODERN].map(|version| has(version, name)), expected, "{name}");
         }
         assert_eq!((of(MODERN), of(NEWEST_LEGACY)), (Era::Modern, Era::Legacy));
-    }
-
-    #[test]
-    fn extension_has_no_method_of_mcp() {
-        for (method, is_request, is_notification) in [
-            ("x/run", true, false),
-            ("vendor", true, false),
-            ("resources/directory/read", true, false),
-            ("notifications/x/run", false, true),
-            ("notifications/cancelled", false, false),
-            ("notifications/tasks", false, false),
-            ("notifications/mcpd/server", false, false),
-            ("notifications", true, false),
-            ("tools/call", false, false),
-            ("initialize", false, false),
-            ("resources/unsubscribe", false, false),
-            ("sampling/createMessage", false, false),
-        ] {
-            let found = (may_be_extension_request(method.as_bytes()), may_be_extension_notification(method.as_bytes()));
-            assert_eq!(found, (is_request, is_notification), "{method}");
-        }
     }
 
     #[test]

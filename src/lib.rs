@@ -37,6 +37,7 @@ pub mod guard {
 }
 pub mod manager;
 mod message_limit;
+mod methods;
 mod naming;
 mod net;
 mod oauth;

@@ -25,7 +25,7 @@ impl ListKind {
 
     /// The method that requests the list.
     #[must_use]
-    pub fn method(self) -> &'static str {
+    pub const fn method(self) -> &'static str {
         match self {
             Self::Tools => "tools/list",
             Self::Prompts => "prompts/list",

@@ -16,6 +16,7 @@ mod mcpd {
     pub mod list_kind;
     pub mod log_level;
     pub mod message_limit;
+    pub mod methods;
     pub mod naming;
     pub mod policy;
     pub mod printable;
@@ -33,19 +34,9 @@ mod mcpd {
     pub mod config {
         mod keys;
         mod sandbox;
+        mod serialize;
         mod settings;
         mod value_types;
-
-        /// Stub: printing of keys, which no target uses.
-        mod serialize {
-            pub fn toml_string(value: &str) -> String {
-                value.to_owned()
-            }
-
-            pub fn sandbox_text(_: &super::Sandbox) -> String {
-                String::new()
-            }
-        }
 
         /// Stub: where a configuration gets values from, which no target reads.
         mod interpolate {
@@ -99,12 +90,12 @@ mod mcpd {
             pub mod subscribers;
             pub mod tasks;
 
-            /// Agents, which no target has.
+            /// Agents as servers see them, which no target subscribes.
             pub mod agents {
                 /// An agent.
                 #[derive(Debug, Clone)]
                 pub struct Agent {
-                    /// Number of its connection.
+                    /// The number of its session.
                     pub session: u64,
                 }
             }
@@ -178,7 +169,7 @@ mod mcpd {
 
     /// The pure parts of `session`.
     pub mod session {
-        pub mod forwardable_request;
+        pub mod received_call;
     }
 
     /// The pure parts of `transport`.
@@ -220,6 +211,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, naming,
-    net, policy, printable, server, session, task_state, transport, validity,
+    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods,
+    naming, net, policy, printable, server, session, task_state, transport, validity,
 };

@@ -20,12 +20,13 @@ use pure_modules::jsonrpc::pending::{Match, Pending};
 use pure_modules::jsonrpc::splice::{Edit, splice};
 use pure_modules::jsonrpc::{Message, parse};
 use pure_modules::list_kind::{ListKind, PerKind};
+use pure_modules::methods::{self, AnsweredBy};
 use pure_modules::naming::Naming;
 use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
 use pure_modules::server::stop_level::StopReceiver;
-use pure_modules::session::forwardable_request::{ForwardableRequest, ForwardedMethod, RouteTarget};
+use pure_modules::session::received_call::{ReceivedCall, RouteTarget};
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
@@ -129,11 +130,12 @@ impl Router {
     /// An agent sends `line`. Returns whether it was a call that went to a server.
     fn ask(&mut self, agent: usize, line: Bytes) -> bool {
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return false };
-        let Some(what) = ForwardedMethod::named(&method) else { return false };
+        let Some(row) = methods::find(&method) else { return false };
+        let AnsweredBy::Server(forwarding) = row.answered_by else { return false };
         if self.open.contains_key(&(agent, id.clone())) {
             return false;
         }
-        let Ok(request) = ForwardableRequest::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else {
+        let Ok(request) = ReceivedCall::read(row, forwarding, line.clone(), &id, params.as_ref(), Moment::now()) else {
             return false;
         };
         let Some(RouteTarget::Route(route)) = request.target(&self.world.catalog) else { return false };
@@ -155,7 +157,7 @@ impl Router {
             access: None,
         };
         self.pending[route.server].register(|number| {
-            check_request(&request, (&method, what), &route, number, &call.request.numbered(number, &[]));
+            check_request(&request, &method, &route, number, &call.request.numbered(number, &[]));
             Entry { number, agent, id: id.clone() }
         });
         drop(call);
@@ -181,19 +183,14 @@ impl Router {
 }
 
 /// `sent` equals the agent's line except for id, name and token.
-fn check_request(
-    request: &ForwardableRequest,
-    (name, what): (&Bytes, ForwardedMethod),
-    route: &Route,
-    number: u64,
-    sent: &Bytes,
-) {
+fn check_request(request: &ReceivedCall, name: &Bytes, route: &Route, number: u64, sent: &Bytes) {
     let line = sent.strip_suffix(b"\n").map(|line| sent.slice_ref(line)).expect("a line");
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "more than one line");
     let Ok(Message::Request { id, method, params }) = parse(&line) else { panic!("no request any more: {line:?}") };
     assert_eq!((&method, &id[..]), (name, number.to_string().as_bytes()));
     let again =
-        ForwardableRequest::read(what, line.clone(), &id, params.as_ref(), request.received).expect("a call still");
+        ReceivedCall::read(request.method, request.forwarding, line.clone(), &id, params.as_ref(), request.received)
+            .expect("a call still");
     assert_eq!(again.raw_exposed_name, route.raw_name);
     assert_eq!(again.exposed_name, route.name.as_bytes());
     assert_eq!(again.progress_token.as_ref(), request.progress_token.as_ref().map(|_| &id));

@@ -35,6 +35,8 @@ pub mod report;
 mod resources;
 mod setup;
 mod task;
+#[cfg(test)]
+pub(crate) mod tests;
 mod tools;
 mod unlisted;
 mod view;
@@ -56,7 +58,7 @@ pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::{ExposedTool, ToolRef};
-pub(crate) use self::unlisted::Unlisted;
+pub(crate) use self::unlisted::{Unlisted, start_for_call};
 pub use self::view::Toggle;
 use self::view::ToggleResult;
 pub(crate) use self::view::{Enablement, Member, ServedProfile, View, ViewPart, WatchedView};

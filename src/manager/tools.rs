@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::sleep_until;
 
-use super::unlisted::Unlisted;
+use super::unlisted::{Unlisted, start_for_call};
 use super::view::{Member, ViewPart, WatchedView};
 use super::{Manager, ManagerError, View};
 use crate::catalog::{Item, Route, identity};
 use crate::client::{ClientError, Refused, ToolResult, call_tool, no_tool, not_sent};
 use crate::era::Era;
 use crate::list_kind::ListKind;
-use crate::server::messages::call::{Access, AccessTarget, CallError, Failure, TargetKind};
+use crate::methods::TargetKind;
+use crate::server::messages::call::{Access, AccessTarget, CallError, Failure};
 use crate::server::{START_WAIT, ServerError};
 
 /// An exposed tool.
@@ -122,10 +123,11 @@ impl Manager {
                     view.may_still_list(None).filter(|member| *member.config.name == *server).collect()
                 }
             };
-            match Unlisted::of(candidates, until) {
+            let now = Instant::now();
+            match Unlisted::of(candidates, until, now) {
                 Unlisted::Unknown => return Err(no_route(&view, tool)),
                 Unlisted::Down(error) => return Err(down(&view, error)),
-                Unlisted::Waits(candidates) => candidates.iter().for_each(|member| member.handle.note_waiting_call()),
+                Unlisted::Waits(candidates) => start_for_call(&candidates, now),
             }
             tokio::select! {
                 () = listed => {}

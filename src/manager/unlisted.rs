@@ -25,13 +25,10 @@ pub(crate) enum Unlisted<'a> {
 }
 
 impl<'a> Unlisted<'a> {
-    /// Decides about a request that waits at most until `until`. Starts those of the `candidates` that a call starts. These are the servers
-    /// that may still list the name ([`View::may_still_list`]).
-    pub(crate) fn of(candidates: Vec<&'a Member>, until: Instant) -> Self {
-        let now = Instant::now();
+    /// Decides about a request that waits at most until `until`. The `candidates` are the servers that may still list the name
+    /// ([`View::may_still_list`]). Those that the request waits for are started by [`start_for_call`].
+    pub(crate) fn of(candidates: Vec<&'a Member>, until: Instant, now: Instant) -> Self {
         let may_wait = until > now;
-        let starts = |member: &&&Member| may_wait && member.handle.published().state.starts_for_call(now);
-        candidates.iter().filter(starts).for_each(|member| member.handle.wake());
         let may_come = |member: &&Member| {
             let state = &member.handle.published().state;
             state.starts_for_call(now) || state.may_be_ready_by(until)
@@ -43,6 +40,13 @@ impl<'a> Unlisted<'a> {
         let failure = failure_in(&first.published().state);
         Self::Down(CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false })
     }
+}
+
+/// Notes that a call waits for these servers, and starts those that a call starts.
+pub(crate) fn start_for_call(servers: &[&Member], now: Instant) {
+    let starts = |member: &&&Member| member.handle.published().state.starts_for_call(now);
+    servers.iter().filter(starts).for_each(|member| member.handle.wake());
+    servers.iter().for_each(|member| member.handle.note_waiting_call());
 }
 
 impl View {

@@ -53,6 +53,8 @@ mod stop_level;
 mod subtree;
 mod subtree_owner;
 mod task;
+#[cfg(test)]
+pub(crate) mod tests;
 mod wiring;
 
 use std::path::PathBuf;

@@ -1,21 +1,36 @@
-//! The agent of a session: its identity, its capabilities, and the state of its introduction.
+//! The agent of a session: its identity, its capabilities, and the state of its introduction. Pure.
+//!
+//! `mcpd connect` adds members to `_meta` of `initialize`. Source: MCP 2025-11-25, `basic/index`, "_meta", on key prefixes.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::initialize_meta::InitializeMeta;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
-use crate::era::request_meta::{self, Client, LegacyClientMeta, ModernMeta};
+use crate::era::request_meta::{self, Client, LegacyClientMeta, ModernMeta, SERVER};
 use crate::era::{self, Era};
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, string, text};
+use crate::jsonrpc::pending::parse_own_id;
 use crate::log_level::LogLevel;
+use crate::methods::servers_may_send;
 use crate::printable::excerpt;
 use crate::server::messages::call::{Origin, SessionSender};
 use crate::server::{Agent, Counter, User};
 
 /// In characters.
 const MAX_CLIENT_LEN: usize = 100;
+/// The agent's working directory, in `_meta` of `initialize`.
+pub(crate) const CWD: &str = "mcpd/cwd";
+/// The version of `mcpd connect`.
+pub(crate) const CONNECT: &str = "mcpd/connect";
+/// The first id for requests to the agent: a previous daemon has used the lower ones.
+pub(crate) const IDS_FROM: &str = "mcpd/ids_from";
+
+/// Ids count up from here and must stay below 2^53, so that every language represents them exactly.
+const MAX_ID: u64 = 1 << 52;
+/// In bytes; a longer version is ignored.
+const MAX_VERSION_LEN: usize = 64;
 
 /// One session, as the daemon reports it.
 #[derive(Debug, Default)]
@@ -51,6 +66,17 @@ impl SessionStatus {
     }
 }
 
+/// The members for mcpd in `_meta` of `initialize`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct InitializeMeta {
+    /// An absolute path. The kernel does not know it for an agent in a container.
+    pub(super) cwd: Option<Arc<str>>,
+    pub(super) connect: Option<String>,
+    pub(super) ids_from: Option<u64>,
+    /// The server whose face the agent uses.
+    pub(super) face: Option<Arc<str>>,
+}
+
 pub(super) struct AgentInfo {
     session: u64,
     user: Arc<User>,
@@ -66,6 +92,28 @@ pub(super) struct AgentInfo {
     is_ready: bool,
     /// A modern request has introduced the agent.
     has_modern_client: bool,
+}
+
+impl InitializeMeta {
+    /// Reads the `_meta` of the raw params of `initialize`.
+    pub(super) fn of(params: &Bytes) -> Self {
+        let meta = members(params, ["_meta"]).ok().and_then(|[meta]| meta);
+        meta.as_ref().map(Self::read).unwrap_or_default()
+    }
+
+    /// Reads a raw `_meta`. Malformed members are ignored.
+    pub(super) fn read(meta: &Bytes) -> Self {
+        let Ok([cwd, connect, ids_from, face]) = members(meta, [CWD, CONNECT, IDS_FROM, SERVER]) else {
+            return Self::default();
+        };
+        let string = |raw: Option<Bytes>| string(&raw?);
+        Self {
+            cwd: string(cwd).filter(|cwd| Path::new(cwd).is_absolute() && !cwd.contains('\0')).map(Into::into),
+            connect: string(connect).filter(|version| version.len() <= MAX_VERSION_LEN),
+            ids_from: ids_from.and_then(|raw| parse_own_id(&raw)).filter(|id| *id <= MAX_ID),
+            face: string(face).map(Into::into),
+        }
+    }
 }
 
 impl AgentInfo {
@@ -101,9 +149,9 @@ impl AgentInfo {
         self.status.initialized.get().map(|introduction| introduction.protocol_version)
     }
 
-    /// Whether the negotiated version has this method, notification or capability.
+    /// Whether the negotiated version has this request or notification of servers.
     pub(super) fn version_has(&self, name: &str) -> bool {
-        self.protocol_version().is_some_and(|protocol_version| era::has(protocol_version, name))
+        self.protocol_version().is_some_and(|protocol_version| servers_may_send(protocol_version, name))
     }
 
     pub(super) fn supports(&self, capability: ClientCapability) -> bool {
@@ -312,5 +360,23 @@ mod tests {
         assert!(agent.record_client(params("{}").as_ref(), false, None).is_none());
         assert!(agent.supports(ClientCapability::Sampling) && agent.protocol_version() == Some("2025-03-26"));
         assert_eq!(agent.status.introduction().and_then(|known| known.client.clone()).as_deref(), Some("a 1"));
+    }
+
+    #[test]
+    fn malformed_members_are_ignored() {
+        for (meta, cwd, connect, ids_from, face) in [
+            (r#"{"mcpd/cwd":"/a","mcpd/connect":"1.2","mcpd/ids_from":7}"#, Some("/a"), Some("1.2"), Some(7), None),
+            (r#"{"mcpd/cwd":"a","mcpd/connect":1,"mcpd/ids_from":"7","mcpd/server":7}"#, None, None, None, None),
+            (r#"{"mcpd/cwd":"/a\u0000","mcpd/ids_from":4503599627370496}"#, None, None, Some(1 << 52), None),
+            (r#"{"mcpd/ids_from":4503599627370497,"progressToken":1}"#, None, None, None, None),
+            (r#"{"mcpd/ids_from":0}"#, None, None, None, None),
+            (r#"{"mcpd/server":"files"}"#, None, None, None, Some("files")),
+            ("{}", None, None, None, None),
+            ("[]", None, None, None, None),
+        ] {
+            let connect = connect.map(str::to_owned);
+            let expected = InitializeMeta { cwd: cwd.map(Into::into), connect, ids_from, face: face.map(Into::into) };
+            assert_eq!(InitializeMeta::read(&Bytes::from_static(meta.as_bytes())), expected, "{meta}");
+        }
     }
 }

@@ -6,21 +6,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::forwardable_request::{ForwardableRequest, ForwardedMethod};
-use super::initialize_meta::USE_FACE;
+use super::received_call::ReceivedCall;
 use crate::clock::Moment;
-use crate::era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::object_edit::{cut, without};
 use crate::jsonrpc::splice::applied;
 use crate::jsonrpc::{Message, MessageError, parse};
-use crate::list_kind::ListKind;
+use crate::methods::{self, AnsweredBy, EXTENSION, Forwarding, Method, NotificationMeaning, may_be_extension_request};
 use crate::transport::Incoming;
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most messages are requests, and a box would cost each an allocation")]
-pub(super) enum AgentMessage {
+pub(crate) enum AgentMessage {
     Request(Request),
     Notification(Notification),
     Response {
@@ -41,42 +39,31 @@ pub(super) enum AgentMessage {
 }
 
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// Raw JSON.
     pub(super) id: Bytes,
-    pub(super) method: Method,
+    /// The row of its method; `None` for one that agents cannot request: of a server, or of a notification.
+    pub(super) method: Option<&'static Method>,
     /// The method as sent.
     pub(super) method_name: Bytes,
     /// Raw JSON.
     pub(super) params: Option<Bytes>,
+    /// The same as a call, if a server answers it.
+    pub(super) call: Option<Result<ReceivedCall, MetaError>>,
     /// The metadata of a modern request; `None` for a legacy one.
     pub(super) modern: Result<Option<ModernMeta>, MetaError>,
     /// The server whose face a modern request uses.
     pub(super) face: Option<Arc<str>>,
 }
 
-/// What to do with a request: answer it here, forward it to a server, or refuse it.
 #[derive(Debug)]
-pub(super) enum Method {
-    Initialize,
-    Ping,
-    Discover,
-    Listen,
-    SetLevel,
-    ListTasks,
-    List(ListKind),
-    Forward(ForwardableRequest),
-    Malformed(MetaError),
-    /// A method that agents cannot request: of another version of MCP, or of a server or notification.
-    Unknown,
-}
-
-#[derive(Debug)]
-pub(super) struct Notification {
+pub(crate) struct Notification {
     /// Without its newline.
     pub(super) line: Bytes,
     pub(super) method: Bytes,
-    /// The id or token of what the notification is about, raw, for methods that have one.
+    /// What it means, if it is one of MCP or of mcpd.
+    pub(super) meaning: Option<NotificationMeaning>,
+    /// The id, token or name of what the notification is about, raw, for methods that have one.
     pub(super) about: Option<Bytes>,
     /// The raw id with which the agent has sent it, and so expects a response.
     pub(super) id: Option<Bytes>,
@@ -94,8 +81,11 @@ impl From<Incoming> for AgentMessage {
                 Self::Request(Request::parse(line, id, method, params))
             }
             Incoming::Message { line, message: Message::Notification { method, params } } => {
-                let about = about(&method, params.as_ref());
-                Self::Notification(Notification { line, method, about, id: None })
+                let known = methods::find_notification(&method);
+                let about = known.and_then(|known| known.about).zip(params);
+                let about = about.and_then(|(member, params)| members(&params, [member]).ok().and_then(|[raw]| raw));
+                let meaning = known.map(|known| known.meaning);
+                Self::Notification(Notification { line, method, meaning, about, id: None })
             }
             Incoming::Message { line, message: Message::Response { id, .. } } => Self::Response { line, id },
             Incoming::Malformed(malformed) => Self::Malformed(malformed),
@@ -119,8 +109,8 @@ impl AgentMessage {
 impl Request {
     fn parse(line: Bytes, id: Bytes, name: Bytes, params: Option<Bytes>) -> Self {
         let request = Self::read(line, id, name, params);
-        match &request.method {
-            Method::Forward(ForwardableRequest { line, face: Some(face), .. }) => {
+        match &request.call {
+            Some(Ok(ReceivedCall { line, face: Some(face), .. })) => {
                 Self::read_without_face(line, face).unwrap_or(request)
             }
             _ => request,
@@ -135,50 +125,33 @@ impl Request {
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return None };
         let mut request = Self::read(line, id, method, params);
         request.face = Some(Arc::clone(face));
-        if let Method::Forward(forwarded) = &mut request.method {
-            forwarded.face.clone_from(&request.face);
+        if let Some(Ok(call)) = &mut request.call {
+            call.face.clone_from(&request.face);
         }
         Some(request)
     }
 
     fn read(line: Bytes, id: Bytes, name: Bytes, params: Option<Bytes>) -> Self {
-        let method = match &name[..] {
-            b"initialize" => Method::Initialize,
-            b"ping" => Method::Ping,
-            b"server/discover" => Method::Discover,
-            b"subscriptions/listen" => Method::Listen,
-            b"logging/setLevel" => Method::SetLevel,
-            b"tasks/list" => Method::ListTasks,
-            known => match (ForwardedMethod::named(known), ListKind::from_method(known)) {
-                (Some(routed), _) => ForwardableRequest::read(routed, line, &id, params.as_ref(), Moment::now())
-                    .map_or_else(Method::Malformed, Method::Forward),
-                // Skills are of an extension, which the server of a face may lack.
-                (None, Some(kind)) if kind != ListKind::Skills => Method::List(kind),
-                _ if !era::may_be_extension_request(&name) => Method::Unknown,
-                _ => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
-                    .map_or_else(Method::Malformed, Method::Forward),
-            },
+        let method = methods::find(&name).or_else(|| may_be_extension_request(&name).then_some(EXTENSION));
+        let call = match method {
+            Some(&Method { answered_by: AnsweredBy::Server(Forwarding::Extension), .. }) => {
+                Some(ReceivedCall::read_extension(&name, line, &id, params.as_ref(), Moment::now()))
+            }
+            Some(method @ &Method { answered_by: AnsweredBy::Server(forwarding), .. }) => {
+                Some(ReceivedCall::read(method, forwarding, line, &id, params.as_ref(), Moment::now()))
+            }
+            _ => None,
         };
-        let (modern, face) = match &method {
-            Method::Forward(request) => (Ok(request.modern), request.face.clone()),
+        let (modern, face) = match &call {
+            Some(Ok(call)) => (Ok(call.modern), call.face.clone()),
             // The era of a malformed request is the one that it declares.
             _ => match Meta::of(params.as_ref()) {
                 Ok(meta) => (Ok(meta.modern), meta.face),
                 Err(error) => (Err(error), None),
             },
         };
-        Self { id, method, method_name: name, params, modern, face }
+        Self { id, method, method_name: name, params, call, modern, face }
     }
-}
-
-fn about(method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
-    let member = match method {
-        b"notifications/cancelled" => "requestId",
-        b"notifications/progress" => "progressToken",
-        USE_FACE => "server",
-        _ => return None,
-    };
-    members(params?, [member]).ok().and_then(|[raw]| raw)
 }
 
 #[cfg(test)]
@@ -192,20 +165,17 @@ mod tests {
     #[test]
     fn params_are_parsed_with_the_envelope() {
         let call = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
-        let AgentMessage::Request(Request { method: Method::Forward(request), modern: Ok(None), .. }) = call else {
+        let AgentMessage::Request(Request { call: Some(Ok(request)), modern: Ok(None), .. }) = call else {
             panic!("{call:?}")
         };
         assert_eq!(&request.exposed_name[..], b"a");
         let ping = parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         assert!(
-            matches!(ping, AgentMessage::Request(Request { method: Method::Ping, modern: Ok(None), .. })),
+            matches!(ping, AgentMessage::Request(Request { method: Some(_), call: None, modern: Ok(None), .. })),
             "{ping:?}"
         );
         let malformed = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}"#);
-        assert!(
-            matches!(malformed, AgentMessage::Request(Request { method: Method::Malformed(_), .. })),
-            "{malformed:?}"
-        );
+        assert!(matches!(malformed, AgentMessage::Request(Request { call: Some(Err(_)), .. })), "{malformed:?}");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tracing::Span;
 
-use super::forwardable_request::ForwardableRequest;
+use super::received_call::ReceivedCall;
 use crate::calls::{self, CallOutcome, Caller, CompletedCall, History, Moment, span};
 use crate::logging::Limiter;
+use crate::methods::TargetKind;
 use crate::server::ServerHandle;
-use crate::server::messages::call::TargetKind;
 
 /// What is known of a call while it runs. Only tool calls are written to the history.
 pub(super) struct CallRecord {
@@ -33,7 +33,7 @@ pub(super) struct CallRecorder {
 
 impl CallRecord {
     #[inline]
-    fn new(request: &ForwardableRequest, tool: Option<Arc<str>>, span: Span, arguments: Option<Box<str>>) -> Self {
+    fn new(request: &ReceivedCall, tool: Option<Arc<str>>, span: Span, arguments: Option<Box<str>>) -> Self {
         let is_traced = !span.is_disabled() || arguments.is_some();
         let trace = is_traced.then(|| Box::new(TraceDetails { span, arguments }));
         Self { began: request.received, tool, request_bytes: request.line.len(), trace }
@@ -60,7 +60,7 @@ impl CallRecorder {
     /// Begins the record of a request for `server`: of a call of `tool`, if that is given.
     pub(super) fn begin(
         &self,
-        request: &ForwardableRequest,
+        request: &ReceivedCall,
         server: &str,
         tool: Option<&Arc<str>>,
         log_arguments: bool,
@@ -124,7 +124,7 @@ impl CallRecorder {
     }
 
     /// Records a request that ends without having reached a server.
-    pub(super) fn record_unforwarded(&self, request: &ForwardableRequest, outcome: CallOutcome, reply_bytes: usize) {
+    pub(super) fn record_unforwarded(&self, request: &ReceivedCall, outcome: CallOutcome, reply_bytes: usize) {
         if request.target_kind != TargetKind::Tool {
             return;
         }

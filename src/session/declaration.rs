@@ -21,13 +21,14 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::config::Malformed;
-use crate::era::{self, Era, TASKS};
+use crate::era::{self, Era};
 use crate::extensions::{SKILLS, UI};
 use crate::jsonrpc::members::{Parts, members, text};
 use crate::jsonrpc::object_edit::{replace_members, with_first};
 use crate::jsonrpc::splice::{Change, applied};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
+use crate::methods::Capability;
 use crate::server::ServerIdentity;
 use crate::validity::mended_info;
 
@@ -191,26 +192,6 @@ impl Declaration<'_> {
         let has_tasks = era::has(self.protocol, "tasks") && makes_tasks(member, identity);
         has_tasks.then(|| tasks(identity.tasks().cancels))
     }
-}
-
-/// The path of a capability in the capabilities of a server.
-pub(super) type Capability = &'static [&'static str];
-
-/// The capability that a request with this method needs. `None` for methods that every server has, and for those of extensions besides tasks.
-pub(super) fn capability_of(method: &[u8], era: Era) -> Option<Capability> {
-    Some(match (method, era) {
-        (b"tools/list" | b"tools/call", _) => &["tools"],
-        (b"prompts/list" | b"prompts/get", _) => &["prompts"],
-        (b"resources/list" | b"resources/templates/list" | b"resources/read", _) => &["resources"],
-        (b"resources/subscribe" | b"resources/unsubscribe", _) => &["resources", "subscribe"],
-        (b"completion/complete", _) => &["completions"],
-        (b"logging/setLevel", _) => &["logging"],
-        (b"tasks/list", Era::Legacy) => &["tasks", "list"],
-        (b"tasks/cancel", Era::Legacy) => &["tasks", "cancel"],
-        (b"tasks/get" | b"tasks/result", Era::Legacy) => &["tasks"],
-        (b"tasks/get" | b"tasks/update" | b"tasks/cancel", Era::Modern) => &["extensions", TASKS],
-        _ => return None,
-    })
 }
 
 /// Whether these capabilities have this one.

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod};
+use super::received_call::{ExtensionRequest, ReceivedCall};
 use crate::catalog::Route;
 use crate::era::Era;
 use crate::extensions::SKILLS;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
-use crate::server::messages::call::{AccessTarget, Exposure, TargetKind};
+use crate::methods::{Forwarding, TargetKind};
+use crate::server::messages::call::{AccessTarget, Exposure};
 
 /// The error for a cursor of a merged list.
 pub(super) const UNKNOWN_CURSOR: &str = "unknown cursor: the list has one page";
@@ -42,15 +43,9 @@ pub(super) enum ExtensionRoute {
 }
 
 impl ExtensionRoute {
-    /// The route of a request of an extension. `None` if it is another request.
-    pub(super) fn of(request: &ForwardableRequest, view: &View) -> Option<Self> {
-        let (extension, era) = (request.extension.as_ref()?, request.era());
-        Some(Self::of_extension(extension, view, era))
-    }
-
     /// The route of a request that reads a resource which the catalog does not have, if one server alone exposes skills.
-    pub(super) fn of_unlisted_skill(request: &ForwardableRequest, view: &View) -> Option<Self> {
-        if request.method != ForwardedMethod::ReadResource {
+    pub(super) fn of_unlisted_skill(request: &ReceivedCall, view: &View) -> Option<Self> {
+        if request.forwarding != Forwarding::ReadResource {
             return None;
         }
         let owners = view.owners(SKILLS, request.era());
@@ -65,8 +60,8 @@ impl ExtensionRoute {
         Some(Self::One { server: *server, rename: None, access })
     }
 
-    /// The route of a request or notification of an extension.
-    pub(super) fn of_extension(extension: &ExtensionRequest, view: &View, era: Era) -> Self {
+    /// The route of a request or notification of an extension to `view`.
+    pub(super) fn of(extension: &ExtensionRequest, view: &View, era: Era) -> Self {
         route(extension, &view.owners(&extension.method, era), view, era)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
-use super::forwardable_request::ForwardableRequest;
+use super::received_call::ReceivedCall;
 use crate::account::Charge;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{each, elements, members};
@@ -31,7 +31,7 @@ pub(super) struct FanOuts(Vec<FanOut>);
 /// A request of the agent that several servers answer.
 #[derive(Debug)]
 pub(super) struct FanOut {
-    pub(super) request: ForwardableRequest,
+    pub(super) request: ReceivedCall,
     /// The id of the extension.
     pub(super) extension: Arc<str>,
     /// When the first calls were sent.
@@ -79,7 +79,7 @@ pub(super) enum Next {
     Wait,
     /// Request the next page of this server's list, at this raw cursor.
     Page {
-        request: ForwardableRequest,
+        request: ReceivedCall,
         extension: Arc<str>,
         server: Arc<str>,
         cursor: Bytes,
@@ -157,7 +157,7 @@ impl Limits {
 impl FanOut {
     /// `sent` has each server, with the key of its call, or the error line.
     pub(super) fn new(
-        request: ForwardableRequest,
+        request: ReceivedCall,
         extension: Arc<str>,
         began: Instant,
         sent: Vec<(Arc<str>, Result<CallKey, Bytes>)>,
@@ -325,7 +325,7 @@ mod tests {
     fn fan_outs(max_bytes: usize) -> FanOuts {
         let request = Bytes::from_static(br#"{"jsonrpc":"2.0","id":7,"method":"x/list"}"#);
         let (id, method) = (Bytes::from_static(b"7"), Bytes::from_static(b"x/list"));
-        let request = ForwardableRequest::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
+        let request = ReceivedCall::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
         let sent = vec![("a".into(), Ok(key(1))), ("b".into(), Ok(key(2)))];
         let now = Instant::now();
         let charge = unlimited().charge(Cost::Message(0), now).expect("within the limits");

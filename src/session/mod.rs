@@ -1,6 +1,7 @@
 //! One agent connection.
 //!
-//! [`dispatcher`] has [`run`] and the `Session`, which passes messages between its components. Each component owns its state:
+//! [`dispatcher`] has [`run`] and the `Session`, which passes messages between its components. `router` decides about each request. Each
+//! component owns its state:
 //!
 //! - `transport`, `output`: the connection; the lines to the agent, with delayed notifications
 //! - `events`: everything else that is waited for
@@ -13,8 +14,9 @@
 //! - `task_directory`: tasks of the agent at servers
 //! - `call_record`: the record of each tool call
 //!
-//! Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call), [`crate::account`] (to charge). Must not touch: processes, configuration, other
-//! sessions, the interior of the manager. No module here imports the dispatcher, and their imports have no cycle.
+//! This module reads [`crate::catalog`], calls [`crate::server::ServerHandle`] and charges [`crate::account`]. It does not use processes,
+//! configuration files, other sessions or the interior of the manager. No module here imports the dispatcher, and their imports have no
+//! circle.
 
 mod agent;
 mod agent_message;
@@ -24,13 +26,13 @@ mod dispatcher;
 mod events;
 mod extension_route;
 mod fan_out;
-pub mod forwardable_request;
-pub(crate) mod initialize_meta;
 mod named_uris;
 mod notification_queue;
 mod output;
+pub mod received_call;
 mod resource_subscriptions;
 mod results;
+mod router;
 mod server_requests;
 mod subscriptions;
 mod task_directory;
@@ -42,7 +44,8 @@ mod unanswered;
 mod view;
 
 pub use self::agent::SessionStatus;
-pub(crate) use self::dispatcher::{Orders, Setup, run};
+pub(crate) use self::agent::{CONNECT, CWD, IDS_FROM};
+pub(crate) use self::dispatcher::{SessionOrders, SessionSetup, run};
 pub(crate) use self::named_uris::NamedUris;
 pub use self::task_token::TaskTokenKey;
-pub(crate) use self::transport::PeerIdentity;
+pub(crate) use self::transport::{LineTransport, PeerIdentity};

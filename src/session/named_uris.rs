@@ -20,6 +20,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use crate::jsonrpc::members::{Parts, members, string};
+use crate::manager::{Member, View};
 
 /// Number of URIs. Beyond it, the server with the most URIs loses the URI that it has not named for the longest time.
 const MAX_URIS: usize = 1000;
@@ -63,11 +64,19 @@ impl NamedUris {
     }
 
     /// The servers that have named this URI, in the order in which they first did.
-    pub(super) fn servers_of(&self, uri: &str) -> Vec<Arc<str>> {
+    fn servers_of(&self, uri: &str) -> Vec<Arc<str>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = |(server, own): (&Arc<str>, &OfServer)| Some((own.turns.get(uri)?.first, Arc::clone(server)));
         let ordered: BTreeMap<u64, Arc<str>> = known.servers.iter().filter_map(first).collect();
         ordered.into_values().collect()
+    }
+
+    /// The index of the server in `view` that has named this URI. `None` if policy hides the resource.
+    pub(super) fn server_in(&self, view: &View, uri: &[u8]) -> Option<usize> {
+        let uri = str::from_utf8(uri).ok()?;
+        let is_permitted = |member: &Member| member.is_enabled() && member.config.policy.permits_unlisted(uri);
+        let index = |name: Arc<str>| view.servers.iter().position(|one| one.config.name == name && is_permitted(one));
+        self.servers_of(uri).into_iter().find_map(index)
     }
 }
 

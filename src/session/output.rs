@@ -1,4 +1,4 @@
-//! The lines to the agent.
+//! What the agent receives.
 //!
 //! Responses are always sent. Notifications are queued while the agent is behind. A full queue drops the oldest notifications.
 
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
-use super::transport::Transport;
+use super::transport::{Address, Transport};
 use crate::account::{ALLOWANCE, Account};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::message_limit::MessageLimit;
 use crate::server::Counter;
 use crate::server::messages::call::CallKey;
-use crate::transport::Outbox;
 
 /// An agent with more unread bytes is behind.
 const BEHIND: usize = 256 << 10;
 /// Limit of unread bytes in buffer units. An agent over the limit is disconnected.
 const MAX_UNREAD_MEMORY: usize = 4;
 
-pub(super) struct Output {
-    outbox: Outbox,
+/// The transport, with the notifications that wait for it and the memory that it uses.
+pub(super) struct Output<T> {
+    transport: T,
     delayed: NotificationQueue,
     /// Notifications that were dropped.
     dropped: Arc<Counter>,
@@ -44,10 +44,14 @@ pub(super) struct WriteProgress {
     pub(super) made_room: bool,
 }
 
-impl Output {
-    pub(super) fn new(limit: MessageLimit, dropped: Arc<Counter>, account: Arc<Account>) -> Self {
-        let (outbox, delayed) = (Outbox::default(), NotificationQueue::default());
-        Self { outbox, delayed, dropped, account, unreturned_bytes: 0, limit }
+impl<T: Transport> Output<T> {
+    pub(super) fn new(transport: T, limit: MessageLimit, dropped: Arc<Counter>, account: Arc<Account>) -> Self {
+        Self { transport, delayed: NotificationQueue::default(), dropped, account, unreturned_bytes: 0, limit }
+    }
+
+    /// The transport, to receive from.
+    pub(super) fn transport(&mut self) -> &mut T {
+        &mut self.transport
     }
 
     /// The limit of each message, in each direction.
@@ -56,69 +60,82 @@ impl Output {
     }
 
     /// Writes as much as the agent accepts. Pending if it accepts nothing; ready, too, if there is nothing to write.
-    pub(super) fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        transport: &mut impl Transport,
-    ) -> Poll<io::Result<WriteProgress>> {
-        if self.outbox.is_empty() {
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<WriteProgress>> {
+        if self.is_empty() {
             return Poll::Ready(Ok(WriteProgress::default()));
         }
         let (was_behind, had_room) = (self.is_behind(), self.has_room());
-        ready!(transport.poll_write(cx, &mut self.outbox))?;
+        ready!(self.transport.poll_write(cx))?;
         Poll::Ready(Ok(WriteProgress { caught_up: was_behind && !self.is_behind(), made_room: !had_room }))
     }
 
     /// Whether everything was written.
     pub(super) fn is_empty(&self) -> bool {
-        self.outbox.is_empty()
+        self.transport.unwritten_bytes() == 0
     }
 
     fn is_behind(&self) -> bool {
-        self.outbox.bytes() > BEHIND
+        self.transport.unwritten_bytes() > BEHIND
     }
 
     /// Whether so little output is unwritten that mcpd may read more messages of the agent.
     pub(super) fn has_room(&self) -> bool {
-        self.outbox.bytes() <= self.limit.buffer_unit()
+        self.transport.unwritten_bytes() <= self.limit.buffer_unit()
     }
 
     /// Whether the agent has left so much unread that it has to be disconnected.
     pub(super) fn is_stuck(&self) -> bool {
-        self.outbox.bytes() > MAX_UNREAD_MEMORY * self.limit.buffer_unit()
+        self.transport.unwritten_bytes() > MAX_UNREAD_MEMORY * self.limit.buffer_unit()
     }
 
-    /// Publishes the memory that the connection uses, including `unreturned_bytes` bytes of its input and `collected` bytes of
-    /// responses of servers that are not sent yet.
-    /// Returns how long mcpd has to pause before it reads more.
-    pub(super) fn publish_memory(&mut self, unreturned_bytes: usize, collected: usize) -> Duration {
-        self.account.hold(self.outbox.bytes() + unreturned_bytes + collected);
+    /// Publishes the memory that the connection uses, including `collected` bytes of responses of servers that are not sent yet. Reads
+    /// nothing for a while if the agent sends too fast.
+    pub(super) fn publish_memory(&mut self, collected: usize) {
+        let unreturned_bytes = self.transport.unreturned_bytes();
+        self.account.hold(self.transport.unwritten_bytes() + unreturned_bytes + collected);
         let read = unreturned_bytes.saturating_sub(self.unreturned_bytes.max(ALLOWANCE));
         self.unreturned_bytes = unreturned_bytes;
-        if read == 0 { Duration::ZERO } else { self.account.pause_in_line(read, Instant::now()) }
+        if read > 0 {
+            self.pause(self.account.pause_in_line(read, Instant::now()));
+        }
+    }
+
+    /// Receives nothing for this time.
+    pub(super) fn pause(&mut self, pause: Duration) {
+        if !pause.is_zero() {
+            self.transport.pause(pause);
+        }
     }
 
     /// Forgets everything that was not written.
     pub(super) fn clear(&mut self) {
-        self.outbox = Outbox::default();
+        self.transport.drop_unwritten();
         self.account.hold(0);
     }
 
-    /// Sends a whole line, in parts.
-    pub(super) fn send(&mut self, parts: impl IntoIterator<Item = Bytes>) {
-        for part in parts {
-            self.outbox.push(part);
-        }
+    /// Sends a whole line.
+    pub(super) fn send(&mut self, to: Address<'_>, line: Bytes) {
+        self.transport.send(to, [line]);
+    }
+
+    /// Sends a response line to the request `id`, in parts.
+    pub(super) fn respond_in_parts(&mut self, id: &Bytes, parts: impl IntoIterator<Item = Bytes>) {
+        self.transport.send(Address::Response(id), parts);
+    }
+
+    /// Sends a response line to the request `id`.
+    pub(super) fn respond_line(&mut self, id: &Bytes, line: Bytes) {
+        self.send(Address::Response(id), line);
     }
 
     /// Answers the request `id` with this raw result.
     pub(super) fn respond(&mut self, id: &Bytes, result: &[u8]) {
-        self.send([reply::result(id, result)]);
+        self.respond_line(id, reply::result(id, result));
     }
 
     /// Answers a request, or a message without an id, with an error.
     pub(super) fn respond_error(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
-        self.send([reply::error(id.map(|id| &id[..]), error)]);
+        self.send(id.map_or(Address::Session, Address::Response), reply::error(id.map(|id| &id[..]), error));
     }
 
     /// The same with an error of JSON-RPC.
@@ -126,34 +143,39 @@ impl Output {
         self.respond_error(id, &ErrorObject::new(code, message));
     }
 
-    /// Sends a notification. While the agent is behind, it is delayed, and may be dropped. One over the limit is dropped.
-    pub(super) fn notify(&mut self, notification: OutgoingNotification, is_current: impl FnOnce(CallKey) -> bool) {
+    /// Sends a notification. While the agent is behind, it is delayed, and may be dropped. One over the limit is dropped, and so is one of
+    /// a call that has no address.
+    pub(super) fn notify<'a>(
+        &mut self,
+        notification: OutgoingNotification,
+        address: impl FnOnce(CallKey) -> Option<Address<'a>>,
+    ) {
         if !self.limit.permits(&notification.line) {
             self.dropped.add_one();
         } else if self.is_behind() {
             self.dropped.add(self.delayed.push(notification));
-        } else if notification.key.is_none_or(is_current) {
-            self.outbox.push(notification.line);
+        } else if let Some(to) = notification.key.map_or(Some(Address::Session), address) {
+            self.send(to, notification.line);
         }
     }
 
-    /// Sends the delayed notifications of which `is_current` is true.
-    pub(super) fn send_delayed(&mut self, is_current: impl Fn(CallKey) -> bool) {
+    /// Sends the delayed notifications that still have an address.
+    pub(super) fn send_delayed<'a>(&mut self, address: impl Fn(CallKey) -> Option<Address<'a>>) {
         for OutgoingNotification { key, line } in self.delayed.take() {
-            if key.is_none_or(&is_current) {
-                self.outbox.push(line);
+            if let Some(to) = key.map_or(Some(Address::Session), &address) {
+                self.send(to, line);
             }
         }
     }
 
     /// Called before the response of the call `key`. Sends all delayed notifications or, if there is no room, drops those of
     /// this call.
-    pub(super) fn flush_or_drop_delayed(&mut self, key: CallKey, is_current: impl Fn(CallKey) -> bool) {
+    pub(super) fn flush_or_drop_delayed<'a>(&mut self, key: CallKey, address: impl Fn(CallKey) -> Option<Address<'a>>) {
         if self.delayed.is_empty() {
             return;
         }
         if self.has_room() {
-            self.send_delayed(is_current);
+            self.send_delayed(address);
         } else {
             self.dropped.add(self.delayed.remove(key));
         }
@@ -169,12 +191,18 @@ mod tests {
     use super::super::agent_message::AgentMessage;
     use super::*;
     use crate::account::tests::unlimited;
+    use crate::transport::Outbox;
 
     const MAX_MESSAGE: usize = 1 << 20;
 
     /// An agent that reads everything as soon as it is written, and sends nothing.
     #[derive(Default)]
-    struct Reader(Vec<u8>);
+    struct Reader {
+        outbox: Outbox,
+        read: Vec<u8>,
+        /// What each message belongs to, by id; `None` for the session.
+        addresses: Vec<Option<Bytes>>,
+    }
 
     impl Transport for Reader {
         fn poll_message(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>> {
@@ -191,8 +219,26 @@ mod tests {
 
         fn pause(&mut self, _: Duration) {}
 
-        fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {
-            outbox.poll_write(cx, &mut self.0)
+        fn send(&mut self, to: Address<'_>, message: impl IntoIterator<Item = Bytes>) {
+            self.addresses.push(match to {
+                Address::Response(id) | Address::DuringCall(id) => Some(id.clone()),
+                Address::Session => None,
+            });
+            for part in message {
+                self.outbox.push(part);
+            }
+        }
+
+        fn unwritten_bytes(&self) -> usize {
+            self.outbox.bytes()
+        }
+
+        fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.outbox.poll_write(cx, &mut self.read)
+        }
+
+        fn drop_unwritten(&mut self) {
+            self.outbox = Outbox::default();
         }
 
         fn stop_receiving(&mut self) -> io::Result<()> {
@@ -204,19 +250,20 @@ mod tests {
         }
     }
 
-    fn output() -> Output {
-        Output::new(MessageLimit::new("", None, MAX_MESSAGE), Arc::default(), unlimited())
+    fn output() -> Output<Reader> {
+        let limit = MessageLimit::new("", None, MAX_MESSAGE);
+        Output::new(Reader::default(), limit, Arc::default(), unlimited())
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.
-    fn write(output: &mut Output) -> (WriteProgress, String) {
-        let (mut reader, mut written) = (Reader::default(), WriteProgress::default());
+    fn write(output: &mut Output<Reader>) -> (WriteProgress, String) {
+        let mut written = WriteProgress::default();
         while !output.is_empty() {
-            let polled = output.poll_write(&mut Context::from_waker(Waker::noop()), &mut reader);
+            let polled = output.poll_write(&mut Context::from_waker(Waker::noop()));
             let Poll::Ready(Ok(changed)) = polled else { panic!("{polled:?}") };
             written = changed;
         }
-        (written, String::from_utf8(reader.0).expect("text"))
+        (written, String::from_utf8(std::mem::take(&mut output.transport.read)).expect("text"))
     }
 
     fn notification(serial: u64) -> OutgoingNotification {
@@ -236,32 +283,37 @@ mod tests {
     #[test]
     fn notifications_wait_while_the_agent_is_behind() {
         let mut output = output();
-        output.notify(notification(1), |_| true);
-        output.notify(notification(2), |_| false);
+        let id = Bytes::from("7");
+        output.notify(notification(1), |_| Some(Address::DuringCall(&id)));
+        output.notify(notification(2), |_| None);
         assert_eq!(write(&mut output).1, "1\n");
-        output.send([line(BEHIND + 1)]);
-        output.notify(notification(3), |_| true);
-        output.notify(notification(4), |_| true);
+        output.respond_line(&id, line(BEHIND + 1));
+        output.notify(notification(3), |_| Some(Address::Session));
+        output.notify(notification(4), |_| Some(Address::Session));
         let (written, read) = write(&mut output);
         assert!(written.caught_up && !written.made_room && read.len() == BEHIND + 1);
-        output.send_delayed(|key| key.serial == 4);
-        assert_eq!(write(&mut output).1, "4\n");
+        output.send_delayed(|key| (key.serial == 4).then_some(Address::DuringCall(&id)));
+        output.notify(OutgoingNotification { key: None, line: line(2) }, |_| None);
+        assert_eq!(write(&mut output).1, "4\nx\n");
+        let call = Some(id.clone());
+        assert_eq!(output.transport.addresses, [call.clone(), call.clone(), call, None]);
     }
 
     #[test]
     fn delayed_notifications_precede_the_response_of_their_call_or_are_dropped() {
-        let mut output = output();
-        output.send([line(BEHIND + 1)]);
-        output.notify(notification(1), |_| true);
-        output.flush_or_drop_delayed(key(1), |_| true);
+        let (mut output, id) = (output(), Bytes::from("7"));
+        let current = |_| Some(Address::Session);
+        output.respond_line(&id, line(BEHIND + 1));
+        output.notify(notification(1), current);
+        output.flush_or_drop_delayed(key(1), current);
         assert!(write(&mut output).1.ends_with("\n1\n"));
-        output.send([line(MAX_MESSAGE + 1)]);
-        output.notify(notification(2), |_| true);
-        output.notify(notification(3), |_| true);
-        output.flush_or_drop_delayed(key(2), |_| true);
+        output.respond_line(&id, line(MAX_MESSAGE + 1));
+        output.notify(notification(2), current);
+        output.notify(notification(3), current);
+        output.flush_or_drop_delayed(key(2), current);
         assert_eq!(output.dropped.get(), 1);
         assert!(write(&mut output).0.made_room);
-        output.send_delayed(|_| true);
+        output.send_delayed(current);
         assert_eq!(write(&mut output).1, "3\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The results with which mcpd itself answers: `initialize`, `server/discover` and lists. Pure.
+//! The results and errors with which mcpd itself answers: `initialize`, `server/discover` and lists. Pure.
 //!
 //! Lists come in parts, so that all agents share one copy of a long list. Source: MCP 2025-11-25, `basic/lifecycle`; MCP
 //! 2026-07-28, `server/discover`, `server/utilities/caching`.
@@ -9,8 +9,13 @@ use serde_json::{Value, json};
 use super::declaration::{Declaration, daemon_info};
 use crate::catalog::{CacheHint, Catalog};
 use crate::era::{self, Era};
-use crate::jsonrpc::reply;
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
+
+/// The error for invalid params.
+pub(super) fn invalid(why: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(INVALID_PARAMS, why)
+}
 
 /// The result of `initialize`.
 pub(super) fn initialize(declaration: &Declaration<'_>) -> String {

@@ -13,6 +13,7 @@ use futures_util::future::FutureExt;
 use super::agent::{AgentInfo, SessionStatus};
 use super::events::{Event, Events};
 use super::output::Output;
+use super::transport::{Address, Transport};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::pending::{Match, Pending};
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -58,7 +59,7 @@ impl ServerRequests {
         &mut self,
         request: ForwardedRequest,
         agent: &AgentInfo,
-        output: &mut Output,
+        output: &mut Output<impl Transport>,
         events: &mut Events,
     ) {
         self.early.retain_mut(ForwardedRequest::is_pending);
@@ -86,7 +87,7 @@ impl ServerRequests {
     }
 
     /// Two servers may choose the same id and the same token: the id that the session assigns replaces both.
-    fn send(&mut self, mut request: ForwardedRequest, output: &mut Output, events: &mut Events) {
+    fn send(&mut self, mut request: ForwardedRequest, output: &mut Output<impl Transport>, events: &mut Events) {
         // It may have waited for the agent to be ready.
         if !request.is_pending() {
             return;
@@ -98,7 +99,7 @@ impl ServerRequests {
             let token = progress_token.as_ref().unwrap_or(&id);
             let mut edits = [Edit { part: &id, replacement }, Edit { part: token, replacement }];
             let edits = if progress_token.is_some() { &mut edits[..] } else { &mut edits[..1] };
-            output.send([splice(&line, edits)]);
+            output.send(Address::Session, splice(&line, edits));
             events.push(withdrawn.map(move |withdrawal| Event::Withdrawn(assigned_id, withdrawal.ok())));
             let progress_token = progress_token.as_deref().map(Bytes::copy_from_slice);
             UnansweredRequest { response_handle, progress_token }
@@ -106,14 +107,14 @@ impl ServerRequests {
     }
 
     /// The agent is ready, and receives what arrived before.
-    pub(super) fn send_early(&mut self, output: &mut Output, events: &mut Events) {
+    pub(super) fn send_early(&mut self, output: &mut Output<impl Transport>, events: &mut Events) {
         for request in std::mem::take(&mut self.early) {
             self.send(request, output, events);
         }
     }
 
     /// The agent has answered the request with this id.
-    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes) {
+    pub(super) fn answer(&mut self, line: &Bytes, id: &Bytes) {
         if let Some(UnansweredRequest { response_handle, .. }) = self.take(id) {
             let line = splice(line, &mut [Edit { part: id, replacement: response_handle.id() }]);
             response_handle.answer(line);
@@ -121,7 +122,7 @@ impl ServerRequests {
     }
 
     /// The agent has answered with an invalid response.
-    pub(super) fn answered_badly(&mut self, id: &Bytes, code: i32, why: &str) {
+    pub(super) fn refuse(&mut self, id: &Bytes, code: i32, why: &str) {
         if let Some(UnansweredRequest { response_handle, .. }) = self.take(id) {
             response_handle.refuse(&ErrorObject::new(code, why));
         }
@@ -143,7 +144,7 @@ impl ServerRequests {
     }
 
     /// Forwards the agent's progress notification to the server whose request it is about.
-    pub(super) fn progress(&mut self, line: &Bytes, token: &Bytes) {
+    pub(super) fn forward_progress(&mut self, line: &Bytes, token: &Bytes) {
         if line.len() > MAX_NOTIFICATION {
             return;
         }
@@ -155,17 +156,18 @@ impl ServerRequests {
     }
 
     /// A server does not need the response any more. The agent is notified, unless it has answered.
-    pub(super) fn withdrawn(&mut self, id: u64, withdrawal: Option<Withdrawal>, output: &mut Output) {
+    pub(super) fn withdraw(&mut self, id: u64, withdrawal: Option<Withdrawal>, output: &mut Output<impl Transport>) {
         let mut digits = itoa::Buffer::new();
         let replacement = digits.format(id).as_bytes();
         let Match::Owner(_) = self.unanswered.take(replacement) else { return };
-        output.send([match withdrawal {
+        let line = match withdrawal {
             Some(Withdrawal::Cancelled(cancellation)) => {
                 splice(&cancellation.line, &mut [Edit { part: &cancellation.request, replacement }])
             }
             Some(Withdrawal::Reason(reason)) => reply::cancelled(id, reason),
             None => reply::cancelled(id, "the server has gone"),
-        }]);
+        };
+        output.send(Address::Session, line);
     }
 
     /// The agent sends nothing more: every request fails.

@@ -17,6 +17,7 @@ use super::output::Output;
 use super::resource_subscriptions::{MAX_BYTES, ResourceSubscriptions};
 use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
+use super::transport::{Address, Transport};
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
 use crate::account::{Charge, MAX_SUBSCRIPTIONS, OverLimit};
@@ -25,7 +26,7 @@ use crate::era::subscription::{Filter, end, for_subscription};
 use crate::era::{Era, meta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::{Change, splice};
-use crate::jsonrpc::{Message, parse, reply};
+use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
 use crate::manager::View;
 use crate::server::messages::call::CallKey;
@@ -137,8 +138,9 @@ impl Subscriptions {
         self.all().any(|listen| listen.id == id)
     }
 
-    pub(super) fn contains_call(&self, key: CallKey) -> bool {
-        self.all().any(|listen| listen.key == key)
+    /// The raw id of the `subscriptions/listen` with this key.
+    pub(super) fn id_of(&self, key: CallKey) -> Option<&Bytes> {
+        self.all().find(|listen| listen.key == key).map(|listen| &listen.id)
     }
 
     /// Begins a `subscriptions/listen`, whose resources the agent may read. Returns the subscriptions to tasks to begin at servers.
@@ -184,11 +186,7 @@ impl Subscriptions {
     }
 
     /// A server has answered a requested resource of this `subscriptions/listen`. It has accepted it if the resource is given.
-    pub(super) fn topic_answered(
-        &mut self,
-        id: &Bytes,
-        accepted: Option<(&ResourceSubscriptionChange, &ServerHandle)>,
-    ) {
+    pub(super) fn record_topic(&mut self, id: &Bytes, accepted: Option<(&ResourceSubscriptionChange, &ServerHandle)>) {
         let Some(listen) = self.beginning.iter_mut().find(|listen| listen.request.id == id) else { return };
         listen.waiting -= 1;
         if let Some((topic, server)) = accepted {
@@ -245,10 +243,10 @@ impl Subscriptions {
     }
 
     /// Ends every `subscriptions/listen` with its response.
-    pub(super) fn end_listens(&mut self, output: &mut Output) {
+    pub(super) fn end_listens(&mut self, output: &mut Output<impl Transport>) {
         let beginning = std::mem::take(&mut self.beginning).into_iter().map(|listen| listen.request);
         for ListenRequest { id, .. } in std::mem::take(&mut self.requests).into_iter().chain(beginning) {
-            output.send([reply::result(&id, end(&id).as_bytes())]);
+            output.respond(&id, end(&id).as_bytes());
         }
     }
 
@@ -290,17 +288,17 @@ impl Subscriptions {
     }
 
     /// The agent receives the list of this kind in the view that a request with this face sees.
-    pub(super) fn list_sent(&mut self, kind: ListKind, face: Option<&Arc<str>>, catalog: &Catalog) {
+    pub(super) fn note_list_sent(&mut self, kind: ListKind, face: Option<&Arc<str>>, catalog: &Catalog) {
         let beginning = self.beginning.iter_mut().map(|listen| &mut listen.request);
         let all = self.requests.iter_mut().chain(beginning);
         all.filter(|listen| listen.face.as_ref() == face).for_each(|listen| listen.lists.received(kind, catalog));
     }
 
     /// Sends one notification per changed list to each `subscriptions/listen`.
-    pub(super) fn send_list_changes(&mut self, view: &SessionView, output: &mut Output) {
+    pub(super) fn send_list_changes(&mut self, view: &SessionView, output: &mut Output<impl Transport>) {
         for ListenRequest { id, face, lists, .. } in &mut self.requests {
             for kind in lists.update(&view.modern(face.as_ref()).catalog) {
-                output.send([list_changed(kind, id)]);
+                output.send(Address::DuringCall(id), list_changed(kind, id));
             }
         }
     }

@@ -17,6 +17,7 @@ use super::output::Output;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskTokenContents, TaskTokens};
 use super::tasks::{Lifetime, Task, TaskSource, Tasks, cursor};
+use super::transport::Transport;
 use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
 use crate::account::{Charge, MAX_TASKS};
 use crate::calls::CallOutcome;
@@ -60,11 +61,11 @@ impl TaskTool<'_> {
 }
 
 /// The parts of the session that are needed to gather a page.
-pub(super) struct PageContext<'a> {
+pub(super) struct PageContext<'a, T> {
     pub(super) agent: &'a AgentInfo,
     pub(super) view: Arc<View>,
     pub(super) unanswered: &'a mut UnansweredRequests,
-    pub(super) output: &'a mut Output,
+    pub(super) output: &'a mut Output<T>,
 }
 
 impl TaskDirectory {
@@ -167,13 +168,13 @@ impl TaskDirectory {
     }
 
     /// Answers with the page of tasks after number `after`, each in its current state.
-    pub(super) fn list(&mut self, id: &Bytes, after: u64, charge: Charge, context: PageContext<'_>) {
+    pub(super) fn list(&mut self, id: &Bytes, after: u64, charge: Charge, context: PageContext<'_, impl Transport>) {
         self.pages.push(id, after, charge);
         self.gather(context);
     }
 
     /// Polls the tasks on the next page, unless a page is being gathered.
-    fn gather(&mut self, PageContext { agent, view, unanswered, output }: PageContext<'_>) {
+    fn gather(&mut self, PageContext { agent, view, unanswered, output }: PageContext<'_, impl Transport>) {
         while let Some(PageRequest { id, after, charge }) = self.pages.next() {
             let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, &view));
             let tasks: Vec<_> = found.by_ref().take(PAGE).collect();
@@ -204,7 +205,7 @@ impl TaskDirectory {
         key: CallKey,
         outcome: CallOutcome,
         report: Option<TaskEvent>,
-        context: PageContext<'_>,
+        context: PageContext<'_, impl Transport>,
     ) {
         let polled = match report {
             Some(TaskEvent::Status(state)) => {
@@ -228,7 +229,7 @@ impl TaskDirectory {
         }
     }
 
-    fn send_page(&self, Page { id, items, next, .. }: Page, view: &View, output: &mut Output) {
+    fn send_page(&self, Page { id, items, next, .. }: Page, view: &View, output: &mut Output<impl Transport>) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
         let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| {
             // Checked again, because the tool may have been denied while the page was gathered.
@@ -250,11 +251,11 @@ impl TaskDirectory {
             list.put_slice(format!(",\"nextCursor\":\"{}\"", cursor(next)).as_bytes());
         }
         list.put_u8(b'}');
-        output.send([reply::result(&id, &list)]);
+        output.respond(&id, &list);
     }
 
     /// The agent cancels a request for a page, if it is one.
-    pub(super) fn cancel_page(&mut self, id: &Bytes, context: PageContext<'_>) {
+    pub(super) fn cancel_page(&mut self, id: &Bytes, context: PageContext<'_, impl Transport>) {
         for Item { number, key, .. } in self.pages.cancel(id) {
             if let Some(task) = self.tasks.numbered(number) {
                 task.source.instance.cancel_soon(key, None);
@@ -264,7 +265,7 @@ impl TaskDirectory {
     }
 
     /// Refuses every request for a page.
-    pub(super) fn refuse_pages(&mut self, error: &ErrorObject, output: &mut Output) {
+    pub(super) fn refuse_pages(&mut self, error: &ErrorObject, output: &mut Output<impl Transport>) {
         for id in self.pages.clear() {
             output.respond_error(Some(&id), error);
         }

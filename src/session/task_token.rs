@@ -16,13 +16,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
 use sha2::Sha256;
 
-use super::forwardable_request::ForwardableRequest;
+use super::received_call::ReceivedCall;
 use crate::era::response::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
+use crate::methods::TargetKind;
 use crate::random;
-use crate::server::messages::call::TargetKind;
 use crate::server::messages::tasks::TaskEvent;
 
 /// Bytes of the HMAC in an id.
@@ -111,7 +111,7 @@ impl TaskTokens {
     /// tool that the request calls, or whose call has created its task.
     pub(super) fn id_replacement(
         &self,
-        request: &ForwardableRequest,
+        request: &ReceivedCall,
         server: &Arc<str>,
         tool: Option<Arc<str>>,
     ) -> Option<TaskIdReplacement> {

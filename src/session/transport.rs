@@ -1,6 +1,7 @@
 //! The connection to one agent, and who is behind it.
 //!
-//! A session is generic over its [`Transport`]. [`LineTransport`] is newline-delimited JSON over a Unix socket.
+//! A session is generic over its [`Transport`]. [`LineTransport`] is newline-delimited JSON over a Unix socket: one stream in each
+//! direction. A transport with several streams finds the stream of a message by its [`Address`].
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
@@ -37,8 +39,21 @@ pub(crate) struct PeerIdentity {
     pub(crate) cwd: Option<Arc<str>>,
 }
 
-/// Messages from an agent, and lines to it.
-pub(super) trait Transport {
+/// What a message to the agent belongs to. Ids are raw, and are those of requests of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Address<'a> {
+    /// The response to this request, which ends the request. A request that the agent cancels gets none.
+    Response(&'a Bytes),
+    /// A notification about this unanswered request. A `subscriptions/listen` stays unanswered until it ends.
+    DuringCall(&'a Bytes),
+    /// Any other message.
+    Session,
+}
+
+/// Messages from an agent, and messages to it.
+///
+/// A transport with several streams refuses a request whose id is that of an unanswered one. On one stream, the session does.
+pub(crate) trait Transport {
     /// The next message; `None` once the agent has finished sending.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>>;
 
@@ -51,8 +66,17 @@ pub(super) trait Transport {
     /// Receives nothing for this time.
     fn pause(&mut self, pause: Duration);
 
-    /// Writes as much of `outbox` as the agent accepts now. Pending if it accepts nothing.
-    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>>;
+    /// Queues a message for the agent. Its parts are one line together, which ends with a newline.
+    fn send(&mut self, to: Address<'_>, message: impl IntoIterator<Item = Bytes>);
+
+    /// Bytes of queued messages that are not written.
+    fn unwritten_bytes(&self) -> usize;
+
+    /// Writes as much of the queued messages as the agent accepts now. Pending if it accepts nothing.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Drops the queued messages.
+    fn drop_unwritten(&mut self);
 
     /// Stops receiving. Messages that have arrived can still be read; then the stream ends.
     fn stop_receiving(&mut self) -> io::Result<()>;
@@ -62,16 +86,18 @@ pub(super) trait Transport {
 }
 
 /// Newline-delimited JSON over a Unix socket.
-pub(super) struct LineTransport {
+pub(crate) struct LineTransport {
     reader: MessageReader<OwnedReadHalf, AgentMessage>,
     writer: OwnedWriteHalf,
+    outbox: Outbox,
 }
 
 impl LineTransport {
-    pub(super) fn new(stream: UnixStream, max_message: usize) -> Self {
+    pub(crate) fn new(stream: UnixStream, max_message: usize) -> Self {
         let (read, writer) = stream.into_split();
         let line_timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(LINE_TIMEOUT, Duration::from_millis);
-        Self { reader: MessageReader::new(read, Sender::Agent, max_message).line_timeout(line_timeout), writer }
+        let reader = MessageReader::new(read, Sender::Agent, max_message).line_timeout(line_timeout);
+        Self { reader, writer, outbox: Outbox::default() }
     }
 
     fn socket(&self) -> &UnixStream {
@@ -96,8 +122,22 @@ impl Transport for LineTransport {
         self.reader.pause(pause);
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {
-        outbox.poll_write(cx, &mut self.writer)
+    fn send(&mut self, _: Address<'_>, message: impl IntoIterator<Item = Bytes>) {
+        for part in message {
+            self.outbox.push(part);
+        }
+    }
+
+    fn unwritten_bytes(&self) -> usize {
+        self.outbox.bytes()
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.outbox.poll_write(cx, &mut self.writer)
+    }
+
+    fn drop_unwritten(&mut self) {
+        self.outbox = Outbox::default();
     }
 
     fn stop_receiving(&mut self) -> io::Result<()> {

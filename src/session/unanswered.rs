@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::call_record::CallRecord;
 use super::fan_out::FanOuts;
-use super::forwardable_request::ForwardableRequest;
+use super::received_call::ReceivedCall;
 use super::task_token::TaskIdReplacement;
 use crate::account::{Account, Charge, Cost, OverLimit};
 use crate::era::subscription::Filter;
@@ -58,8 +58,18 @@ pub(super) struct SkillRequest {
     pub(super) unknown: Bytes,
 }
 
-/// A request that may have to wait for lists.
+/// A request that may have to wait for lists or for a handshake.
 pub(super) enum ParkableRequest {
+    Own(OwnRequest),
+    Call {
+        call: ReceivedCall,
+        /// Deadline for a starting server to list the name. Set once the first lists are complete and no server lists the name.
+        until: Option<Instant>,
+    },
+}
+
+/// A request that mcpd answers from a view.
+pub(super) enum OwnRequest {
     List {
         id: Bytes,
         kind: ListKind,
@@ -73,53 +83,58 @@ pub(super) enum ParkableRequest {
         face: Option<Arc<str>>,
         until: Instant,
     },
+    /// `subscriptions/listen`. It waits for the first lists, because its acknowledgement would omit resources that are not listed yet.
     Listen {
         id: Bytes,
         filter: Filter,
         face: Option<Arc<str>>,
-    },
-    Forward {
-        request: ForwardableRequest,
-        /// Deadline for a starting server to list the name. Set once the first lists are complete and no server lists the name.
-        until: Option<Instant>,
     },
 }
 
 impl ParkableRequest {
     pub(super) fn id(&self) -> &Bytes {
         match self {
-            Self::List { id, .. } | Self::Handshake { id, .. } | Self::Listen { id, .. } => id,
-            Self::Forward { request, .. } => &request.id,
+            Self::Own(request) => request.id(),
+            Self::Call { call, .. } => &call.id,
         }
     }
 
     pub(super) fn era(&self) -> Era {
         match self {
-            Self::List { era, .. } => *era,
-            Self::Handshake { protocol, .. } => era::of(protocol),
-            Self::Listen { .. } => Era::Modern,
-            Self::Forward { request, .. } => request.era(),
+            Self::Own(OwnRequest::List { era, .. }) => *era,
+            Self::Own(OwnRequest::Handshake { protocol, .. }) => era::of(protocol),
+            Self::Own(OwnRequest::Listen { .. }) => Era::Modern,
+            Self::Call { call, .. } => call.era(),
         }
     }
 
     fn is_initialize(&self) -> bool {
-        matches!(self, Self::Handshake { .. }) && self.era() == Era::Legacy
+        matches!(self, Self::Own(OwnRequest::Handshake { .. })) && self.era() == Era::Legacy
     }
 
     /// The server whose face it uses, if it names one.
     pub(super) fn face(&self) -> Option<&Arc<str>> {
         match self {
-            Self::List { face, .. } | Self::Handshake { face, .. } | Self::Listen { face, .. } => face.as_ref(),
-            Self::Forward { request, .. } => request.face.as_ref(),
+            Self::Own(
+                OwnRequest::List { face, .. } | OwnRequest::Handshake { face, .. } | OwnRequest::Listen { face, .. },
+            ) => face.as_ref(),
+            Self::Call { call, .. } => call.face.as_ref(),
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::List { id, .. } | Self::Handshake { id, .. } => id.len(),
-            Self::Listen { id, filter, .. } => id.len() + filter.to_json().len(),
-            Self::Forward { request, .. } => request.line.len(),
+            Self::Own(OwnRequest::List { id, .. } | OwnRequest::Handshake { id, .. }) => id.len(),
+            Self::Own(OwnRequest::Listen { id, filter, .. }) => id.len() + filter.to_json().len(),
+            Self::Call { call, .. } => call.line.len(),
         }
+    }
+}
+
+impl OwnRequest {
+    pub(super) fn id(&self) -> &Bytes {
+        let (Self::List { id, .. } | Self::Handshake { id, .. } | Self::Listen { id, .. }) = self;
+        id
     }
 }
 
@@ -180,9 +195,9 @@ impl UnansweredRequests {
         self.calls.iter().any(|(known, _)| known == id) || self.parked.iter().any(|(parked, _)| parked.id() == id)
     }
 
-    /// Whether this call is unanswered.
-    pub(super) fn contains_call(&self, key: CallKey) -> bool {
-        self.calls.iter().any(|(_, call)| call.key == key)
+    /// The raw id of this call, if it is unanswered.
+    pub(super) fn id_of(&self, key: CallKey) -> Option<&Bytes> {
+        self.calls.iter().find(|(_, call)| call.key == key).map(|(id, _)| id)
     }
 
     /// Unanswered calls that begin a subscription, each with its server.
@@ -259,7 +274,12 @@ mod tests {
     }
 
     fn list(id: &'static str) -> ParkableRequest {
-        ParkableRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy, face: None }
+        ParkableRequest::Own(OwnRequest::List {
+            id: Bytes::from(id),
+            kind: ListKind::Tools,
+            era: Era::Legacy,
+            face: None,
+        })
     }
 
     #[test]
@@ -279,6 +299,6 @@ mod tests {
         let mut requests = requests();
         let (one, other) = (requests.next_key(), requests.next_key());
         assert!(one != other && one.session == 7 && other.session == 7);
-        assert!(!requests.contains_call(one) && requests.remove_call(one).is_none());
+        assert!(requests.id_of(one).is_none() && requests.remove_call(one).is_none());
     }
 }

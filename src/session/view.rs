@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
-use super::declaration::{Capability, has_capability};
+use super::declaration::has_capability;
 use super::events::{Event, Events};
 use super::named_uris::NamedUris;
 use crate::catalog::{Catalog, is_same};
@@ -28,6 +28,7 @@ use crate::config::{AgentDirectory, Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, ViewPart, WatchedView};
+use crate::methods::Capability;
 use crate::printable::excerpt;
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle, ServerIdentity, ServerSnapshot};
@@ -240,35 +241,13 @@ impl SessionView {
         Err(UnknownServer { server, known: known.cloned().collect() })
     }
 
-    /// Whether the first lists are complete in `view`, so that list requests can be answered. A modern request sees the profile's
-    /// view, but also waits for the agent's own instances: the profile's view has no lists of a server with an instance per directory
-    /// before its first instance has sent them.
-    pub(super) fn is_settled(&self, view: &View) -> bool {
-        view.settled && self.without_cached_lists == 0
-    }
-
     /// What the server of a face has declared, if it is known and the agent may see it: to this agent's own instance, if the agent
     /// has one in the legacy era.
     pub(super) fn identity(&self, view: &View, session: u64, era: Era) -> Option<Arc<ServerIdentity>> {
         FaceHandshake::of(view, session, era)?.identity()
     }
 
-    /// Whether `initialize` can be answered now: the server's declaration is known, or waiting longer is pointless. A stopping daemon
-    /// answers only what it knows.
-    pub(super) fn can_answer_handshake(
-        &self,
-        view: &View,
-        session: u64,
-        era: Era,
-        until: Instant,
-        is_stopping: bool,
-    ) -> bool {
-        FaceHandshake::of(view, session, era).is_none_or(|handshake| {
-            if is_stopping { handshake.identity().is_some() } else { handshake.has_ended(until) }
-        })
-    }
-
-    /// Schedules an [`Event::HandshakeEnded`] for when [`SessionView::can_answer_handshake`] becomes true, at the latest at `until`. At most
+    /// Schedules an [`Event::HandshakeEnded`] for when [`FaceHandshake::can_answer`] becomes true, at the latest at `until`. At most
     /// one is scheduled for each server and era, however many requests wait.
     pub(super) fn await_handshake(&mut self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
         let Some(handshake) = FaceHandshake::of(view, session, era) else { return };
@@ -279,7 +258,7 @@ impl SessionView {
         self.awaited_handshakes.push((server.clone(), era));
         let ended = async move {
             // The view has its replacement soon, if it has one.
-            if !handshake.server.wait_for(|now| handshake.has_ended_with(now, until)).await {
+            if !handshake.server.wait_for(|published| handshake.has_ended(published, until, Instant::now())).await {
                 std::future::pending::<()>().await;
             }
         };
@@ -289,6 +268,16 @@ impl SessionView {
     /// [`Event::HandshakeEnded`] has happened.
     pub(super) fn stop_awaiting_handshake(&mut self, server: &ServerHandle, era: Era) {
         self.awaited_handshakes.retain(|(other, of)| !(other.is_same(server) && *of == era));
+    }
+
+    /// The resources that results on the profile have named.
+    pub(super) fn named_uris(&self) -> &NamedUris {
+        &self.named_uris
+    }
+
+    /// Whether every server's instance for this agent has sent its lists, or has cached ones.
+    pub(super) fn has_first_lists(&self) -> bool {
+        self.without_cached_lists == 0
     }
 
     /// Whether every server's instance for this agent has sent its lists.
@@ -301,7 +290,7 @@ impl SessionView {
     }
 
     /// The agent receives this list.
-    pub(super) fn list_sent(&mut self, kind: ListKind, catalog: &Catalog) {
+    pub(super) fn note_list_sent(&mut self, kind: ListKind, catalog: &Catalog) {
         self.lists.0[kind] = Some(catalog.version(kind));
     }
 
@@ -318,15 +307,7 @@ impl SessionView {
 
     /// The index of the server of a resource that the agent may read.
     pub(super) fn server_of_resource(&self, uri: &[u8], view: &View) -> Option<usize> {
-        view.catalog.server_of(str::from_utf8(uri).ok()?).or_else(|| self.server_of_named(uri, view))
-    }
-
-    /// The index of the server that has named a resource in a result on this profile. `None` if policy hides the resource.
-    pub(super) fn server_of_named(&self, uri: &[u8], view: &View) -> Option<usize> {
-        let uri = str::from_utf8(uri).ok()?;
-        let is_permitted = |member: &Member| member.is_enabled() && member.config.policy.permits_unlisted(uri);
-        let index = |name: Arc<str>| view.servers.iter().position(|one| one.config.name == name && is_permitted(one));
-        self.named_uris.servers_of(uri).into_iter().find_map(index)
+        view.catalog.server_of(str::from_utf8(uri).ok()?).or_else(|| self.named_uris.server_in(view, uri))
     }
 
     /// Whether the agent may know of changes of this resource, which may be denied by now.
@@ -446,7 +427,7 @@ impl SessionView {
 }
 
 /// The handshake that an agent at the face of a server waits for.
-struct FaceHandshake {
+pub(super) struct FaceHandshake {
     server: ServerHandle,
     /// Agents may know the server.
     is_exposed: bool,
@@ -461,7 +442,7 @@ struct FaceHandshake {
 
 impl FaceHandshake {
     /// `None` for a view that is no face.
-    fn of(view: &View, session: u64, era: Era) -> Option<Self> {
+    pub(super) fn of(view: &View, session: u64, era: Era) -> Option<Self> {
         let Member { handle, config, .. } = view.face_member()?;
         Some(Self {
             server: handle.clone(),
@@ -482,17 +463,19 @@ impl FaceHandshake {
         own.or_else(|| published.identity(self.era).filter(|_| !self.is_by_directory))
     }
 
-    fn has_ended(&self, until: Instant) -> bool {
-        self.has_ended_with(&self.server.published(), until)
+    /// Whether the handshake of the agent can be answered: the server's declaration is known, or waiting longer is pointless. A stopping
+    /// daemon answers only what it knows.
+    pub(super) fn can_answer(&self, until: Instant, is_stopping: bool, now: Instant) -> bool {
+        if is_stopping { self.identity().is_some() } else { self.has_ended(&self.server.published(), until, now) }
     }
 
-    fn has_ended_with(&self, published: &ServerSnapshot, until: Instant) -> bool {
+    fn has_ended(&self, published: &ServerSnapshot, until: Instant, now: Instant) -> bool {
         let is_known = self.identity_in(published).is_some();
         // A call starts an idle server, but the handshake of an agent only the agent's own instance.
         let starts = self.has_own_instance || !(published.not_started_yet || self.is_by_directory);
         // An agent's own instance is started when the agent connects.
         let may_be_ready = published.state.may_be_ready_by(until);
-        is_known || !self.is_exposed || !starts || !may_be_ready || Instant::now() >= until
+        is_known || !self.is_exposed || !starts || !may_be_ready || now >= until
     }
 }
 

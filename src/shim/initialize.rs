@@ -10,7 +10,8 @@ use crate::jsonrpc::codec::without_marks;
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM, USE_FACE};
+use crate::methods::USE_FACE;
+use crate::session::{CONNECT, CWD, IDS_FROM};
 use crate::transport::Incoming;
 
 /// What the shim tells the daemon.
@@ -49,8 +50,7 @@ pub(super) fn annotate(line: &Bytes, info: &ShimInfo) -> Bytes {
 /// The notification with which each connection begins, if the agent uses the face of a server.
 pub(super) fn use_face(info: &ShimInfo) -> Option<Bytes> {
     let params = json!({ "server": info.server.as_ref()? });
-    let method = String::from_utf8_lossy(USE_FACE);
-    Some(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n").into())
+    Some(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{USE_FACE}\",\"params\":{params}}}\n").into())
 }
 
 /// The line for another daemon, with another id and protocol version. That daemon numbers its requests from `ids_from`

@@ -34,13 +34,57 @@ fn agent_sees_only_the_capabilities_of_its_version() {
     }
 }
 
+/// The requests of agents, each with whether the legacy versions and the modern one have it.
+#[rustfmt::skip]
+const METHODS: [(&str, [bool; 5]); 21] = [
+    ("initialize", [true, true, true, true, false]),
+    ("ping", [true, true, true, true, false]),
+    ("server/discover", [false, false, false, false, true]),
+    ("tools/list", [true, true, true, true, true]),
+    ("tools/call", [true, true, true, true, true]),
+    ("prompts/list", [true, true, true, true, true]),
+    ("prompts/get", [true, true, true, true, true]),
+    ("resources/list", [true, true, true, true, true]),
+    ("resources/templates/list", [true, true, true, true, true]),
+    ("resources/read", [true, true, true, true, true]),
+    ("resources/subscribe", [true, true, true, true, false]),
+    ("resources/unsubscribe", [true, true, true, true, false]),
+    ("subscriptions/listen", [false, false, false, false, true]),
+    ("completion/complete", [true, true, true, true, true]),
+    ("logging/setLevel", [true, true, true, true, false]),
+    ("tasks/list", [false, false, false, true, false]),
+    ("tasks/get", [false, false, false, true, true]),
+    ("tasks/cancel", [false, false, false, true, true]),
+    ("tasks/result", [false, false, false, true, false]),
+    ("tasks/update", [false, false, false, false, true]),
+    ("no/such", [false; 5]),
+];
+
 #[test]
-fn method_that_its_version_lacks_is_unknown_to_an_agent() {
+fn method_is_unknown_to_agents_whose_version_lacks_it() {
     let daemon = start("");
-    for version in &VERSIONS[..3] {
-        let (mut agent, _) = ready(&daemon, version);
-        for method in ["tasks/list", "tasks/get", "tasks/cancel", "tasks/result", "server/discover", "no/such"] {
-            assert_eq!(code(&agent.request(method, &json!({"taskId": "1"}))), -32601, "{version} {method}");
+    let legacy = VERSIONS.map(|version| ready(&daemon, version).0);
+    let modern = Agent::modern(&daemon, &json!({}));
+    for (index, mut agent) in legacy.into_iter().chain([modern]).enumerate() {
+        for (method, versions) in METHODS {
+            let answer = agent.request(method, &json!({}));
+            let is_unknown = answer["error"]["code"] == -32601;
+            assert_eq!(is_unknown, !versions[index], "{method}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn agent_may_only_ping_before_initialize() {
+    let daemon = start("");
+    for (method, _) in METHODS.into_iter().filter(|(method, _)| *method != "initialize") {
+        let mut agent = Agent::connect(&daemon);
+        let answer = agent.request(method, &json!({}));
+        if method == "ping" {
+            result(&answer);
+        } else {
+            let message = answer["error"]["message"].as_str().expect("an error");
+            assert!(code(&answer) == -32602 && message.starts_with("send `initialize` first"), "{method}: {answer}");
         }
     }
 }

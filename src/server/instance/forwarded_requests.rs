@@ -17,12 +17,13 @@ use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::{Input, elicitation_to_legacy};
-use crate::era::{self, Era, request_meta};
+use crate::era::{Era, request_meta};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::without;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{applied, splice};
+use crate::methods;
 use crate::printable::one_line;
 use crate::server::agent_scope::AgentScope;
 use crate::server::messages::call::{SessionSender, ToAgent};
@@ -132,7 +133,7 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
         // Only the agent's own instance knows which extensions the agent has.
         AgentScope::Of(agent)
             if agent.era == Era::Legacy
-                && era::may_be_extension_request(method)
+                && methods::may_be_extension_request(method)
                 && agent.capabilities.declares_method(method) =>
         {
             Some(ParsedRequest::of_extension(params))

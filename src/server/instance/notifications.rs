@@ -15,11 +15,12 @@ use super::subscriptions::Acknowledgement;
 use super::{Effect, Effects, Instance, Recipients};
 use crate::client_capabilities::ClientCapability;
 use crate::config::Sharing;
+use crate::era::Era;
 use crate::era::subscription::without_subscription;
-use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::normalise::own_id;
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
+use crate::methods;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::messages::server_notification::{ExtensionNotification, ResourceUpdate, ServerNotification};
 
@@ -60,7 +61,7 @@ impl Instance {
             b"notifications/elicitation/complete" => {
                 self.forwarded_requests.elicitation_completed(&line, params.as_ref());
             }
-            _ if era::may_be_extension_notification(method) => {
+            _ if methods::may_be_extension_notification(method) => {
                 return self.forward_of_extension(&line, method, params.as_ref());
             }
             _ if self.subscriptions.is_expected(&self.wire, params.as_ref()) => self.lists.notified(method),

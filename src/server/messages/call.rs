@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-pub use self::access::{Access, AccessTarget, Exposure, ExposureView, TargetKind};
+pub use self::access::{Access, AccessTarget, Exposure, ExposureView};
 pub use self::failure::{CallError, Failure};
 use super::handle::ServerHandle;
 use super::server_notification::ServerNotification;

@@ -7,50 +7,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
 
 use crate::catalog::{Identity, Lists, identity};
-use crate::era::{self, Era};
-use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::era::Era;
+use crate::jsonrpc::reply::ErrorObject;
 use crate::list_kind::ListKind;
-use crate::printable::one_line;
-use crate::server::messages::tasks::unknown_task;
-
-/// What a request is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TargetKind {
-    /// The call of a tool.
-    Tool,
-    /// A prompt, by its exposed name.
-    Prompt,
-    /// A resource or a resource template, by its URI.
-    Resource,
-    /// A task that was made before, by its id.
-    Task,
-    /// Extension method; the key is the method name.
-    Method,
-    /// What a request of an extension is about, by its URI or name.
-    Item,
-}
-
-impl TargetKind {
-    /// The error for a `key` that is unknown. A denied one gets the same bytes.
-    #[must_use]
-    pub fn unknown(self, key: &[u8], era: Era) -> ErrorObject {
-        let text = String::from_utf8_lossy(key);
-        match self {
-            Self::Tool => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {text}")),
-            Self::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {text}")),
-            Self::Task => unknown_task(key),
-            Self::Method => ErrorObject::new(METHOD_NOT_FOUND, format!("unknown method: {}", one_line(&text))),
-            Self::Item => ErrorObject::new(INVALID_PARAMS, format!("Not found: {text}")),
-            Self::Resource => ErrorObject {
-                data: Some(json!({ "uri": text })),
-                ..ErrorObject::new(era::resource_not_found(era), "Resource not found")
-            },
-        }
-    }
-}
+use crate::methods::TargetKind;
 
 /// What a call needs its listener to expose.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A request that goes to one server, read once: its parts by range, and the server that it leads to. Pure.
+//! A call of an agent as it was received: its parts by range, and the server that it leads to. Pure.
 //!
 //! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`, `server/utilities/completion`.
 
@@ -17,18 +17,20 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::jsonrpc::splice::applied;
 use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
+use crate::methods::{self, EXTENSION, Forwarding, Method, Named, TargetKind};
 use crate::server::ResourceSubscriptionChange;
-use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
-use crate::server::messages::tasks::{LegacyTaskRequest, TaskOperation};
-use crate::validity::ResultKind;
+use crate::server::messages::call::{AccessTarget, RequestKind};
+use crate::server::messages::tasks::LegacyTaskRequest;
 
 const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
-/// A request that goes to one server. All parts but a name with escapes are slices of the line.
+/// A request that servers answer. All parts but a name with escapes are slices of the line.
 #[derive(Debug, Clone)]
-pub struct ForwardableRequest {
-    /// What it does.
-    pub method: ForwardedMethod,
+pub struct ReceivedCall {
+    /// The row of its method.
+    pub method: &'static Method,
+    /// What mcpd does about it besides forwarding it.
+    pub forwarding: Forwarding,
     /// The whole request, without its newline.
     pub line: Bytes,
     /// Raw JSON.
@@ -79,29 +81,6 @@ pub enum RouteTarget<'a> {
     Unlisted(usize),
 }
 
-/// The methods whose requests lead to one server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForwardedMethod {
-    /// `tools/call`
-    CallTool,
-    /// `prompts/get`
-    GetPrompt,
-    /// `resources/read`
-    ReadResource,
-    /// `resources/subscribe`
-    Subscribe,
-    /// `resources/unsubscribe`
-    Unsubscribe,
-    /// `completion/complete`
-    CompleteArgument,
-    /// `tasks/get`, `tasks/cancel`, `tasks/result`
-    Task(TaskOperation),
-    /// `tasks/update`
-    UpdateTask,
-    /// A method that MCP itself does not have.
-    Extension,
-}
-
 /// The relevant params of a request, raw.
 struct Params {
     target_kind: TargetKind,
@@ -110,50 +89,20 @@ struct Params {
     requests_task: bool,
 }
 
-impl ForwardedMethod {
-    /// `None` if `method` does not lead to one server.
-    #[must_use]
-    pub fn named(method: &[u8]) -> Option<Self> {
-        match method {
-            b"tools/call" => Some(Self::CallTool),
-            b"prompts/get" => Some(Self::GetPrompt),
-            b"resources/read" => Some(Self::ReadResource),
-            b"resources/subscribe" => Some(Self::Subscribe),
-            b"resources/unsubscribe" => Some(Self::Unsubscribe),
-            b"completion/complete" => Some(Self::CompleteArgument),
-            b"tasks/get" => Some(Self::Task(TaskOperation::Get)),
-            b"tasks/cancel" => Some(Self::Task(TaskOperation::Cancel)),
-            b"tasks/result" => Some(Self::Task(TaskOperation::Result)),
-            b"tasks/update" => Some(Self::UpdateTask),
-            _ => None,
-        }
-    }
-
-    /// The form of its results, if MCP defines one that agents validate.
-    pub(super) fn result_kind(self, has_output_schema: bool) -> Option<ResultKind> {
-        match self {
-            Self::CallTool if has_output_schema => Some(ResultKind::StructuredCall),
-            Self::CallTool | Self::Task(TaskOperation::Result) => Some(ResultKind::Call),
-            Self::GetPrompt => Some(ResultKind::Prompt),
-            Self::ReadResource => Some(ResultKind::Read),
-            Self::CompleteArgument => Some(ResultKind::Completion),
-            Self::Subscribe | Self::Unsubscribe | Self::Task(_) | Self::UpdateTask | Self::Extension => None,
-        }
-    }
-
-    fn read(self, params: &Bytes) -> Result<Params, &'static str> {
-        let plain = |target_kind, key, meta| Params { target_kind, key, meta, requests_task: false };
-        let (target_kind, key) = match self {
-            Self::CallTool => {
-                let [key, meta, task] = members(params, ["name", "_meta", "task"]).map_err(|_| NOT_READABLE)?;
+impl Params {
+    fn read(method: &Method, forwarding: Forwarding, params: &Bytes) -> Result<Self, &'static str> {
+        let plain = |target_kind, key, meta| Self { target_kind, key, meta, requests_task: false };
+        match method.names {
+            Named::Target(target_kind, member) if forwarding == Forwarding::CallTool => {
+                let [key, meta, task] = members(params, [member, "_meta", "task"]).map_err(|_| NOT_READABLE)?;
                 let requests_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
-                return Ok(Params { requests_task, ..plain(TargetKind::Tool, key, meta) });
+                Ok(Self { requests_task, ..plain(target_kind, key, meta) })
             }
-            Self::Task(_) | Self::UpdateTask => (TargetKind::Task, "taskId"),
-            Self::GetPrompt => (TargetKind::Prompt, "name"),
-            Self::Extension => return Err(NOT_READABLE),
-            Self::ReadResource | Self::Subscribe | Self::Unsubscribe => (TargetKind::Resource, "uri"),
-            Self::CompleteArgument => {
+            Named::Target(target_kind, member) => {
+                let [key, meta] = members(params, [member, "_meta"]).map_err(|_| NOT_READABLE)?;
+                Ok(plain(target_kind, key, meta))
+            }
+            Named::Reference => {
                 let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
                 let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
@@ -162,15 +111,14 @@ impl ForwardedMethod {
                 if is_named(&name) && is_named(&uri) {
                     return Err("`ref` has both a `name` and a `uri`");
                 }
-                return match kind.as_deref() {
+                match kind.as_deref() {
                     Some(br#""ref/prompt""#) => Ok(plain(TargetKind::Prompt, name, meta)),
                     Some(br#""ref/resource""#) => Ok(plain(TargetKind::Resource, uri, meta)),
                     _ => Err("`ref` is neither of a prompt nor of a resource"),
-                };
+                }
             }
-        };
-        let [key, meta] = members(params, [key, "_meta"]).map_err(|_| NOT_READABLE)?;
-        Ok(plain(target_kind, key, meta))
+            Named::Nothing => Err(NOT_READABLE),
+        }
     }
 }
 
@@ -188,20 +136,22 @@ impl ExtensionRequest {
     }
 }
 
-impl ForwardableRequest {
+impl ReceivedCall {
     /// Reads the request `line` with this id and these params.
     ///
     /// # Errors
     /// If the params are malformed.
     pub fn read(
-        method: ForwardedMethod,
+        method: &'static Method,
+        forwarding: Forwarding,
         line: Bytes,
         id: &Bytes,
         params: Option<&Bytes>,
         received: Moment,
     ) -> Result<Self, MetaError> {
         let params = params.ok_or(MetaError::Malformed(NOT_READABLE))?;
-        let Params { target_kind, key, meta, requests_task } = method.read(params).map_err(MetaError::Malformed)?;
+        let Params { target_kind, key, meta, requests_task } =
+            Params::read(method, forwarding, params).map_err(MetaError::Malformed)?;
         // A wrong version is reported before other mistakes.
         let Meta { progress_token, modern, face } = Meta::read(meta.as_ref())?;
         let Some((raw_exposed_name, exposed_name)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
@@ -216,6 +166,7 @@ impl ForwardableRequest {
         let requests_task = requests_task && modern.is_none();
         Ok(Self {
             method,
+            forwarding,
             line,
             id: id.clone(),
             target_kind,
@@ -235,21 +186,22 @@ impl ForwardableRequest {
     /// # Errors
     /// If the params are malformed.
     pub fn read_extension(
-        method: &Bytes,
+        name: &Bytes,
         line: Bytes,
         id: &Bytes,
         params: Option<&Bytes>,
         received: Moment,
     ) -> Result<Self, MetaError> {
-        let extension = ExtensionRequest::read(method, params).ok_or(MetaError::Malformed(NOT_READABLE))?;
+        let extension = ExtensionRequest::read(name, params).ok_or(MetaError::Malformed(NOT_READABLE))?;
         let Meta { progress_token, modern, face } = Meta::of(params)?;
         Ok(Self {
-            method: ForwardedMethod::Extension,
+            method: EXTENSION,
+            forwarding: Forwarding::Extension,
             line,
             id: id.clone(),
             target_kind: TargetKind::Method,
             raw_exposed_name: Bytes::new(),
-            exposed_name: method.clone(),
+            exposed_name: name.clone(),
             progress_token,
             requests_task: false,
             modern,
@@ -272,7 +224,10 @@ impl ForwardableRequest {
 
     /// Whether it calls a tool, gets a prompt or reads a resource.
     pub(super) fn names_item(&self) -> bool {
-        matches!(self.method, ForwardedMethod::CallTool | ForwardedMethod::GetPrompt | ForwardedMethod::ReadResource)
+        matches!(
+            (self.forwarding, self.target_kind),
+            (Forwarding::CallTool | Forwarding::ReadResource, _) | (Forwarding::Plain, TargetKind::Prompt)
+        )
     }
 
     /// Whether it has params.
@@ -324,10 +279,11 @@ impl ForwardableRequest {
         let params = format!(r#"{{"uri":{uri},"_meta":{meta}}}"#);
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/subscribe","params":{params}}}"#);
         let line = Bytes::from(line);
-        let Ok(Message::Request { id, params, .. }) = parse(&line) else {
+        let Ok(Message::Request { id, method, params }) = parse(&line) else {
             return Err(MetaError::Malformed(NOT_READABLE));
         };
-        let request = Self::read(ForwardedMethod::Subscribe, line, &id, params.as_ref(), received)?;
+        let method = methods::find(&method).ok_or(MetaError::Malformed(NOT_READABLE))?;
+        let request = Self::read(method, Forwarding::Subscribe, line, &id, params.as_ref(), received)?;
         Ok(Self { face, ..request })
     }
 
@@ -378,7 +334,7 @@ impl ForwardableRequest {
             }
             (TargetKind::Prompt, RouteTarget::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
-            (TargetKind::Resource, _) if self.method == ForwardedMethod::Unsubscribe => None,
+            (TargetKind::Resource, _) if self.forwarding == Forwarding::Unsubscribe => None,
             (TargetKind::Resource, RouteTarget::Unlisted(_)) => {
                 Some(AccessTarget::UnlistedUri(Bytes::copy_from_slice(&self.exposed_name)))
             }
@@ -393,23 +349,22 @@ impl ForwardableRequest {
 
     /// The kind of request, as servers distinguish them. Tokens of modern tasks are resolved elsewhere.
     pub(super) fn kind(&self) -> RequestKind {
-        let begins = match self.method {
-            ForwardedMethod::CallTool if self.requests_task => return RequestKind::NewTask,
-            ForwardedMethod::CallTool if self.supports_tasks() => return RequestKind::MayBeTask,
-            ForwardedMethod::Task(operation) => {
+        let begins = match self.forwarding {
+            Forwarding::CallTool if self.requests_task => return RequestKind::NewTask,
+            Forwarding::CallTool if self.supports_tasks() => return RequestKind::MayBeTask,
+            Forwarding::Task(operation) => {
                 return RequestKind::LegacyTask(Box::new(LegacyTaskRequest {
                     id: Bytes::copy_from_slice(&self.exposed_name),
                     operation,
                 }));
             }
-            ForwardedMethod::Subscribe => true,
-            ForwardedMethod::Unsubscribe => false,
-            ForwardedMethod::CallTool
-            | ForwardedMethod::GetPrompt
-            | ForwardedMethod::ReadResource
-            | ForwardedMethod::CompleteArgument
-            | ForwardedMethod::Extension
-            | ForwardedMethod::UpdateTask => return RequestKind::Plain,
+            Forwarding::Subscribe => true,
+            Forwarding::Unsubscribe => false,
+            Forwarding::CallTool
+            | Forwarding::Plain
+            | Forwarding::ReadResource
+            | Forwarding::Complete
+            | Forwarding::Extension => return RequestKind::Plain,
         };
         // Copied, because it outlives the line.
         let [uri, raw] = [&self.exposed_name, &self.raw_exposed_name].map(|part| Bytes::copy_from_slice(part));
@@ -443,12 +398,17 @@ impl RouteTarget<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::AnsweredBy;
+
+    fn read(method: &str, params: &Bytes) -> Result<ReceivedCall, MetaError> {
+        let method = methods::find(method.as_bytes()).expect("a method");
+        let AnsweredBy::Server(forwarding) = method.answered_by else { panic!("{method:?} is not forwarded") };
+        ReceivedCall::read(method, forwarding, params.clone(), &Bytes::from_static(b"1"), Some(params), Moment(0))
+    }
 
     fn check(method: &str, params: &str, expected: Result<(TargetKind, &str), &'static str>) {
         let params = Bytes::copy_from_slice(params.as_bytes());
-        let method = ForwardedMethod::named(method.as_bytes()).expect("a method");
-        let request =
-            ForwardableRequest::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
+        let request = read(method, &params);
         let found = request
             .as_ref()
             .map(|request| (request.target_kind, std::str::from_utf8(&request.exposed_name).expect("text")));
@@ -477,13 +437,7 @@ mod tests {
             (r#"{"name":"a","arguments":{"task":{}}}"#, false),
         ] {
             let params = Bytes::from_static(params.as_bytes());
-            let request = ForwardableRequest::read(
-                ForwardedMethod::CallTool,
-                params.clone(),
-                &Bytes::from_static(b"1"),
-                Some(&params),
-                Moment(0),
-            );
+            let request = read("tools/call", &params);
             assert_eq!(request.map(|request| request.requests_task), Ok(expected), "{params:?}");
         }
     }

@@ -17,6 +17,8 @@ fn main() -> ExitCode {
 async fn example() -> Result<(), Box<dyn Error>> {
     let manager = Manager::start([demo_server::config("good")?, ServerConfig::new("bad", "no-such-program")])?;
     manager.call_tool("good__add", &json!({ "a": 1, "b": 1 })).await?;
+    // The list waits until each server has been started once, or could not be.
+    manager.all_tools().await;
     manager.restart("good").await?;
     // A call waits for a server that is on its way up.
     manager.call_tool("good__add", &json!({ "a": 2, "b": 2 })).await?;

@@ -22,7 +22,7 @@ use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Process, Sources, Template};
 use crate::config::notes::{Note, NoteScope, Use, What};
-use crate::config::{Launch, LoadedConfig, ServerConfig};
+use crate::config::{LoadedConfig, ServerConfig};
 
 const MAX_WARNINGS: usize = 100;
 
@@ -137,11 +137,10 @@ impl Context<'_> {
 
 /// Whether a server can start, as far as the configuration tells.
 pub(crate) fn can_start(server: &ServerConfig, sources: &dyn Sources) -> bool {
-    match &server.launch {
-        Err(_) => false,
-        Ok(Launch::Program(program)) => commands::can_run(program, sources),
-        Ok(Launch::Remote(_)) => true,
-    }
+    server
+        .launch
+        .as_ref()
+        .is_ok_and(|launch| launch.program().is_none_or(|program| commands::can_run(program, sources)))
 }
 
 /// Some of `names`, for a message: "`a`, `b` and 3 more".

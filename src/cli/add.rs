@@ -354,7 +354,7 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
         (None, [url, ..]) if has_scheme(url) => {
             let url = without_query(url);
             Err(format!(
-                "not added: `{url}` looks like a URL, but the URL of a server begins with `http://` or `https://`, in lower case"
+                "not added: `{url}` looks like a URL, but the URL of a server begins with `http://`, `https://` or `unix:`, in lower case"
             ))
         }
         (None, words) => {
@@ -435,7 +435,7 @@ fn url_settings(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, St
         return Err(format!("`{option}` cannot be used with a URL: it is for a server that mcpd starts"));
     }
     // A URL with a secret moves to a file, where loading the configuration would not check it.
-    if let Some(complaint) = config::url_complaint(url).filter(|_| !url.contains("${")) {
+    if let Some(complaint) = config::url_complaint(url, false).filter(|_| !url.contains("${")) {
         return Err(format!("the URL {complaint}"));
     }
     let headers = pairs("--header", &add.header, ':', "'NAME: VALUE'")?;

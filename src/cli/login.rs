@@ -190,10 +190,12 @@ pub(super) enum NoLogin {
     /// With a hint at a similar name.
     #[error("is not a configured server{0}")]
     NotConfigured(String),
-    #[error("is a program: only servers with a URL have logins")]
+    #[error("is a program that mcpd starts: only servers elsewhere have logins")]
     Program,
     #[error("needs no login: its `oauth` is `false`")]
     Off,
+    #[error("has no login: it is at a Unix socket")]
+    Socket,
     #[error("needs no login: it has an `Authorization` header")]
     HasHeader,
     #[error(transparent)]
@@ -251,13 +253,17 @@ impl LoginContext {
         };
         match &server.launch {
             Ok(Launch::Remote(remote)) => self.login_of(name, remote).await,
-            Ok(Launch::Program(_)) => Err(NoLogin::Program),
+            Ok(Launch::Program(_) | Launch::Served(..)) => Err(NoLogin::Program),
             Err(reason) => Err(reason.clone().into()),
         }
     }
 
     async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, NoLogin> {
-        let no_login = || if remote.oauth == OAuth::Off { NoLogin::Off } else { NoLogin::HasHeader };
+        let no_login = || match remote.oauth {
+            OAuth::Off if remote.is_at_socket() => NoLogin::Socket,
+            OAuth::Off => NoLogin::Off,
+            OAuth::On(_) => NoLogin::HasHeader,
+        };
         if !Login::is_for(remote) {
             return Err(no_login());
         }

@@ -128,7 +128,7 @@ async fn explain_empty(socket: &Path, servers: &[String]) -> String {
 
 async fn is_remote(socket: &Path, server: &str) -> bool {
     let report = admin::status(socket).await;
-    report.is_ok_and(|report| report.servers.iter().any(|one| one.name == server && one.remote.is_some()))
+    report.is_ok_and(|report| report.servers.iter().any(|one| one.name == server && one.elsewhere().is_some()))
 }
 
 /// A line in the format of syslog. If a server may have several instances, their purpose is included.

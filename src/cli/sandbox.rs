@@ -68,10 +68,10 @@ pub(super) async fn run(arguments: Arguments, given: Option<PathBuf>, directory:
 fn without_sandbox(server: &ServerConfig) -> Option<String> {
     match &server.launch {
         Ok(Launch::Remote(_)) => Some("is a server with a URL: it has no process and no sandbox".to_owned()),
-        Ok(Launch::Program(_)) if server.settings.sandbox.level == SandboxLevel::None => {
+        Ok(_) if server.settings.sandbox.level == SandboxLevel::None => {
             Some("has `sandbox = \"none\"`: nothing restricts it".to_owned())
         }
-        Ok(Launch::Program(_)) => None,
+        Ok(_) => None,
         Err(reason) => Some(reason.to_string()),
     }
 }

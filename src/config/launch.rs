@@ -9,6 +9,7 @@ use std::sync::Arc;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
+use super::address::{Address, is_unix, url_complaint};
 use super::interpolate::{Sources, UnusableValue};
 use super::rotation::RotatingHeaders;
 use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
@@ -21,6 +22,8 @@ pub enum Launch {
     Program(Program),
     /// mcpd connects to a URL.
     Remote(Remote),
+    /// mcpd starts a program, and connects to the URL that it serves.
+    Served(Program, Remote),
 }
 
 /// A server program. `Debug` prints no value that could be a secret.
@@ -50,7 +53,7 @@ pub struct Program {
 /// An HTTP server. `Debug` prints no value that could be a secret.
 #[derive(Clone, Default)]
 pub struct Remote {
-    /// Begins with `http://` or `https://`.
+    /// Begins with `http://`, `https://` or `unix:`.
     pub url: String,
     /// Additional headers of each request. [`Self::latest_headers`] are those that are sent.
     pub headers: BTreeMap<String, String>,
@@ -67,12 +70,35 @@ pub struct Remote {
 }
 
 impl Launch {
-    /// The program, unless it is an HTTP server.
+    /// The program that mcpd starts, if there is one.
     #[must_use]
     pub fn program(&self) -> Option<&Program> {
         match self {
-            Self::Program(program) => Some(program),
+            Self::Program(program) | Self::Served(program, _) => Some(program),
             Self::Remote(_) => None,
+        }
+    }
+
+    pub(super) fn program_mut(&mut self) -> Option<&mut Program> {
+        match self {
+            Self::Program(program) | Self::Served(program, _) => Some(program),
+            Self::Remote(_) => None,
+        }
+    }
+
+    /// The URL that mcpd connects to, if there is one.
+    #[must_use]
+    pub fn remote(&self) -> Option<&Remote> {
+        match self {
+            Self::Program(_) => None,
+            Self::Remote(remote) | Self::Served(_, remote) => Some(remote),
+        }
+    }
+
+    pub(super) fn remote_mut(&mut self) -> Option<&mut Remote> {
+        match self {
+            Self::Program(_) => None,
+            Self::Remote(remote) | Self::Served(_, remote) => Some(remote),
         }
     }
 
@@ -80,28 +106,23 @@ impl Launch {
     #[must_use]
     pub fn needs_agent_cwd(&self) -> bool {
         let waits = |text: &String| text.contains(AGENT_CWD);
-        match self {
-            Self::Program(Program { command, args, env, cwd, roots, .. }) => {
-                args.iter().chain(env.values()).chain(roots).chain([command]).any(waits)
-                    || cwd.as_ref().is_some_and(|cwd| waits(&path_text(cwd)))
-            }
-            Self::Remote(Remote { url, headers, roots, ca_file, .. }) => {
-                headers.values().chain(roots).chain([url]).any(waits)
-                    || ca_file.as_ref().is_some_and(|path| waits(&path_text(path)))
-            }
-        }
+        let waits_in = |path: &Option<PathBuf>| path.as_deref().is_some_and(|path| waits(&path_text(path)));
+        self.program().is_some_and(|Program { command, args, env, cwd, roots, .. }| {
+            args.iter().chain(env.values()).chain(roots).chain([command]).any(waits) || waits_in(cwd)
+        }) || self.remote().is_some_and(|Remote { url, headers, roots, ca_file, .. }| {
+            headers.values().chain(roots).chain([url]).any(waits) || waits_in(ca_file)
+        })
     }
 
     /// Whether both run the same program or connect to the same URL. Ignores inherited variables, roots and logins.
     pub(super) fn is_equivalent(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Program(this), Self::Program(other)) => {
-                (&this.command, &this.args, &this.env, &this.cwd)
-                    == (&other.command, &other.args, &other.env, &other.cwd)
-            }
-            (Self::Remote(this), Self::Remote(other)) => (&this.url, &this.headers) == (&other.url, &other.headers),
-            _ => false,
+        fn started(launch: &Launch) -> impl PartialEq {
+            launch.program().map(|program| (&program.command, &program.args, &program.env, &program.cwd))
         }
+        fn reached(launch: &Launch) -> impl PartialEq {
+            launch.remote().map(|remote| (&remote.url, &remote.headers))
+        }
+        started(self) == started(other) && reached(self) == reached(other)
     }
 
     /// This launch for agents in the directory `agent_cwd`.
@@ -111,35 +132,44 @@ impl Launch {
         let fill_all = |texts: &[String]| texts.iter().map(fill).collect();
         let fill_each =
             |texts: &BTreeMap<String, String>| texts.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
+        let started = |program: &Program| Program {
+            command: fill(&program.command),
+            args: fill_all(&program.args),
+            env: fill_each(&program.env),
+            pass_env: program.pass_env.clone(),
+            passed: program.passed.clone(),
+            cwd: Some(program.cwd.as_deref().map_or_else(|| agent_cwd.into(), fill_path)),
+            cwd_is_stated: program.cwd.as_deref().is_none_or(|cwd| path_text(cwd).contains(AGENT_CWD)),
+            roots: fill_all(&program.roots),
+            secrets: program.secrets.clone(),
+        };
+        let reached = |remote: &Remote| Remote {
+            url: remote.url.replace(AGENT_CWD, &percent_encode(agent_cwd)),
+            headers: fill_each(&remote.headers),
+            rotating: remote.rotating.at(agent_cwd),
+            roots: fill_all(&remote.roots),
+            ca_file: remote.ca_file.as_deref().map(fill_path),
+            oauth: remote.oauth.clone(),
+            secrets: remote.secrets.clone(),
+        };
         match self {
-            Self::Program(program) => Self::Program(Program {
-                command: fill(&program.command),
-                args: fill_all(&program.args),
-                env: fill_each(&program.env),
-                pass_env: program.pass_env.clone(),
-                passed: program.passed.clone(),
-                cwd: Some(program.cwd.as_deref().map_or_else(|| agent_cwd.into(), fill_path)),
-                cwd_is_stated: program.cwd.as_deref().is_none_or(|cwd| path_text(cwd).contains(AGENT_CWD)),
-                roots: fill_all(&program.roots),
-                secrets: program.secrets.clone(),
-            }),
-            Self::Remote(remote) => Self::Remote(Remote {
-                url: remote.url.replace(AGENT_CWD, &percent_encode(agent_cwd)),
-                headers: fill_each(&remote.headers),
-                rotating: remote.rotating.at(agent_cwd),
-                roots: fill_all(&remote.roots),
-                ca_file: remote.ca_file.as_deref().map(fill_path),
-                oauth: remote.oauth.clone(),
-                secrets: remote.secrets.clone(),
-            }),
+            Self::Program(program) => Self::Program(started(program)),
+            Self::Remote(remote) => Self::Remote(reached(remote)),
+            Self::Served(program, remote) => Self::Served(started(program), reached(remote)),
+        }
+    }
+
+    /// What is never printed: of a program with a URL, the secrets of both.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        match self {
+            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => secrets,
+            Self::Served(program, _) => &program.secrets,
         }
     }
 
     /// The programs of its `${cmd:…}`.
     pub(crate) fn commands(&self) -> &[SecretCommand] {
-        match self {
-            Self::Program(Program { secrets, .. }) | Self::Remote(Remote { secrets, .. }) => secrets.commands(),
-        }
+        self.secrets().commands()
     }
 
     /// This launch with the outputs of its programs. Those of headers are in [`Remote::rotating`].
@@ -148,17 +178,16 @@ impl Launch {
     /// If the URL is not valid.
     pub(crate) fn with_outputs(&self, outputs: &CommandOutputs) -> Result<Self, UnusableValue> {
         let mut launch = self.clone();
-        match &mut launch {
-            Self::Program(Program { args, env, secrets, .. }) => {
-                args.iter_mut().chain(env.values_mut()).for_each(|text| *text = outputs.fill(text));
-                outputs.values().for_each(|value| secrets.add_later(value));
-            }
-            Self::Remote(Remote { url, secrets, .. }) => {
-                *url = outputs.fill(url);
-                outputs.values().for_each(|value| secrets.add_later(value));
-                if let Some(complaint) = url_complaint(url) {
-                    return Err(UnusableValue::Invalid { key: "url", complaint });
-                }
+        if let Some(Program { args, env, secrets, .. }) = launch.program_mut() {
+            args.iter_mut().chain(env.values_mut()).for_each(|text| *text = outputs.fill(text));
+            outputs.values().for_each(|value| secrets.add_later(value));
+        }
+        let is_served = self.program().is_some();
+        if let Some(remote) = launch.remote_mut() {
+            remote.url = outputs.fill(&remote.url);
+            outputs.values().for_each(|value| remote.secrets.add_later(value));
+            if let Some(complaint) = url_complaint(&remote.url, is_served) {
+                return Err(UnusableValue::Invalid { key: "url", complaint });
             }
         }
         Ok(launch)
@@ -166,7 +195,9 @@ impl Launch {
 
     pub(super) fn roots(&self) -> &[String] {
         match self {
-            Self::Program(Program { roots, .. }) | Self::Remote(Remote { roots, .. }) => roots,
+            Self::Program(Program { roots, .. })
+            | Self::Remote(Remote { roots, .. })
+            | Self::Served(Program { roots, .. }, _) => roots,
         }
     }
 }
@@ -179,6 +210,11 @@ impl Program {
 }
 
 impl Remote {
+    /// Whether its URL is a Unix socket.
+    pub(crate) fn is_at_socket(&self) -> bool {
+        is_unix(&self.url)
+    }
+
     /// The headers, with the values of files as they were read last.
     #[must_use]
     pub fn latest_headers(&self) -> BTreeMap<String, String> {
@@ -194,10 +230,14 @@ impl Remote {
         headers
     }
 
-    /// Scheme, host and port of the URL, for messages. The rest may be secret.
+    /// Scheme, host and port of the URL, or its socket, for messages. The rest may be secret.
     #[must_use]
     pub fn shown_origin(&self) -> String {
-        let url = Url::parse(&self.secrets.masked(&self.url));
+        let masked = self.secrets.masked(&self.url);
+        if is_unix(&masked) {
+            return Address::parse(&masked).map_or_else(|_| "unix:…".to_owned(), |address| address.origin());
+        }
+        let url = Url::parse(&masked);
         url.map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization())
     }
 }
@@ -225,6 +265,7 @@ impl fmt::Debug for Launch {
         match self {
             Self::Program(program) => program.fmt(f),
             Self::Remote(remote) => remote.fmt(f),
+            Self::Served(program, remote) => f.debug_tuple("Served").field(program).field(remote).finish(),
         }
     }
 }
@@ -347,26 +388,6 @@ impl fmt::Debug for OAuthSettings {
             .field("scopes", &self.scopes)
             .field("redirect_port", &self.redirect_port)
             .finish()
-    }
-}
-
-/// Why a text is not a valid URL of a server. A user name would print a secret, and a fragment is never sent.
-pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
-    let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)) else {
-        return Some("does not begin with `http://` or `https://`");
-    };
-    if rest.is_empty() {
-        return Some("has no host: write one after `//`, as in `https://example.org/mcp`");
-    }
-    if text.contains(|c: char| c.is_control() || c == ' ') {
-        return Some("has a space or a control character");
-    }
-    match Url::parse(text) {
-        Err(url::ParseError::InvalidPort) => Some("has an invalid port: the highest is 65535"),
-        Err(_) => Some("is no URL"),
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => Some("has a user name or a password"),
-        Ok(url) if url.fragment().is_some() => Some("has a `#`"),
-        Ok(_) => None,
     }
 }
 

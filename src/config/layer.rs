@@ -15,14 +15,14 @@ pub(super) use self::launch::{
     is_root,
 };
 pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
+use super::address::Address;
 use super::diagnostic::{Diagnostic, Spanned, values};
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, UnusableValue};
 use super::keys::KeyLayer;
-use super::launch::Launch;
-use super::sandbox::{ProtectedDirectories, SandboxLevel};
-use super::secret_values::Secrets;
-use super::{ServerConfig, Settings};
+use super::sandbox::{Network, ProtectedDirectories, SandboxLevel};
+use super::secret_values::{AGENT_CWD, Secrets};
+use super::{Replace, ServerConfig, Settings, Sharing};
 use crate::policy::Policy;
 
 /// The contents of one file. Unset keys are `None`.
@@ -98,7 +98,7 @@ impl ServerLayer {
 
     /// Refuses a `cwd` that would open a protected directory to a server at level `files`, which may change its working directory.
     pub(super) fn check_cwd(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> Option<Diagnostic> {
-        let LaunchTemplate::Program(ProgramTemplate { cwd: Some(cwd), .. }) = &self.launch else { return None };
+        let cwd = self.launch.program()?.cwd.as_ref()?;
         if self.settings(defaults).sandbox.level != SandboxLevel::Files {
             return None;
         }
@@ -113,11 +113,47 @@ impl ServerLayer {
         Some(cwd.location.error(problem))
     }
 
+    /// Refuses a program that could not serve its URL: its sandbox keeps it from listening there, or several instances would.
+    pub(super) fn check_listening(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> Option<Diagnostic> {
+        let LaunchTemplate::Served(_, RemoteTemplate { url, .. }) = &self.launch else { return None };
+        let Settings { sandbox, sharing, .. } = self.settings(defaults);
+        let text = url.value.interpolate(sources, &mut Secrets::default()).ok()?;
+        let address = Address::parse(&text).ok();
+        let is_files = sandbox.level == SandboxLevel::Files;
+        let (message, help) = match address.as_ref().map(Address::socket) {
+            _ if sharing != Sharing::Shared && !text.contains(AGENT_CWD) => (
+                "several instances cannot listen at one `url`",
+                "write `sharing = \"shared\"`, or a socket in the agent's directory: `unix:${agent:cwd}/…`".to_owned(),
+            ),
+            Some(None) if sandbox.network != Network::Any => (
+                "the `network` of its `sandbox` keeps the server from listening at this port",
+                "remove `network`, or write a Unix socket: `url = \"unix:/PATH#/mcp\"`".to_owned(),
+            ),
+            Some(Some(_)) if !sandbox.unix.unwrap_or(!is_files) => (
+                "its `sandbox` keeps the server from listening at a Unix socket",
+                "write `unix = true` in its `sandbox`".to_owned(),
+            ),
+            Some(Some(socket)) if is_files && !sandbox.write.iter().any(|path| socket.starts_with(path)) => (
+                "its `sandbox` keeps the server from making this socket",
+                format!(
+                    "add the directory of the socket to `write` of its `sandbox`: `{}`",
+                    socket.parent().unwrap_or(socket).display()
+                ),
+            ),
+            _ => return None,
+        };
+        Some(url.location.error(url.location.problem(message).help(help)))
+    }
+
     pub(super) fn resolve(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> ServerConfig {
         let exposures = &self.rules.exposures;
-        let settings = self.settings(defaults);
+        let mut settings = self.settings(defaults);
+        if let LaunchTemplate::Served(..) = self.launch {
+            // Two programs cannot listen at one URL.
+            settings.replace = Replace::StopFirst;
+        }
         let launch = self.launch.interpolate(sources).and_then(|mut launch| {
-            if let Launch::Program(program) = &mut launch {
+            if let Some(program) = launch.program_mut() {
                 program.pass_env.extend(values(&defaults.pass_env));
                 program.pass_env.sort_unstable();
                 program.pass_env.dedup();

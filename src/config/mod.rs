@@ -12,6 +12,7 @@
 //!                                        └───────── every error ───────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
+mod address;
 pub(crate) mod clients;
 pub(crate) mod command_line;
 mod daemon;
@@ -44,9 +45,9 @@ mod value_types;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) use self::address::{Address, url_complaint};
 pub use self::daemon::DaemonConfig;
 use self::interpolate::UnusableValue;
-pub(crate) use self::launch::url_complaint;
 pub use self::launch::{AgentDirectory, Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote};
 pub use self::load::{ConfigError, LoadedConfig, Stamp, changed, default_path, load};
 pub(crate) use self::load::{Definition, masked};
@@ -122,10 +123,10 @@ impl ServerConfig {
         Self { launch, ..Self::new(name, "") }
     }
 
-    /// Adds a header to each request. Does nothing for a server with a command.
+    /// Adds a header to each request. Does nothing for a server without a URL.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        if let Ok(Launch::Remote(remote)) = &mut self.launch {
+        if let Some(remote) = self.launch.as_mut().ok().and_then(Launch::remote_mut) {
             remote.headers.insert(name.into(), value.into());
         }
         self
@@ -234,7 +235,7 @@ impl ServerConfig {
     }
 
     fn with_program(mut self, change: impl FnOnce(&mut Program)) -> Self {
-        if let Ok(Launch::Program(program)) = &mut self.launch {
+        if let Some(program) = self.launch.as_mut().ok().and_then(Launch::program_mut) {
             change(program);
         }
         self

@@ -11,7 +11,7 @@ use super::LoadedConfig;
 use super::command_line::Spelling;
 use super::diagnostic::{Correction, Diagnostic, Edit, Level, Location, Spanned};
 use super::interpolate::Template;
-use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
+use super::layer::{Exposure, OAuthTemplate, ProfileLayer, ServerLayer};
 use crate::list_kind::ListKind;
 
 /// Maximum number of notes. Later values are not checked.
@@ -138,25 +138,22 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
     let mut add = |purpose: Use<'a>, text: &'a Spanned<Template>| {
         notes.push(Note { owner, location: &text.location, what: What::Text(purpose, &text.value) });
     };
-    match &server.launch {
-        LaunchTemplate::Program(program) => {
-            add(Use::Command, &program.command);
-            program.args.iter().for_each(|arg| add(Use::Arg, arg));
-            program.env.iter().for_each(|(name, value)| add(Use::Value(name), value));
-            program.cwd.iter().for_each(|directory| add(Use::Cwd, directory));
-            program.roots.iter().for_each(|location| add(Use::Directory, location));
+    if let Some(program) = server.launch.program() {
+        add(Use::Command, &program.command);
+        program.args.iter().for_each(|arg| add(Use::Arg, arg));
+        program.env.iter().for_each(|(name, value)| add(Use::Value(name), value));
+        program.cwd.iter().for_each(|directory| add(Use::Cwd, directory));
+        program.roots.iter().for_each(|location| add(Use::Directory, location));
+    }
+    if let Some(remote) = server.launch.remote() {
+        add(Use::Url, &remote.url);
+        remote.headers.iter().for_each(|(name, value)| add(Use::Header(name), value));
+        remote.roots.iter().for_each(|location| add(Use::Directory, location));
+        remote.ca_file.iter().for_each(|path| add(Use::CaFile, path));
+        if let Some(OAuthTemplate::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {
+            keys.client_id.iter().for_each(|id| add(Use::ClientId, id));
+            keys.client_secret.iter().for_each(|secret| add(Use::Value("client_secret"), secret));
         }
-        LaunchTemplate::Remote(remote) => {
-            add(Use::Url, &remote.url);
-            remote.headers.iter().for_each(|(name, value)| add(Use::Header(name), value));
-            remote.roots.iter().for_each(|location| add(Use::Directory, location));
-            remote.ca_file.iter().for_each(|path| add(Use::CaFile, path));
-            if let Some(OAuthTemplate::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {
-                keys.client_id.iter().for_each(|id| add(Use::ClientId, id));
-                keys.client_secret.iter().for_each(|secret| add(Use::Value("client_secret"), secret));
-            }
-        }
-        LaunchTemplate::Impossible(_) => {}
     }
     let settings = &server.rules.settings;
     let limits = ["memory_max", "tasks_max", "cpu_weight"].into_iter();
@@ -209,10 +206,7 @@ impl LoadedConfig {
                 names.extend(template.variables().map(str::to_owned));
             }
         }
-        let programs = self.layers.servers.iter().filter_map(|server| match &server.launch {
-            LaunchTemplate::Program(program) => Some(&program.pass_env),
-            LaunchTemplate::Remote(_) | LaunchTemplate::Impossible(_) => None,
-        });
+        let programs = self.layers.servers.iter().filter_map(|server| Some(&server.launch.program()?.pass_env));
         let passed = programs.flatten().chain(&self.layers.defaults.pass_env);
         names.extend(passed.map(|name| name.value.clone()));
         names

@@ -121,6 +121,10 @@ fn show_server(server: &ServerLayer, page: &mut Page) {
     match launch {
         LaunchTemplate::Program(program) => show_program(program, page),
         LaunchTemplate::Remote(remote) => show_remote(remote, page),
+        LaunchTemplate::Served(program, remote) => {
+            show_program(program, page);
+            show_remote(remote, page);
+        }
         LaunchTemplate::Impossible(reason) => page.comment(&format!("It cannot be run: {reason}")),
     }
     let ServerRules { exposures, settings } = rules;

@@ -16,7 +16,7 @@ const MAX_SCRIPT: u64 = 1 << 20;
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let complaints = commands.filter_map(|(server, note, _, template)| {
-        let Ok(Launch::Program(program)) = &server.launch else { return None };
+        let program = server.launch.as_ref().ok()?.program()?;
         let (complaint, help) = unfound(program, template.source(), note.spelling(), context.sources)?;
         Some(note.warning(format!("command `{}` {complaint}", shown(program).escape_debug()), help))
     });
@@ -146,7 +146,7 @@ fn secrets_of_server(args: &[Argument<'_>]) -> Vec<Diagnostic> {
 pub(super) fn missing_directories(context: &Context<'_>) -> Vec<Diagnostic> {
     let directories = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Cwd);
     let missing = directories.filter_map(|(server, note, ..)| {
-        let Ok(Launch::Program(program)) = &server.launch else { return None };
+        let program = server.launch.as_ref().ok()?.program()?;
         let cwd = program.cwd.as_ref().filter(|cwd| !context.sources.exists(cwd))?;
         let shown = program.secrets.masked(cwd.to_str().filter(|cwd| !cwd.contains(AGENT_CWD))?);
         let message = format!("working directory `{}` does not exist, so `{}` cannot be started", shown, server.name);

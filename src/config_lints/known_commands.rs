@@ -32,7 +32,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
 }
 
 fn of_command(context: &Context<'_>, server: &ServerConfig, note: &Note<'_>) -> Vec<Diagnostic> {
-    let Ok(Launch::Program(program)) = &server.launch else { return Vec::new() };
+    let Some(program) = server.launch.as_ref().ok().and_then(Launch::program) else { return Vec::new() };
     let complaints = LINTS.iter().filter_map(|lint| lint(context, server, program));
     let warnings = complaints.map(|(complaint, help)| note.warning(complaint, help));
     warnings.chain(question(context, server, program, note)).collect()

@@ -15,7 +15,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     // The URL of a server precedes its headers.
     let mut url = None;
     let of_text = |(server, note, purpose, template): (&ServerConfig, &Note<'_>, Use<'_>, &Template)| {
-        let Ok(Launch::Remote(remote)) = &server.launch else { return None };
+        let remote = server.launch.as_ref().ok()?.remote()?;
         match purpose {
             Use::Url => {
                 url = template.as_literal().map(str::to_owned);

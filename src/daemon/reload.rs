@@ -19,7 +19,7 @@ use super::pattern_check::PatternCheck;
 use crate::admin::report::{ProfileChanges, ReloadFailure, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
-use crate::config::{self, DaemonConfig, Launch, Profile, ServerConfig};
+use crate::config::{self, DaemonConfig, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
 use crate::server::SecretPrograms;
 
@@ -112,7 +112,7 @@ impl Reload {
             warnings
                 .push("changes in [daemon] other than the naming apply when mcpd is started the next time".to_owned());
         }
-        let has_remote = |server: &ServerConfig| matches!(server.launch, Ok(Launch::Remote(_)));
+        let has_remote = |server: &ServerConfig| server.launch.as_ref().is_ok_and(|launch| launch.remote().is_some());
         let changed: Vec<_> = used_at_start(&self.environment, &environment).collect();
         if !changed.is_empty() && config.servers.iter().any(has_remote) {
             let names = changed.join(", ");

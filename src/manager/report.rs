@@ -225,7 +225,7 @@ pub struct InstanceReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RemoteReport {
-    /// Scheme, host and port of the URL. Path and query are omitted, because they may be secret.
+    /// Scheme, host and port of the URL, or `unix:` and the path of its socket. Path and query are omitted, because they may be secret.
     pub origin: String,
     /// `streamable http` or `http+sse`, while an instance runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -344,6 +344,11 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
 }
 
 impl ServerReport {
+    /// Where it is reached, if mcpd does not run it.
+    pub(crate) fn elsewhere(&self) -> Option<&RemoteReport> {
+        self.remote.as_ref().filter(|_| self.limits.is_none())
+    }
+
     /// What it seems to ask while it starts.
     pub(crate) fn question(&self) -> Option<&str> {
         let asks = self.state == StateName::Starting && self.cause == Some(Cause::Question);
@@ -465,11 +470,11 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 }
 
 fn remote_of(config: &ServerConfig, transport: Option<RemoteTransport>) -> Option<RemoteReport> {
-    let Ok(Launch::Remote(remote)) = &config.launch else { return None };
+    let remote = config.launch.as_ref().ok()?.remote()?;
     Some(RemoteReport { origin: remote.shown_origin(), transport: transport.map(|it| it.words().to_owned()) })
 }
 
-/// The limits of a server; `None` if it has a URL and so no local process.
+/// The limits of a server; `None` if mcpd does not run it.
 fn limits_of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
     if matches!(config.launch, Ok(Launch::Remote(_))) {
         return None;

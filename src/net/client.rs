@@ -8,6 +8,7 @@
 mod address_policy;
 mod connector;
 mod error;
+mod local;
 mod proxies;
 mod resolver;
 mod response;
@@ -29,19 +30,22 @@ use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tower_service::Service;
 use url::Url;
 
 use self::address_policy::AddressPolicy;
 use self::connector::Connector;
 pub use self::error::NetError;
 pub(crate) use self::error::NetErrorKind;
+use self::local::Local;
+pub(crate) use self::local::{Owner, occupied};
 use self::proxies::Proxies;
 use self::resolver::{Dns, Resolver};
 use self::response::cause;
 pub use self::response::{ReadError, Response};
 use self::trust::{Roots, Tls};
 use super::origin::ForbiddenUrl;
-use crate::config::Remote;
+use crate::config::{Address, Remote};
 
 /// Environment variables that are read once, for all clients.
 pub(crate) const VARIABLES: [&str; 10] = [
@@ -91,6 +95,7 @@ pub enum SuppliedUrlError {
 }
 
 struct Parts {
+    connector: Connector,
     configured: Sender,
     /// Made when it is first needed.
     login: OnceLock<Sender>,
@@ -115,7 +120,14 @@ impl Clients {
     /// # Errors
     /// If the URL is invalid, `ca_file` cannot be read, or no certificate is trusted.
     pub async fn get(&self, remote: &Remote) -> Result<Client, NetError> {
-        let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not a URL: {error}"))?;
+        let is_trusted = remote.headers.is_empty() || !remote.is_at_socket();
+        self.owned(remote, if is_trusted { Owner::Any } else { Owner::User }).await
+    }
+
+    /// The client of a server of this machine, which connects only if this owner listens there.
+    pub(crate) async fn owned(&self, remote: &Remote, owner: Owner) -> Result<Client, NetError> {
+        let address = Address::parse(&remote.url).map_err(|complaint| format!("its `url` {complaint}"))?;
+        let url = address.url();
         let tls = match &remote.ca_file {
             None => self.tls.clone(),
             Some(path) => Tls::with_ca_file(self.roots.clone(), path.clone()).await?,
@@ -123,14 +135,27 @@ impl Clients {
         if url.scheme() == "https" {
             tls.ready().await?;
         }
-        let (dns, proxies) = (self.dns.for_another_server(), Arc::clone(&self.proxies));
-        let addresses = Arc::new(AddressPolicy::new(&url, dns, Arc::clone(&proxies)));
-        let configured = sender(Resolver::Any(Arc::clone(&addresses)), &tls, &proxies);
-        Ok(Client(Arc::new(Parts { configured, login: OnceLock::new(), addresses, tls, proxies })))
+        let is_direct = address.socket().is_some() || !owner.is_any();
+        let proxies = if is_direct { Arc::new(Proxies::none()) } else { Arc::clone(&self.proxies) };
+        let addresses = Arc::new(AddressPolicy::new(url, self.dns.for_another_server(), Arc::clone(&proxies)));
+        let resolver = Resolver::Any(Arc::clone(&addresses));
+        let local = Local::new(&address, remote.shown_origin(), owner);
+        let connector = Connector::new(resolver, tls.clone(), Arc::clone(&proxies), local);
+        let configured = Sender::new(connector.clone(), Arc::clone(&proxies));
+        Ok(Client(Arc::new(Parts { connector, configured, login: OnceLock::new(), addresses, tls, proxies })))
     }
 }
 
 impl Client {
+    /// Makes a connection to the configured origin, and closes it.
+    ///
+    /// # Errors
+    /// If nothing listens there, or a process that may not receive requests.
+    pub(crate) async fn try_connection(&self, url: &Url) -> Result<(), NetError> {
+        let uri = Uri::try_from(url.as_str()).map_err(|error| error.to_string())?;
+        self.0.connector.clone().call(uri).await.map(drop).map_err(|error| NetError::of(&*error))
+    }
+
     /// Sends requests to the configured origin.
     #[must_use]
     pub fn configured(&self) -> &Sender {
@@ -142,7 +167,11 @@ impl Client {
     #[must_use]
     pub fn login(&self) -> &Sender {
         let Parts { login, addresses, tls, proxies, .. } = &*self.0;
-        login.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies))
+        login.get_or_init(|| {
+            let resolver = Resolver::Checked(Arc::clone(addresses));
+            let connector = Connector::new(resolver, tls.clone(), Arc::clone(proxies), Local::default());
+            Sender::new(connector, Arc::clone(proxies))
+        })
     }
 
     /// Whether the configured host has resolved to a public address.
@@ -177,10 +206,6 @@ impl Client {
         }
         Ok(())
     }
-}
-
-fn sender(resolver: Resolver, tls: &Tls, proxies: &Arc<Proxies>) -> Sender {
-    Sender::new(Connector::new(resolver, tls.clone(), Arc::clone(proxies)), Arc::clone(proxies))
 }
 
 impl fmt::Debug for Clients {

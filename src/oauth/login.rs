@@ -93,7 +93,7 @@ impl Login {
     #[must_use]
     pub(crate) fn is_for(remote: &Remote) -> bool {
         let is_let_in = remote.headers.keys().any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
-        remote.oauth != OAuth::Off && !is_let_in
+        remote.oauth != OAuth::Off && !is_let_in && !remote.is_at_socket()
     }
 
     /// The login of the server `name`. `None` if it needs none, or its URL is not valid.

@@ -224,24 +224,22 @@ fn first_written(directory: &Path) -> io::Result<Option<PathBuf>> {
 /// may be secrets.
 fn key(server: &str, launch: &Launch) -> String {
     let mut hash = Sha256::new();
-    match launch {
-        Launch::Program(program) => {
-            let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
-            let names = program.env.keys().chain(&program.pass_env);
-            for part in [server, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
-                hash.update(program.secrets.masked_as_loaded(part));
-                hash.update([0]);
-            }
-            for arg in &program.args {
-                hash.update([1]);
-                hash.update(program.secrets.masked_as_loaded(arg));
-            }
+    if let Some(program) = launch.program() {
+        let cwd = program.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned()).unwrap_or_default();
+        let names = program.env.keys().chain(&program.pass_env);
+        for part in [server, &program.command, &cwd].into_iter().chain(names.map(String::as_str)) {
+            hash.update(program.secrets.masked_as_loaded(part));
+            hash.update([0]);
         }
-        Launch::Remote(remote) => {
-            for part in [server, &remote.url].into_iter().chain(remote.headers.keys().map(String::as_str)) {
-                hash.update(remote.secrets.masked_as_loaded(part));
-                hash.update([2]);
-            }
+        for arg in &program.args {
+            hash.update([1]);
+            hash.update(program.secrets.masked_as_loaded(arg));
+        }
+    }
+    if let Some(remote) = launch.remote() {
+        for part in [server, &remote.url].into_iter().chain(remote.headers.keys().map(String::as_str)) {
+            hash.update(remote.secrets.masked_as_loaded(part));
+            hash.update([2]);
         }
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -145,14 +145,15 @@ impl EraCache {
     }
 }
 
-/// Whether a server that supports both eras has an instance for each.
+/// Whether a server that supports both eras has an instance for each. A program that mcpd starts runs once, in the legacy era.
 pub(super) fn may_split_by_era(config: &ServerConfig) -> bool {
-    let settings = &config.settings;
-    is_remote(config) && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
+    let (settings, is_remote) = (&config.settings, matches!(config.launch, Ok(Launch::Remote(_))));
+    is_remote && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
 }
 
-pub(super) fn is_remote(config: &ServerConfig) -> bool {
-    matches!(config.launch, Ok(Launch::Remote(_)))
+/// Whether the server is reached at a URL.
+pub(super) fn has_url(config: &ServerConfig) -> bool {
+    config.launch.as_ref().is_ok_and(|launch| launch.remote().is_some())
 }
 
 #[cfg(test)]

@@ -33,6 +33,20 @@ pub enum ServerError {
     StreamClosed(&'static str),
     /// A server at a URL cannot be reached any more.
     Disconnected(Disconnect),
+    /// Another process listened at its URL before its program was started.
+    AddressInUse {
+        /// The address.
+        origin: String,
+        /// That process, for a person.
+        listener: String,
+    },
+    /// Its program did not listen at its URL in time.
+    NotListening {
+        /// The address.
+        origin: String,
+        /// How long the start took.
+        took: Duration,
+    },
     /// It did not finish its start in time.
     StartTimedOut(StartTimeout),
     /// Its response to the first request is not a valid JSON-RPC response.
@@ -251,6 +265,8 @@ impl ServerError {
             Self::Exited(exit) => exit.code(),
             Self::StreamClosed(_) => "stream_closed",
             Self::Disconnected(disconnect) => disconnect.code(),
+            Self::AddressInUse { .. } => "address_in_use",
+            Self::NotListening { .. } => "not_listening",
             Self::StartTimedOut(timeout) => timeout.code(),
             Self::InvalidResponse { .. } => "invalid_response",
             Self::MalformedInitialize { .. } => "malformed_initialize",
@@ -307,6 +323,12 @@ impl fmt::Display for ServerError {
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
             Self::Disconnected(disconnect) => disconnect.fmt(f),
+            Self::AddressInUse { origin, listener } => {
+                write!(f, "was not started: {listener} already listens at {origin}")
+            }
+            Self::NotListening { origin, took } => {
+                write!(f, "does not listen at {origin} after {} (`handshake_timeout`)", duration::format(*took))
+            }
             Self::StartTimedOut(timeout) => timeout.fmt(f),
             Self::InvalidResponse { method } => write!(f, "sent an invalid response to `{method}`"),
             Self::MalformedInitialize { result } => write!(f, "sent a malformed result of `initialize`: {result}"),

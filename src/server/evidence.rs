@@ -199,7 +199,7 @@ impl Evidence {
         let unused =
             self.unused_ids.clause("an answer with an id that no request had", "answers with ids that no request had");
         let http = self.address.as_ref().map(|url| {
-            format!("it seems to serve HTTP: run it apart from mcpd and write `url = \"{url}\"` for it, or make it use stdio")
+            format!("it seems to serve HTTP: write `url = \"{url}\"` beside its `command`, or make it use stdio")
         });
         let all = [
             http.map(|clause| (Cause::HttpServer, clause)),

@@ -67,6 +67,14 @@ impl Link {
         Self::Pipes { stdin, stdout: MessageReader::new(stdout, Sender::Server, max_message) }
     }
 
+    /// Waits until a program that serves a URL listens there. Returns at once on pipes.
+    pub(super) async fn wait_listening(&mut self) -> Result<(), LinkError> {
+        match self {
+            Self::Pipes { .. } => Ok(()),
+            Self::Http(http) => http.wait_listening().await.map_err(LinkError::Disconnected),
+        }
+    }
+
     /// Writes as much as the server accepts now. Pending if it accepts nothing; ready also if nothing waits to be written.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), LinkError>> {
         match self {

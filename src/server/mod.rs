@@ -102,7 +102,7 @@ pub use self::wiring::Running;
 use self::wiring::Wiring;
 pub(crate) use self::wiring::stop_all;
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{Launch, ServerConfig, Sharing};
+use crate::config::{ServerConfig, Sharing};
 pub use crate::oauth::Logins;
 pub use crate::server::messages::subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
@@ -152,18 +152,15 @@ pub(crate) async fn run_in_sandbox(
     context.sandbox.sockets = sockets;
     context.secret_programs.set_environment(sources.variables("").into_iter().collect());
 
-    let Launch::Program(program) =
-        renewed(&context, &server.name, server.launch.as_ref().map_err(Clone::clone)?).await?
-    else {
-        return Err(StartError::system("it runs no program").into());
-    };
+    let launch = renewed(&context, &server.name, server.launch.as_ref().map_err(Clone::clone)?).await?;
+    let Some(program) = launch.program() else { return Err(StartError::system("it runs no program").into()) };
     let plan = context.sandbox.plan(server, &program.command).await.map_err(StartError::Unenforceable)?;
     let Some(restrictions) = plan.restrictions else {
         return Err(StartError::Sandbox("this system can enforce nothing of its sandbox".to_owned()).into());
     };
     // A terminal is that of this process.
     let variables = sources.variables("").into_iter().chain(Process.var("TERM").map(|term| ("TERM".to_owned(), term)));
-    let spec = launch_spec(&program, context.inherited, Some(restrictions), variables);
+    let spec = launch_spec(program, context.inherited, Some(restrictions), variables);
     let spec = LaunchSpec { instead: command, ..spec };
     let ended = foreground::run(guard, &context.reaper, &spec).await;
     context.reaper.close().await;

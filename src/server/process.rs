@@ -108,15 +108,20 @@ pub(super) struct SpawnedProcess {
     process: Process,
 }
 
-/// Creates the streams and the supervisor of a server that will have this cgroup. Dropping the future ends the guard, if one was started.
+/// Creates the streams and the supervisor of a server that will have this cgroup. The stdout of one that `serves_url` goes where its
+/// stderr goes. Dropping the future ends the guard, if one was started.
 pub(super) async fn spawn(
     guard: &GuardProgram,
     reaper: &ReaperHandle,
     spec: &LaunchSpec,
     cgroup: Option<&Cgroup>,
+    serves_url: bool,
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
-    let (pipes, servers) = pipes().map_err(refused)?;
+    let (pipes, mut servers) = pipes().map_err(refused)?;
+    if serves_url {
+        servers[1] = servers[2].try_clone().map_err(refused)?;
+    }
     let supervisor = match guard.path() {
         Some(program) => {
             let (outputs, kill_file) = (pipes.outputs().map_err(refused)?, cgroup.and_then(Cgroup::kill_file));
@@ -259,6 +264,11 @@ impl Process {
         if let (ProcessEnd::Lost(_), Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
             guarded.wait_closed().await;
         }
+    }
+
+    /// Whether its guard or the reaper was lost.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.seen, Some(ProcessEnd::Lost(_)))
     }
 
     /// Kills the server with its subtree at once, and waits until nothing is left. If its guard was lost or stuck, the reaper kills the

@@ -212,7 +212,8 @@ impl ServerTask {
         is_called.store(false, Ordering::Relaxed);
         self.last_process.clear();
         let event = match &launch {
-            Launch::Program(program) => self.one_process(program, permit).await,
+            Launch::Program(program) => self.one_process(program, None, permit).await,
+            Launch::Served(program, remote) => self.one_process(program, Some(remote), permit).await,
             Launch::Remote(remote) => self.one_connection(remote, permit).await,
         };
         self.publisher.update(|published| {

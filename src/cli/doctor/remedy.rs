@@ -45,8 +45,24 @@ pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool
         _ if let Some(remedy) = of_answer(code) => {
             format!("{remedy}; then {}", probe.after(Change::Configuration, &report.name))
         }
-        (_, Some(remote)) => of_remote(probe, report, code, &remote.origin),
-        (_, None) => of_program(probe, report, code, has_ended),
+        ("address_in_use", _) => {
+            let definition = probe.definition(&report.name);
+            let again = again(probe, &report.name);
+            format!(
+                "stop that process, or have the server listen elsewhere (`args`, `env` and `url` in {definition}); then {again}"
+            )
+        }
+        ("not_listening", Some(remote)) => {
+            let (definition, origin) = (probe.definition(&report.name), &remote.origin);
+            let then = probe.after(Change::Configuration, &report.name);
+            format!(
+                "correct `args`, `env` or `url` in {definition}, so that it listens at {origin}, or raise `handshake_timeout`; then {then}"
+            )
+        }
+        (_, Some(remote)) if report.elsewhere().is_some() || remotes::is_about_http(code) => {
+            of_remote(probe, report, code, &remote.origin)
+        }
+        _ => of_program(probe, report, code, has_ended),
     }
 }
 
@@ -98,9 +114,9 @@ pub(super) fn of_cause(probe: &DaemonProbe, report: &ServerReport, cause: Cause)
     let is = |condition| is(probe, report, condition);
     let definition = probe.definition(&report.name);
     let remedy = match (cause, &report.remote) {
-        (Cause::HttpServer, _) => format!(
-            "start it with its option for stdio in `args` in {definition}, or run it apart from mcpd and write its `url` there"
-        ),
+        (Cause::HttpServer, _) => {
+            format!("start it with its option for stdio in `args` in {definition}, or write its `url` there")
+        }
         (Cause::HeaderFraming, _) => format!(
             "if it is a language server, correct `command` and `args` in {definition}; else report it to the server's author"
         ),

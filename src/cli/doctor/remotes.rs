@@ -1,5 +1,17 @@
 //! The remedy for a server with a URL that is down, by the code of its error. Pure.
 
+/// Begins the origin of a Unix socket.
+const UNIX: &str = "unix:";
+
+/// Whether the code is about a connection or an answer over HTTP, not about a program.
+pub(super) fn is_about_http(code: &str) -> bool {
+    let others =
+        ["connection_refused", "event_stream_closed", "foreign_listener", "not_plain", "not_tls", "protocol_violation"];
+    code.starts_with("http_")
+        || others.contains(&code)
+        || ["redirect", "session_ended", "unknown_coding"].contains(&code)
+}
+
 /// What to do about a server at `origin` that is down with an error of this code.
 pub(super) fn remedy(code: &str, origin: &str) -> String {
     let remedy = match code {
@@ -25,7 +37,14 @@ pub(super) fn remedy(code: &str, origin: &str) -> String {
         "no_certificate_authorities" => "install the certificates of the system's authorities (`ca-certificates`)",
         "ca_file" => "write the path of a PEM file with the authority's certificate as `ca_file`",
         "name_lookup" => "check the host of its `url`, and whether this machine can resolve names",
+        "connection_refused" if origin.starts_with(UNIX) => {
+            "nothing listens there: start it, or correct the path of the socket in its `url`"
+        }
         "connection_refused" => "nothing listens there: start it, or write another port in its `url`",
+        "foreign_listener" if origin.starts_with(UNIX) => {
+            "if it is the right server, have this user run it; else write another path in its `url`"
+        }
+        "foreign_listener" => "stop that process, or write another port in its `url`",
         "network_unreachable" => "check whether this machine has a network that leads there",
         "http_unauthorized" | "http_forbidden" => "check the credentials in its `headers`",
         "http_not_found" | "http_method_not_allowed" => "correct the path of its `url`; many servers have `/mcp`",
@@ -58,6 +77,9 @@ pub(super) fn check(origin: &str) -> String {
 
 /// The variable that sends requests to `origin` through a proxy, if one does. Ignores `NO_PROXY`.
 pub(super) fn proxy(origin: &str, is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    if origin.starts_with(UNIX) {
+        return None;
+    }
     let of_scheme =
         if origin.starts_with("https:") { ["HTTPS_PROXY", "https_proxy"] } else { ["HTTP_PROXY", "http_proxy"] };
     of_scheme.into_iter().chain(["ALL_PROXY", "all_proxy"]).find(|name| is_set(name))
@@ -101,5 +123,6 @@ mod tests {
         assert_eq!(proxy("https://a", &["https_proxy"]), Some("https_proxy"));
         assert_eq!(proxy("http://a", &["HTTP_PROXY"]), Some("HTTP_PROXY"));
         assert_eq!(proxy("http://a", &["HTTPS_PROXY", "NO_PROXY"]), None);
+        assert_eq!(proxy("unix:/a", &["HTTP_PROXY", "ALL_PROXY"]), None);
     }
 }

@@ -183,7 +183,7 @@ fn late(probe: &DaemonProbe, report: &ServerReport, trial: Trial) -> Finding {
         shown(trial.took),
         shown(trial.handshake_timeout)
     );
-    let check = match &report.remote {
+    let check = match report.elsewhere() {
         Some(remote) => remotes::check(&remote.origin),
         None if report.skipped_lines > 0 => {
             format!(
@@ -287,7 +287,7 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let reload = probe.after(Change::Configuration, name);
     // A server at a URL has no stderr here.
-    let (check, shows) = match &report.remote {
+    let (check, shows) = match report.elsewhere() {
         Some(remote) => (remotes::remedy(report.code.as_deref().unwrap_or_default(), &remote.origin), ""),
         // The log of a server that wrote nothing is empty.
         None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows what servers wrote to stderr"),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::super::address::{is_unix, url_complaint};
 use super::super::diagnostic::{Spanned, values};
 use super::super::interpolate::{Sources, Template, UnusableValue};
-use super::super::launch::{Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, is_credential, url_complaint};
+use super::super::launch::{Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, is_credential};
 use super::super::rotation::{RotatingHeaders, is_header_value};
 use super::super::secret_values::{AGENT_CWD, Secrets};
 
@@ -14,7 +15,8 @@ use super::super::secret_values::{AGENT_CWD, Secrets};
 pub(in crate::config) enum LaunchTemplate {
     Program(ProgramTemplate),
     Remote(RemoteTemplate),
-    /// Neither, because a reference cannot be translated.
+    Served(ProgramTemplate, RemoteTemplate),
+    /// None of them, because a reference cannot be translated.
     Impossible(UnusableValue),
 }
 
@@ -31,17 +33,37 @@ pub(in crate::config) struct ProgramTemplate {
 impl LaunchTemplate {
     /// Expands all references. Reports the first undefined one.
     pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, UnusableValue> {
-        let interpolation = Interpolation::from(sources);
+        let mut interpolation = Interpolation::from(sources);
         match self {
-            Self::Program(layer) => layer.interpolate(interpolation).map(Launch::Program),
-            Self::Remote(layer) => layer.interpolate(interpolation).map(Launch::Remote),
+            Self::Program(layer) => layer.interpolate(&mut interpolation).map(Launch::Program),
+            Self::Remote(layer) => layer.interpolate(&mut interpolation, false).map(Launch::Remote),
+            Self::Served(program, remote) => {
+                let mut program = program.interpolate(&mut interpolation)?;
+                let remote = remote.interpolate(&mut interpolation, true)?;
+                program.secrets = remote.secrets.clone();
+                Ok(Launch::Served(program, remote))
+            }
             Self::Impossible(undefined) => Err(undefined.clone()),
+        }
+    }
+
+    pub(in crate::config) fn program(&self) -> Option<&ProgramTemplate> {
+        match self {
+            Self::Program(program) | Self::Served(program, _) => Some(program),
+            Self::Remote(_) | Self::Impossible(_) => None,
+        }
+    }
+
+    pub(in crate::config) fn remote(&self) -> Option<&RemoteTemplate> {
+        match self {
+            Self::Remote(remote) | Self::Served(_, remote) => Some(remote),
+            Self::Program(_) | Self::Impossible(_) => None,
         }
     }
 }
 
 impl ProgramTemplate {
-    fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Program, UnusableValue> {
+    fn interpolate(&self, interpolation: &mut Interpolation<'_>) -> Result<Program, UnusableValue> {
         let command = interpolation.text(&self.command)?;
         if command.trim().is_empty() {
             return Err(UnusableValue::Invalid { key: "command", complaint: "is empty" });
@@ -59,7 +81,7 @@ impl ProgramTemplate {
             cwd: cwd.map(PathBuf::from),
             cwd_is_stated: false,
             roots: interpolation.roots(&self.roots)?,
-            secrets: interpolation.secrets,
+            secrets: interpolation.secrets.clone(),
         })
     }
 }
@@ -158,11 +180,12 @@ pub(in crate::config) struct OAuthTableTemplate {
 }
 
 impl RemoteTemplate {
-    pub(super) fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Remote, UnusableValue> {
+    fn interpolate(&self, interpolation: &mut Interpolation<'_>, is_served: bool) -> Result<Remote, UnusableValue> {
         let unfit = |key: &'static str, complaint: &'static str| UnusableValue::Invalid { key, complaint };
         let url = interpolation.text(&self.url)?;
         // The agent's directory is encoded when the placeholder is replaced.
-        if let Some(complaint) = url_complaint(&interpolation.without_placeholders(&url)) {
+        let known = interpolation.without_placeholders(&url);
+        if let Some(complaint) = url_complaint(&known, is_served) {
             return Err(unfit("url", complaint));
         }
         let headers = interpolation.named(&self.headers)?;
@@ -176,11 +199,15 @@ impl RemoteTemplate {
             return Err(unfit("ca_file", "is not an absolute path"));
         }
         let oauth = match self.oauth.as_ref().map(|oauth| &oauth.value) {
+            None if is_served || is_unix(&known) => OAuth::Off,
             None => OAuth::default(),
             Some(OAuthTemplate::Off) => OAuth::Off,
-            Some(OAuthTemplate::On(keys)) => OAuth::On(keys.interpolate(&mut interpolation)?),
+            Some(OAuthTemplate::On(_)) if is_unix(&known) => {
+                return Err(unfit("oauth", "does not go with a Unix socket"));
+            }
+            Some(OAuthTemplate::On(keys)) => OAuth::On(keys.interpolate(interpolation)?),
         };
-        let (ca_file, secrets) = (ca_file.map(PathBuf::from), interpolation.secrets);
+        let (ca_file, secrets) = (ca_file.map(PathBuf::from), interpolation.secrets.clone());
         Ok(Remote { url, headers, rotating, roots, ca_file, oauth, secrets })
     }
 }

@@ -51,10 +51,14 @@ impl Reader<'_> {
     /// Reads the launch keys of `server`.
     pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<LaunchReading> {
         match (keys.command, keys.url) {
+            (Some(_), Some(url)) if matches!(self.format, Format::Native | Format::Variable) => {
+                let (program, remote) = (self.program(keys), self.remote(server, url, keys));
+                Some(LaunchReading::Complete(Box::new(LaunchTemplate::Served(program?, remote?))))
+            }
             (Some(_), Some(url)) => {
                 let message = format!("server `{}` has both a `command` and a `url`", server.key);
                 let problem = Problem::new(url.key_span.clone(), message);
-                self.error(problem.help("remove one of them: `command` runs a program, `url` connects over HTTP"));
+                self.error(problem.help("remove one of them, or write the server in mcpd's TOML, where mcpd runs `command` and connects to `url`"));
                 None
             }
             (None, Some(url)) => self

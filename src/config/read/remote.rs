@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use super::super::address::{NOT_LOCAL, is_unix, url_complaint};
 use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
-use super::super::launch::{OAuthGrant, is_credential, is_scope, url_complaint};
+use super::super::launch::{OAuthGrant, is_credential, is_scope};
 use super::super::layer::{OAuthTableTemplate, OAuthTemplate, RemoteTemplate};
 use super::super::rotation::is_header_value;
 use super::super::tree::{Entry, Problem, Value};
@@ -17,24 +18,38 @@ const PORT_EXAMPLE: &str = "8765";
 
 impl Reader<'_> {
     pub(super) fn remote(&mut self, server: &Entry, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteTemplate> {
-        for key in [keys.args, keys.env, keys.pass_env, keys.cwd] {
+        let is_served = keys.command.is_some();
+        for key in [keys.args, keys.env, keys.pass_env, keys.cwd].into_iter().filter(|_| !is_served) {
             self.misplaced(key, "a server that mcpd runs, and this one has a `url`");
         }
-        let url = self.url(url);
+        let is_unix = url.node.text().is_some_and(is_unix);
+        let url = self.url(url, is_served);
         let headers = keys.headers.map(|headers| self.headers(headers)).unwrap_or_default();
-        let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
+        // Those of a program are read with its other keys.
+        let roots = keys.roots.filter(|_| !is_served).map(|roots| self.roots(roots)).unwrap_or_default();
         let ca_file = keys.ca_file.and_then(|path| self.absolute_path(path, "\"~/certificates/ca.pem\""));
-        let oauth = keys.oauth.and_then(|oauth| self.oauth(server, oauth));
+        let oauth = if is_served || is_unix {
+            let this = if is_served { "mcpd runs this one" } else { "this one has a Unix socket" };
+            self.misplaced(keys.oauth, &format!("a server elsewhere, and {this}"));
+            None
+        } else {
+            keys.oauth.and_then(|oauth| self.oauth(server, oauth))
+        };
         Some(RemoteTemplate { url: url?, headers, roots, ca_file, oauth })
     }
 
-    fn url(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
+    fn url(&mut self, entry: &Entry, is_served: bool) -> Option<Spanned<Template>> {
         let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
-        let Some(complaint) = template.value.as_literal().and_then(url_complaint) else { return Some(template) };
+        let complaint = template.value.as_literal().and_then(|text| url_complaint(text, is_served));
+        let Some(complaint) = complaint else { return Some(template) };
         let text = entry.node.text().unwrap_or_default();
         let help = if complaint.contains("user name") {
             "write it as a header: `headers = { Authorization = \"Basic ${file:PATH}\" }`, base64 in that file"
                 .to_owned()
+        } else if is_unix(text) {
+            self.assignment(&entry.key, "\"unix:/run/user/1000/x.sock#/mcp\"")
+        } else if complaint == NOT_LOCAL {
+            self.assignment(&entry.key, "\"http://127.0.0.1:PORT/mcp\"") + ", or remove `command`"
         } else if complaint.contains("`#`") {
             "remove the `#` and what follows it".to_owned()
         } else if text.contains(['.', ':']) && !text.contains("://") && !text.contains(['@', '?', ' ', '"', '\\']) {

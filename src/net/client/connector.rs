@@ -33,6 +33,7 @@ use tower_service::Service;
 
 use super::USER_AGENT_VALUE;
 use super::error::{NetError, NetErrorKind};
+use super::local::Local;
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
 use super::response::cause;
@@ -55,18 +56,22 @@ pub(super) struct Connector {
     tls: Tls,
     proxies: Arc<Proxies>,
     localhost: Localhost,
+    local: Local,
 }
 
 impl Connector {
-    pub(super) fn new(resolver: Resolver, tls: Tls, proxies: Arc<Proxies>) -> Self {
+    pub(super) fn new(resolver: Resolver, tls: Tls, proxies: Arc<Proxies>, local: Local) -> Self {
         let mut dialer = HttpConnector::new_with_resolver(resolver.clone());
         dialer.enforce_http(false);
         dialer.set_nodelay(true);
         dialer.set_keepalive(Some(KEEPALIVE));
-        Self { dialer, resolver, tls, proxies, localhost: Localhost::default() }
+        Self { dialer, resolver, tls, proxies, localhost: Localhost::default(), local }
     }
 
     async fn connect(mut self, uri: Uri) -> Result<Stream, Error> {
+        if let Some(socket) = self.local.socket() {
+            return Ok(Stream::Unix(self.local.dial(socket).await?));
+        }
         self.resolver.admit(host(&uri)?).await?;
         let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
         let stream = match self.proxies.of(&uri) {
@@ -83,10 +88,13 @@ impl Connector {
     }
 
     async fn dial(&mut self, uri: Uri) -> Result<Stream, Error> {
-        if is_localhost(host(&uri)?) {
-            return Ok(Stream::Plain(self.localhost.dial(port(&uri)).await?));
-        }
-        Ok(Stream::Plain(self.dialer.call(uri).await?.into_inner()))
+        let stream = if is_localhost(host(&uri)?) {
+            self.localhost.dial(port(&uri)).await?
+        } else {
+            self.dialer.call(uri).await?.into_inner()
+        };
+        self.local.admit(&stream).await?;
+        Ok(Stream::Plain(stream))
     }
 
     /// Connects to the proxy itself. Errors name the proxy, not the server.

@@ -35,6 +35,8 @@ pub(crate) enum NetErrorKind {
     NameLookup,
     ConnectionRefused,
     NetworkUnreachable,
+    /// The process that listens is none that may receive the request.
+    ForeignListener,
     /// The server redirects to another origin.
     Redirect,
     /// The server answers without TLS.
@@ -127,6 +129,7 @@ impl NetError {
             NetErrorKind::NameLookup => "name_lookup",
             NetErrorKind::ConnectionRefused => "connection_refused",
             NetErrorKind::NetworkUnreachable => "network_unreachable",
+            NetErrorKind::ForeignListener => "foreign_listener",
             NetErrorKind::Redirect => "redirect",
             NetErrorKind::NotTls => "not_tls",
             NetErrorKind::NotPlain => "not_plain",
@@ -138,6 +141,11 @@ impl NetError {
     #[must_use]
     pub(crate) fn of_first_request(self) -> Self {
         if self.kind == NetErrorKind::NotPlain { self.with_text(|text| format!("{text}: {NOT_PLAIN}")) } else { self }
+    }
+
+    /// Whether nothing listens there.
+    pub(crate) fn is_refused_connection(&self) -> bool {
+        self.kind == NetErrorKind::ConnectionRefused
     }
 
     /// Whether the server was reached, and its redirect was refused.

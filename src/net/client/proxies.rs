@@ -36,6 +36,11 @@ impl Proxies {
         Self { matcher, hosts }
     }
 
+    /// None, for servers of this machine.
+    pub(super) fn none() -> Self {
+        Self { matcher: Matcher::builder().build(), hosts: Vec::new() }
+    }
+
     /// The proxy for connections to this URI.
     pub(super) fn of(&self, uri: &Uri) -> Option<Proxy> {
         let intercept = self.matcher.intercept(uri)?;

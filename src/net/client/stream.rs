@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
 /// An open connection.
 pub(super) enum Stream {
     Plain(TcpStream),
+    Unix(UnixStream),
     Tls(Box<TlsStream<Stream>>),
     /// To a proxy that receives requests for other hosts.
     ToProxy(Box<Stream>),
@@ -22,6 +23,7 @@ macro_rules! with {
     ($stream:expr, $inner:ident => $what:expr) => {
         match $stream.get_mut() {
             Stream::Plain($inner) => $what,
+            Stream::Unix($inner) => $what,
             Stream::Tls($inner) => $what,
             Stream::ToProxy($inner) => $what,
         }
@@ -31,7 +33,7 @@ macro_rules! with {
 impl Connection for Stream {
     fn connected(&self) -> Connected {
         match self {
-            Self::Plain(_) => Connected::new(),
+            Self::Plain(_) | Self::Unix(_) => Connected::new(),
             Self::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => Connected::new().negotiated_h2(),
             Self::Tls(_) => Connected::new(),
             Self::ToProxy(stream) => stream.connected().proxy(true),
@@ -61,6 +63,7 @@ impl AsyncWrite for Stream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Unix(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
             Self::ToProxy(stream) => stream.is_write_vectored(),
         }

@@ -31,7 +31,8 @@ impl Instance {
 
     /// Whether its headers have secrets that are read again once the server refuses them.
     fn has_rotating_secrets(&self) -> bool {
-        matches!(&self.config.launch, Ok(Launch::Remote(remote)) if !remote.rotating.is_empty())
+        let remote = self.config.launch.as_ref().ok().and_then(Launch::remote);
+        remote.is_some_and(|remote| !remote.rotating.is_empty())
     }
 
     /// This request has failed as it does in a session that the server has forgotten. If it is the ping that was to show that, the session

@@ -200,6 +200,11 @@ impl Wire {
         self.link.remote()
     }
 
+    /// Waits until the program of this server listens at its URL, if it has one.
+    pub(in crate::server) async fn wait_listening(&mut self) -> Result<(), LinkError> {
+        self.link.wait_listening().await
+    }
+
     /// Whether it is a session with a server at a URL.
     pub(super) fn is_remote_session(&self) -> bool {
         self.protocol.is_some() && self.era() == Era::Legacy && !self.is_stdio()

@@ -4,21 +4,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{AbortOnDrop, ServerTask, secrets};
-use crate::config::{Program, Remote, Secrets};
+use crate::config::{Address, Program, Remote, Secrets};
+use crate::net::client::{self, Owner};
 use crate::oauth::Login;
 use crate::server::error::ServerError;
 use crate::server::launch_spec::LaunchSpec;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::process::cgroup::{Cgroup, Enforcement, LimitKey};
-use crate::server::process::{self, Activity, SpawnError, SpawnedProcess, StderrBytes};
+use crate::server::process::{self, Activity, Pipes, Process, SpawnError, SpawnedProcess, StderrBytes};
 use crate::server::sandbox::probe::user_namespaces_limit_tasks;
 use crate::server::sandbox::{Plan, Restrictions, Unenforceable};
 use crate::server::start_error::StartError;
 use crate::server::start_permit::StartPermit;
+use crate::server::subtree::pid_and_descendants;
 use crate::transport::http::HttpConnection;
 
 /// Time to read the remaining stderr of an ended server.
@@ -27,9 +30,20 @@ const LAST_STDERR: Duration = Duration::from_millis(200);
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ServerTask {
-    /// Starts the program, serves the instance, and ends it. Returns the event for the lifecycle.
-    pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
+    /// Starts the program, serves the instance, and ends it. It is reached by its pipes, or at the URL `remote`. Returns the event for the
+    /// lifecycle.
+    pub(super) async fn one_process(
+        &mut self,
+        program: &Program,
+        remote: Option<&Remote>,
+        permit: StartPermit,
+    ) -> Event {
         let secrets = program.secrets.clone();
+        if let Some(remote) = remote
+            && let Some(error) = self.handling_commands_until(occupied(remote)).await
+        {
+            return Event::Ended(error);
+        }
         let plan = match self.plan_sandbox(program).await {
             Ok(plan) => plan,
             Err(error) => return not_started(SpawnError::Error(StartError::Unenforceable(error)), &secrets),
@@ -42,7 +56,8 @@ impl ServerTask {
         // The guard, and `init`.
         let making = cgroups.create(&config, 1 + usize::from(spec.has_namespaces()));
         let (cgroup, enforcement) = self.handling_commands_until(making).await;
-        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec, cgroup.as_ref()));
+        let spawning =
+            timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec, cgroup.as_ref(), remote.is_some()));
         let mut spawned = match self.unless_stopped(spawning).await {
             Some(Ok(Ok(spawned))) => spawned,
             Some(Ok(Err(error))) => return not_started(error, &secrets),
@@ -63,16 +78,23 @@ impl ServerTask {
                 self.publisher.update(|published| published.pid = Some(pid));
                 self.last_process.note_start(pid);
                 let stderr_bytes = StderrBytes::default();
-                let activity = Activity::new(
-                    spawned.guard_pid().unwrap_or(pid),
-                    Arc::clone(&stderr_bytes),
-                    self.runner().is_some(),
-                );
-                let (process, pipes) = spawned.into_process();
-                let drain = self.last_process.stderr().clone().drain(pipes.stderr, pid, stderr_bytes, secrets.clone());
+                let root = spawned.guard_pid().unwrap_or(pid);
+                let activity = Activity::new(root, Arc::clone(&stderr_bytes), self.runner().is_some());
+                let (process, Pipes { stdin, stdout, stderr }) = spawned.into_process();
+                let drain = self.last_process.stderr().clone().drain(stderr, pid, stderr_bytes, secrets.clone());
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
-                let link = Link::pipes(pipes.stdin, pipes.stdout, self.message_limit().bytes());
-                let event = self.with_link(link, Some((process, activity)), permit).await;
+                let event = match remote {
+                    None => {
+                        let link = Link::pipes(stdin, stdout, self.message_limit().bytes());
+                        self.with_link(link, Some((process, activity)), permit).await
+                    }
+                    Some(remote) => {
+                        let event = self.one_listener(remote, root, (process, activity), permit).await;
+                        // Some programs end with their stdin.
+                        drop(stdin);
+                        event
+                    }
+                };
                 // The last lines usually have the reason.
                 let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;
                 self.clear_private_cache(private).await;
@@ -128,7 +150,42 @@ fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
+/// Why a program must not be started that is to listen at this URL: another process already does.
+async fn occupied(remote: &Remote) -> Option<ServerError> {
+    let (origin, address) = (remote.shown_origin(), Address::parse(&remote.url).ok()?);
+    let listener = spawn_blocking(move || client::occupied(&address)).await.ok()??.to_string();
+    Some(ServerError::AddressInUse { origin, listener })
+}
+
 impl ServerTask {
+    /// Serves the instance of a program at its URL, once it listens there, and ends it. `root`: the process above all of its processes. Only
+    /// these receive headers.
+    async fn one_listener(
+        &mut self,
+        remote: &Remote,
+        root: u32,
+        process: (Process, Activity),
+        permit: StartPermit,
+    ) -> Event {
+        let owner = if remote.headers.is_empty() {
+            Owner::User
+        } else {
+            Owner::Processes(Arc::new(move || pid_and_descendants(root)))
+        };
+        let read_again = secrets::reread(&self.context, &remote.rotating);
+        let connecting = async {
+            let client = self.context.clients.owned(remote, owner).await?;
+            HttpConnection::new(remote, client, None, read_again, self.message_limit().bytes()).await
+        };
+        match Box::pin(connecting).await {
+            Ok(http) => self.with_link(Link::Http(Box::new(http)), Some(process), permit).await,
+            Err(error) => {
+                self.handling_commands_until(process.0.kill()).await;
+                Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into())
+            }
+        }
+    }
+
     /// Connects to the server, serves the instance, and ends it. Returns the event for the lifecycle.
     pub(super) async fn one_connection(&mut self, remote: &Remote, permit: StartPermit) -> Event {
         let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());

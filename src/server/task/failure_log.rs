@@ -6,7 +6,6 @@
 use std::time::Instant;
 
 use super::ServerTask;
-use crate::config::Launch;
 use crate::era::Era;
 use crate::printable::{excerpt, one_line};
 use crate::server::error::ServerError;
@@ -129,10 +128,6 @@ impl ServerTask {
 
     /// The text with the server's secrets masked.
     pub(super) fn masked(&self, text: &str) -> String {
-        match &self.config.launch {
-            Ok(Launch::Program(program)) => program.secrets.masked(text),
-            Ok(Launch::Remote(remote)) => remote.secrets.masked(text),
-            Err(_) => text.to_owned(),
-        }
+        self.config.launch.as_ref().map_or_else(|_| text.to_owned(), |launch| launch.secrets().masked(text))
     }
 }

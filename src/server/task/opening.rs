@@ -1,6 +1,7 @@
 //! Opens an instance: chooses its era, performs the handshake and records what that shows about the server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tokio::sync::Notify;
@@ -9,8 +10,9 @@ use tokio::time::sleep_until;
 use super::ServerTask;
 use super::shutdown::{StopReason, disconnected};
 use super::start_limit::StartLimit;
+use crate::config::{Launch, Remote};
 use crate::era::{self, Era, Eras};
-use crate::server::era_cache::{EraPreference, EraSupport, Support, is_remote, may_split_by_era};
+use crate::server::era_cache::{EraPreference, EraSupport, Support, has_url, may_split_by_era};
 use crate::server::error::{ServerError, StartTimeout};
 use crate::server::handshake::{HandshakeError, HandshakePlan, HandshakeResult, ServerInfo, handshake};
 use crate::server::health::UnansweredCounts;
@@ -77,7 +79,9 @@ impl ServerTask {
         let mut instance = Instance::new(link, setup);
         let plan = self.eras.died_opening.map_or_else(|| self.handshake_plan(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, plan, limit)));
+        let launch = self.config.launch.as_ref().ok();
+        let origin = launch.and_then(Launch::remote).map(Remote::shown_origin);
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, plan, limit, origin)));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), plan, &instance);
         let end = match opened {
@@ -104,13 +108,13 @@ impl ServerTask {
 
     fn handshake_plan(&self) -> HandshakePlan {
         let known = self.publisher.eras.of(&self.config);
-        HandshakePlan::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
+        HandshakePlan::of(self.config.settings.era, self.preference(), &known, has_url(&self.config))
     }
 
     /// A server at a URL is sent `initialize` only once a legacy agent calls it.
     fn preference(&self) -> EraPreference {
         match self.control.desired().era {
-            EraPreference::Shared if is_remote(&self.config) && !self.eras.tries_legacy => {
+            EraPreference::Shared if may_split_by_era(&self.config) && !self.eras.tries_legacy => {
                 EraPreference::Of(Era::Modern)
             }
             preference => preference,
@@ -213,15 +217,16 @@ impl ServerTask {
     }
 }
 
-/// Performs the handshake, unless the server ends or shows no sign of life for `limit`.
+/// Performs the handshake, unless the server ends or shows no sign of life for `limit`. A program at the URL `origin` has to listen first.
 async fn open(
     instance: &mut Instance,
     process: &mut Option<Process>,
     activity: Option<Activity>,
     plan: HandshakePlan,
     limit: StartLimit,
+    origin: Option<String>,
 ) -> Result<HandshakeResult, StopReason> {
-    let first_message = Notify::new();
+    let (first_message, is_listening) = (Notify::new(), AtomicBool::new(process.is_none()));
     let ended = async {
         match process {
             Some(process) => process.wait_ended().await,
@@ -229,10 +234,20 @@ async fn open(
         }
     };
     let result = tokio::select! {
-        result = handshake(instance, plan, &first_message) => result,
+        result = async {
+            if !is_listening.load(Ordering::Relaxed) {
+                instance.wire.wait_listening().await.map_err(HandshakeError::Closed)?;
+                is_listening.store(true, Ordering::Relaxed);
+            }
+            handshake(instance, plan, &first_message).await
+        } => result,
         ended = ended => return Err(StopReason::Ended(ended)),
         timeout = too_slow(limit, activity, plan, &first_message) => {
-            return Err(StopReason::Broken(ServerError::StartTimedOut(timeout)));
+            let error = match origin {
+                Some(origin) if !is_listening.load(Ordering::Relaxed) => ServerError::NotListening { origin, took: timeout.took },
+                _ => ServerError::StartTimedOut(timeout),
+            };
+            return Err(StopReason::Broken(error));
         }
     };
     match result {

@@ -25,7 +25,7 @@ pub(in crate::server) async fn renewed(
 ) -> Result<Launch, UnusableValue> {
     let outputs = outputs(context, launch.commands()).await?;
     let launch = launch.with_outputs(&outputs)?;
-    if let Launch::Remote(remote) = &launch
+    if let Some(remote) = launch.remote()
         && let Err(unusable) = read_again(&remote.rotating, outputs).await
     {
         if !launch.commands().is_empty() {

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::sleep;
 
 use super::ServerTask;
-use super::shutdown::{StopReason, disconnected};
+use super::shutdown::{EXIT_GRACE, StopReason, disconnected};
 use crate::deadline_timer::DeadlineTimer;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::control::{ControlReceiver, HealthOverride};
@@ -37,6 +38,8 @@ enum Rare {
     HealthOverride(HealthOverride),
     /// A reply of an agent to a request of the server.
     FromAgent(FromAgent),
+    /// A connection to its program was lost, and the program has not ended.
+    Lost(Box<Arrival>),
     Deadline,
 }
 
@@ -52,6 +55,8 @@ struct Relay<'a> {
     has_backlog: bool,
     /// An event was handled since the deadlines were last checked.
     has_changed: bool,
+    /// The server is a program that is reached at a URL.
+    is_served: bool,
 }
 
 impl ServerTask {
@@ -84,6 +89,7 @@ impl ServerTask {
             Ok(timer) => timer,
             Err(error) => return Ok(StopReason::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
         };
+        let is_served = process.is_some() && !instance.wire.is_stdio();
         let rare = self.rare_events(process);
         rare.push(health_override_change(self.control.clone(), HealthOverride::Auto));
         rare.push(timer.elapsed().map(|()| Rare::Deadline).boxed());
@@ -94,6 +100,7 @@ impl ServerTask {
             stop_deadline: None,
             has_backlog: false,
             has_changed: true,
+            is_served,
         };
         poll_fn(|cx| self.poll_relay(cx, instance, &mut relay)).await
     }
@@ -131,7 +138,13 @@ impl ServerTask {
                 self.handle_commands(command, instance, relay.stop_deadline.is_some());
             } else if let Poll::Ready(arrival) = instance.wire.poll_next(cx)? {
                 let is_sign_of_life = arrival.is_sign_of_life();
-                self.handle_messages(arrival, instance);
+                if relay.is_served && !is_sign_of_life && matches!(arrival, Arrival::RequestFailed { .. }) {
+                    // The exit of the program is the reason, if it arrives.
+                    let lost = Box::new(arrival);
+                    relay.rare.push(sleep(EXIT_GRACE).map(|()| Rare::Lost(lost)).boxed());
+                } else {
+                    self.handle_messages(arrival, instance);
+                }
                 if is_sign_of_life {
                     self.received(relay.health.as_mut(), instance);
                 }
@@ -189,6 +202,7 @@ impl ServerTask {
                 relay.rare.push(health_override_change(self.control.clone(), mark));
             }
             Rare::FromAgent(received) => instance.handle_agent_message(received),
+            Rare::Lost(arrival) => self.handle_messages(*arrival, instance),
         }
         None
     }

@@ -17,8 +17,8 @@ use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.
 pub(super) const LIST_GRACE: Duration = Duration::from_secs(60);
-/// Time for the exit status to arrive after a server has closed its streams.
-const EXIT_GRACE: Duration = Duration::from_millis(500);
+/// Time for the exit status to arrive after a server has closed its streams or connections.
+pub(super) const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// Time to read what a dead server has written.
 const LAST_WORDS: Duration = Duration::from_millis(80);
 
@@ -42,7 +42,11 @@ impl ServerTask {
             self.publisher.forget_lists_at(Instant::now() + LIST_GRACE);
         }
         self.waiting.await_next_instance(Instant::now() + START_WAIT);
-        let may_run = matches!(end, StopReason::Broken(_) | StopReason::Ended(ProcessEnd::Lost(_)));
+        let may_run = match &end {
+            StopReason::Broken(_) | StopReason::Ended(ProcessEnd::Lost(_)) => true,
+            StopReason::Disconnected(_) => process.is_some(),
+            StopReason::Ended(ProcessEnd::Exited(_)) | StopReason::Stop => false,
+        };
         let error = match end {
             StopReason::Stop => {
                 let grace = self.stdin_grace();
@@ -101,17 +105,18 @@ impl ServerTask {
         }
     }
 
-    /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can
+    /// Closes the server's stdin, or ends its HTTP session, and waits for the exit of its process. Its stdout is read meanwhile, so that it can
     /// finish writing.
     async fn end_politely(&mut self, instance: Instance, process: Option<Process>, grace: Duration) {
         let mut stop = self.control.stop.clone();
-        let _reading = match instance.wire.into_link() {
+        let (grace, _reading) = match instance.wire.into_link() {
             Link::Pipes { stdin, stdout } => {
                 drop(stdin);
                 let mut rest = stdout.into_inner();
-                AbortOnDrop(tokio::spawn(async move {
+                let reading = tokio::spawn(async move {
                     let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
-                }))
+                });
+                (grace, Some(AbortOnDrop(reading)))
             }
             Link::Http(http) => {
                 let closing = async {
@@ -120,7 +125,10 @@ impl ServerTask {
                         () = stop.at_least(StopLevel::Kill) => {}
                     }
                 };
-                return self.handling_commands_until(closing).await;
+                self.handling_commands_until(closing).await;
+                // A program that serves a URL does not end with its stdin. One without a guard has its time from the reaper.
+                let is_lost = process.as_ref().is_some_and(Process::is_lost);
+                (if is_lost { grace } else { Duration::ZERO }, None)
             }
         };
         if let Some(process) = process {
@@ -142,13 +150,13 @@ impl ServerTask {
 
 /// The reason of a closed link. A process reports its exit status soon, or else is killed for closing the stream.
 pub(super) async fn disconnected(process: &mut Option<Process>, closed: LinkError) -> StopReason {
-    let stream = match closed {
-        LinkError::Disconnected(disconnect) => return StopReason::Disconnected(disconnect),
-        LinkError::Stream(stream) => stream,
-    };
-    let Some(process) = process else { return StopReason::Broken(ServerError::StreamClosed(stream)) };
-    match timeout(EXIT_GRACE, process.wait_ended()).await {
-        Ok(ended) => StopReason::Ended(ended),
-        Err(_) => StopReason::Broken(ServerError::StreamClosed(stream)),
+    if let Some(process) = process
+        && let Ok(ended) = timeout(EXIT_GRACE, process.wait_ended()).await
+    {
+        return StopReason::Ended(ended);
+    }
+    match closed {
+        LinkError::Disconnected(disconnect) => StopReason::Disconnected(disconnect),
+        LinkError::Stream(stream) => StopReason::Broken(ServerError::StreamClosed(stream)),
     }
 }

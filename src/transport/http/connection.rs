@@ -85,6 +85,11 @@ impl HttpConnection {
         Ok(http)
     }
 
+    /// Waits until something listens at the URL of a program that was just started.
+    pub(crate) async fn wait_listening(&mut self) -> Result<(), Disconnect> {
+        self.queue.endpoint().wait_listening().await.map_err(|reason| Disconnect::Unreachable { reason })
+    }
+
     /// Starts to renew the token when it is due, if ever.
     fn schedule_renewal(&mut self, due: Option<Instant>) {
         let login = self.queue.endpoint().login().cloned();

@@ -2,18 +2,21 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
 };
 use http::{Method, StatusCode};
+use tokio::time::sleep;
 use url::Url;
 
 use super::body::Content;
 use super::cookies::Cookies;
 use super::renewal::{ReadAgain, Rotation};
-use crate::config::{Remote, Secrets};
+use crate::backoff::Backoff;
+use crate::config::{Address, Remote, Secrets};
 use crate::era::VERSION_HEADER;
 use crate::net::client::{self, Client, NetError, NetErrorKind, Response, SendError};
 use crate::net::origin::{Redirects, RefusedRedirect};
@@ -25,6 +28,10 @@ pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 /// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The first pause of a program that is not listening yet, which doubles up to the longest one.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// A server's URL, and what each request to it carries. Each change makes a new value.
 #[derive(Clone)]
@@ -81,7 +88,8 @@ impl Endpoint {
         login: Option<Login>,
         read_again: ReadAgain,
     ) -> Result<Self, NetError> {
-        let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
+        let address = Address::parse(&remote.url).map_err(|complaint| format!("its `url` {complaint}"))?;
+        let url = address.url().clone();
         let configured = client::configured_headers(&remote.latest_headers())?;
         let mut get = configured.clone();
         get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -141,6 +149,20 @@ impl Endpoint {
     fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.post.insert(name, value.clone());
         self.get.insert(name, value.clone());
+    }
+
+    /// Waits until something listens at the URL.
+    ///
+    /// # Errors
+    /// If another process listens there, or the address cannot be used.
+    pub(super) async fn wait_listening(&self) -> Result<(), NetError> {
+        let mut backoff = Backoff::new(FIRST_LOOK, MAX_PAUSE);
+        loop {
+            match self.client.try_connection(&self.url).await {
+                Err(error) if error.is_refused_connection() => sleep(backoff.next(fastrand::f64())).await,
+                tried => return tried.map_err(|error| error.prefixed("cannot be reached: ")),
+            }
+        }
     }
 
     /// Sends a message with additional headers.

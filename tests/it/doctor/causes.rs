@@ -36,7 +36,7 @@ const SCRIPTS: [(&str, &str, &str, &str, &str); 13] = [
     (
         "http",
         "echo 'Listening on http://0.0.0.0:8080/mcp.'; hang",
-        "it seems to serve HTTP: run it apart from mcpd and write `url = \"http://127.0.0.1:8080/mcp\"` for it",
+        "it seems to serve HTTP: write `url = \"http://127.0.0.1:8080/mcp\"` beside its `command`",
         "http_server",
         "option for stdio",
     ),

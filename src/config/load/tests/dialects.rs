@@ -21,7 +21,7 @@ fn only(path: &str, text: &str) -> ServerConfig {
 fn launch(server: &ServerConfig) -> &Program {
     match &server.launch {
         Ok(Launch::Program(program)) => program,
-        Ok(Launch::Remote(_)) => panic!("{} is reached", server.name),
+        Ok(_) => panic!("{} is reached", server.name),
         Err(undefined) => panic!("{}: {undefined}", server.name),
     }
 }
@@ -29,7 +29,7 @@ fn launch(server: &ServerConfig) -> &Program {
 fn remote(server: &ServerConfig) -> &Remote {
     match &server.launch {
         Ok(Launch::Remote(remote)) => remote,
-        Ok(Launch::Program(_)) => panic!("{} is run", server.name),
+        Ok(_) => panic!("{} is run", server.name),
         Err(undefined) => panic!("{}: {undefined}", server.name),
     }
 }

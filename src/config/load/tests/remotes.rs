@@ -1,12 +1,12 @@
 //! Servers that are reached at a URL.
 
 use super::*;
-use crate::config::{OAuth, OAuthGrant, Remote};
+use crate::config::{OAuth, OAuthGrant, Remote, Replace};
 
 fn remote(config: &ServerConfig) -> &Remote {
     match config.launch.as_ref().expect("defined") {
         Launch::Remote(remote) => remote,
-        Launch::Program(_) => panic!("it is run"),
+        Launch::Program(_) | Launch::Served(..) => panic!("it is run"),
     }
 }
 
@@ -32,7 +32,7 @@ fn both_formats_have_a_url_and_headers() {
 fn a_url_is_one_and_headers_are_fit_for_http() {
     let check = |text: &str, expected: &[&str]| check(&format!("[servers.a]\n{text}"), expected);
     for (url, complaint) in [
-        ("", "does not begin with `http://` or `https://`"),
+        ("", "does not begin with `http://`, `https://` or `unix:`"),
         ("x", "does not begin with"),
         ("http://", "has no host"),
         ("ftp://x", "does not begin with"),
@@ -66,9 +66,10 @@ fn a_url_is_one_and_headers_are_fit_for_http() {
 
 #[test]
 fn a_server_is_either_run_or_reached() {
-    check(
-        "[servers.a]\ncommand = 'x'\nurl = 'http://x'",
-        &["3:1 server `a` has both a `command` and a `url` | remove one of them…"],
+    check_file(
+        "/c.json",
+        r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
+        &["1:39 server `a` has both a `command` and a `url` | remove one of them, or write the server in mcpd's TOML…"],
     );
     check(
         "[servers.a]\nurl = 'http://x'\nargs = []\nenv = {}\ncwd = '/'\npass_env = []\nroots = ['/x']",
@@ -85,7 +86,9 @@ fn a_server_is_either_run_or_reached() {
 #[test]
 fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
     for (text, complaint) in [
-        ("url = '${NAME}'", "`url` does not begin with `http://` or `https://` after"),
+        ("url = '${NAME}'", "`url` does not begin with `http://`, `https://` or `unix:` after"),
+        ("url = '${UNIX}'\noauth = { scopes = [] }", "`oauth` does not go with a Unix socket after"),
+        ("command = 'x'\nurl = '${HTTP}'", "`url` leads to another machine, and the `command` of this"),
         ("url = 'http://${NAME}@x'", "`url` has a user name or a password after"),
         (
             "url = 'http://${NONE}'",
@@ -96,7 +99,8 @@ fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
         ("url = 'http://x'\noauth = { client_id = '${LINES}' }", "`oauth` has a `client_id` that is none after"),
     ] {
         let text = format!("[servers.a]\n{text}\n[servers.b]\ncommand = 'x'");
-        let sources = Table::from([("NAME", "value"), ("LINES", "a\r\nb"), ("/c.toml", &text)]);
+        let urls = [("UNIX", "unix:/x.sock"), ("HTTP", "http://x")];
+        let sources = Table::from([("NAME", "value"), ("LINES", "a\r\nb"), ("/c.toml", &text), urls[0], urls[1]]);
         let servers = load(&[PathBuf::from("/c.toml")], &sources).expect("the rest holds").config.servers;
         let error = servers[0].launch.as_ref().expect_err("unfit").to_string();
         assert!(error.starts_with(complaint), "{error}");
@@ -162,4 +166,61 @@ fn a_server_that_is_run_has_none_of_it() {
             format!("3:1 `{name}` is for a server that is reached by HTTP, and this one has no `url` | remove it");
         check(&format!("[servers.a]\ncommand = 'x'\n{key}"), &[&expected]);
     }
+}
+
+#[test]
+fn a_program_may_serve_a_url_of_this_machine() {
+    let text = "[servers.a]\ncommand = 'x'\nargs = ['${TOKEN}']\nroots = ['/r']\nurl = 'http://localhost:1/mcp'\nheaders = { A = '${TOKEN}' }";
+    let config = server(text);
+    let Ok(launch @ Launch::Served(program, remote)) = &config.launch else { panic!("it has both") };
+    assert_eq!((&*program.args[0], &*remote.headers["A"], &remote.oauth), ("hunter2", "hunter2", &OAuth::Off));
+    assert_eq!(launch.roots(), ["/r"]);
+    assert_eq!(config.settings.replace, Replace::StopFirst);
+    let check = |text: &str, expected: &[&str]| check(&format!("[servers.a]\ncommand = 'x'\n{text}"), expected);
+    check(
+        "url = 'http://x/mcp'",
+        &["3:7 `url` leads to another machine… | write `url = \"http://127.0.0.1:PORT/mcp\"`, or remove `command`"],
+    );
+    check(
+        "url = 'http://[::1]/'\noauth = true",
+        &["4:1 `oauth` is for a server elsewhere, and mcpd runs this one | remove it"],
+    );
+    check("url = 'http://[::1]/'\nroots = ['x']", &["4:10 a root must be… | …"]);
+    check("url = 'http://[::1]/'\nsharing = 'session'", &["3:7 several instances cannot listen at one `url` | …"]);
+    check("url = 'unix:${agent:cwd}/s'\nsharing = 'workspace'", &[]);
+    let offline =
+        "3:7 the `network` of its `sandbox` keeps the server from listening at this port | remove `network`, or…";
+    check("url = 'http://[::1]/'\nsandbox = { level = 'files', network = 'none' }", &[offline]);
+    check("url = 'http://[::1]/'\nsandbox = { level = 'scope', network = [443] }", &[offline]);
+    let unix =
+        "3:7 its `sandbox` keeps the server from listening at a Unix socket | write `unix = true` in its `sandbox`";
+    check("url = 'unix:/srv/s'\nsandbox = 'files'", &[unix]);
+    check("url = 'unix:/srv/s'\nsandbox = { level = 'scope', unix = false }", &[unix]);
+    check(
+        "url = 'unix:/srv/d/s'\nsandbox = { level = 'files', unix = true }",
+        &[
+            "3:7 its `sandbox` keeps the server from making this socket | add the directory of the socket to `write` of its `sandbox`: `/srv/d`",
+        ],
+    );
+    check(
+        "url = 'unix:/srv/d/s'\nsandbox = { level = 'files', unix = true, network = 'none', write = ['/srv/d'] }",
+        &[],
+    );
+}
+
+#[test]
+fn a_url_may_be_a_unix_socket() {
+    let config = server("[servers.a]\nurl = 'unix:/run/${NAME}.sock#/mcp'\nheaders = { A = '${TOKEN}' }");
+    let remote = remote(&config);
+    assert_eq!((remote.shown_origin(), &remote.oauth), ("unix:/run/value.sock".to_owned(), &OAuth::Off));
+    let check = |text: &str, expected: &[&str]| check(&format!("[servers.a]\n{text}"), expected);
+    check(
+        "url = 'unix:x.sock'",
+        &["2:7 `url` has no absolute path… | write `url = \"unix:/run/user/1000/x.sock#/mcp\"`"],
+    );
+    check("url = 'unix:/x#mcp'", &["2:7 `url` has no `/` after its `#`… | …"]);
+    check(
+        "url = 'unix:/x'\noauth = {}",
+        &["3:1 `oauth` is for a server elsewhere, and this one has a Unix socket | remove it"],
+    );
 }

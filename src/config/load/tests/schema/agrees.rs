@@ -103,6 +103,17 @@ fn it_takes_what_the_reader_takes() {
     let server =
         ["cwd = '${HOME}/x'", "roots = ['~/x', 'file:///x']", "env = { 'A.B-c' = '' }", "call_timeout = '2 days'"];
     let texts = daemon.map(|line| format!("[daemon]\n{line}")).into_iter();
+    let texts = texts.chain(
+        [
+            "unix:/x.sock#/mcp",
+            "unix:///x.sock",
+            "http://127.0.0.1:1/mcp",
+            "https://localhost",
+            "http://[::1]:1",
+            "${HOME}",
+        ]
+        .map(|url| format!("[servers.a]\ncommand = 'x'\nargs = []\nurl = '{url}'\nheaders = {{ A = 'x' }}")),
+    );
     let texts = texts.chain(["[servers.a]\nurl = '${HOME}/x'\nheaders = { A = 'x' }\nroots = ['/']".to_owned()]);
     let texts = texts.chain([
         "[servers.a]\nurl = 'https://x'\noauth = false\nca_file = '~/x'".to_owned(),

@@ -37,7 +37,7 @@ impl Spelling {
 
 /// Whether a word is the URL of a server.
 pub(crate) fn is_url(word: &str) -> bool {
-    ["https://", "http://", "unix:/"].iter().any(|start| word.starts_with(start))
+    ["https://", "http://", "unix:"].iter().any(|start| word.starts_with(start))
 }
 
 /// The words of `text`, if it is a command line with arguments. The first word is the program, or a shell if the text needs one.

@@ -1,5 +1,7 @@
 //! Servers at a Unix socket.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
@@ -39,7 +41,7 @@ fn missing_socket_is_named_until_something_listens_there() {
     let path = place.path("s.sock");
     let shown = path.to_str().expect("text");
     let daemon = Setup::with(Server::at("s", &format!("unix:{shown}#/mcp"))).start_in(&place);
-    let row = daemon.wait_row("s", "says so", |row| row["code"] == "connection_refused");
+    let row = daemon.wait_row("s", "says so", |row| row["code"] == "connection_refused" && row["reason"].is_string());
     assert_eq!(row["reason"], json!(format!("cannot be reached: nothing listens at unix:{shown}")));
     let checked = daemon.client(&["doctor", "s"]).stdout;
     assert!(checked.contains("correct the path of the socket"), "{checked}");
@@ -58,9 +60,8 @@ fn headers_are_not_sent_to_the_socket_of_another_user() {
     for (headers, is_reached) in [("headers = { X-Key = \"k\" }", false), ("", true)] {
         let place = Place::new();
         // The kernel reports the user of the thread that listens.
-        let directory =
-            tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777)).tempdir();
-        let directory = directory.expect("a temporary directory");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("its own");
         let path = directory.path().join("s.sock");
         let listener = thread::spawn({
             let path = path.clone();
@@ -77,7 +78,8 @@ fn headers_are_not_sent_to_the_socket_of_another_user() {
             seen(&mut Agent::ready(&daemon));
             continue;
         }
-        let row = daemon.wait_row("s", "is refused", |row| row["code"] == "foreign_listener");
+        let row =
+            daemon.wait_row("s", "is refused", |row| row["code"] == "foreign_listener" && row["reason"].is_string());
         let reason = row["reason"].as_str().expect("text");
         assert!(reason.contains(&format!("belongs to the user with id {OTHER}")), "{reason}");
         assert_eq!(served.http().requests().len(), 0);
@@ -94,7 +96,7 @@ fn socket_is_added_and_imported_like_any_url() {
     let text = r#"{"servers": {"three": {"type": "http", "url": "unix:///run/three.sock#/mcp"}}}"#;
     let file = place.write("mcp.json", text);
     place.mcpd(&["import", file.to_str().expect("text"), "--yes"]).expect_code(0);
-    let written = std::fs::read_to_string(config).expect("it was written");
+    let written = fs::read_to_string(config).expect("it was written");
     assert!(written.contains("url = \"unix:/run/one.sock#/mcp\""), "{written}");
     assert!(written.contains("url = \"unix:///run/three.sock#/mcp\""), "{written}");
 }

@@ -13,6 +13,7 @@ use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
 use crate::server::process::{EOF_GRACE, EOF_GRACE_OF_DOWNLOAD, EOF_GRACE_OF_LAST_DOWNLOAD, Process, ProcessEnd};
 use crate::server::stop_level::StopLevel;
+use crate::transport::Arrival;
 use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.
@@ -140,6 +141,10 @@ impl ServerTask {
     async fn last_words(&mut self, instance: &mut Instance) {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
+                // The exit is the reason of a lost connection.
+                if matches!(arrival, Arrival::RequestFailed { .. }) && !arrival.is_sign_of_life() {
+                    continue;
+                }
                 let effects = instance.arrive(arrival);
                 self.carry_out(effects, instance);
             }

@@ -23,7 +23,7 @@ pub enum Launch {
     /// mcpd connects to a URL.
     Remote(Remote),
     /// mcpd starts a program, and connects to the URL that it serves.
-    Served(Program, Remote),
+    Served(Program, Box<Remote>),
 }
 
 /// A server program. `Debug` prints no value that could be a secret.
@@ -91,14 +91,16 @@ impl Launch {
     pub fn remote(&self) -> Option<&Remote> {
         match self {
             Self::Program(_) => None,
-            Self::Remote(remote) | Self::Served(_, remote) => Some(remote),
+            Self::Remote(remote) => Some(remote),
+            Self::Served(_, remote) => Some(remote),
         }
     }
 
     pub(super) fn remote_mut(&mut self) -> Option<&mut Remote> {
         match self {
             Self::Program(_) => None,
-            Self::Remote(remote) | Self::Served(_, remote) => Some(remote),
+            Self::Remote(remote) => Some(remote),
+            Self::Served(_, remote) => Some(remote),
         }
     }
 
@@ -155,7 +157,7 @@ impl Launch {
         match self {
             Self::Program(program) => Self::Program(started(program)),
             Self::Remote(remote) => Self::Remote(reached(remote)),
-            Self::Served(program, remote) => Self::Served(started(program), reached(remote)),
+            Self::Served(program, remote) => Self::Served(started(program), Box::new(reached(remote))),
         }
     }
 

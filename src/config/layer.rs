@@ -115,7 +115,8 @@ impl ServerLayer {
 
     /// Refuses a program that could not serve its URL: its sandbox keeps it from listening there, or several instances would.
     pub(super) fn check_listening(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> Option<Diagnostic> {
-        let LaunchTemplate::Served(_, RemoteTemplate { url, .. }) = &self.launch else { return None };
+        let LaunchTemplate::Served(_, remote) = &self.launch else { return None };
+        let url = &remote.url;
         let Settings { sandbox, sharing, .. } = self.settings(defaults);
         let text = url.value.interpolate(sources, &mut Secrets::default()).ok()?;
         let address = Address::parse(&text).ok();

@@ -172,7 +172,7 @@ const LINES: [Row; 60] = [
     ("sandbox = { level = \"files\", write = [\"x\"] }", "3:39", "must be an absolute path", "begin it with `/`"),
     ("sandbox = { level = \"scope\", write = [\"/x\"] }", "3:30", "only at level `files`", "write `level = \"files\"`"),
     ("sandbox = { level = \"files\", network = false }", "3:40", "`network` must be", "write `network = [443]`"),
-    ("url = \"https://x\"", "3:1", "has both a `command` and a `url`", "remove one of them"),
+    ("url = \"https://x\"", "3:7", "`url` leads to another machine", "or remove `command`"),
     ("headers = { A = \"b\" }", "3:1", "`headers` is for a server that is reached by HTTP", "remove it"),
     ("args = [\"${HOME\"]", "3:9", "`${` is never closed", "close it with `}`"),
     ("args = [\"${}\"]", "3:9", "`${}` is not a valid reference", "write `${NAME}`"),

@@ -188,7 +188,7 @@ fn edit_that_would_not_load_is_not_written() {
         (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "A: 2"], "`--header A` is given twice"),
         (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "a: 2"], "header `a` is there already"),
         (&["add", "x", "--url", "https://u:p@x"], "has a user name or a password"),
-        (&["add", "x", "--url", "x.org/mcp"], "does not begin with `http://` or `https://`"),
+        (&["add", "x", "--url", "x.org/mcp"], "does not begin with `http://`, `https://` or `unix:`"),
         (&["add", "x", "ftp://x.org/mcp"], "looks like a URL"),
         (&["add", "x", "HTTP://x.org/mcp"], "looks like a URL"),
         (&["add", "x", "https://"], "has no host"),

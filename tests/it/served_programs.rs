@@ -6,7 +6,6 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::exit;
 use std::rc::Rc;
 use std::thread;
 
@@ -106,7 +105,7 @@ fn answer(request: &Request) -> Response {
             let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
             json!({"tools": [tool("seen"), tool("exit")]})
         }
-        "tools/call" if message["params"]["name"] == "exit" => exit(3),
+        "tools/call" if message["params"]["name"] == "exit" => end(),
         "tools/call" => {
             let seen = json!({
                 "path": request.path, "host": request.header("host"), "key": request.header("x-key"), "pid": std::process::id(),
@@ -119,6 +118,11 @@ fn answer(request: &Request) -> Response {
         }
     };
     Response::json(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program ends in the middle of a call, as after a crash")]
+fn end() -> ! {
+    std::process::exit(3)
 }
 
 /// What a call of `seen` returns.
@@ -196,6 +200,7 @@ fn proxy_variables_do_not_apply_to_it() {
     }
 }
 
+/// Case I26.
 #[test]
 fn exit_during_a_call_is_the_reason_of_its_error_and_restarts_the_program() {
     let place = Place::new();
@@ -214,6 +219,7 @@ fn exit_during_a_call_is_the_reason_of_its_error_and_restarts_the_program() {
     }
 }
 
+/// Case I25.
 #[test]
 fn program_whose_address_is_in_use_is_not_started() {
     let place = Place::new();
@@ -238,6 +244,7 @@ fn program_whose_address_is_in_use_is_not_started() {
     }
 }
 
+/// Case I25.
 #[test]
 fn headers_are_sent_to_processes_of_the_command_alone() {
     for (headers, is_reached) in [("headers = { X-Key = \"k\" }", false), ("", true)] {
@@ -264,6 +271,7 @@ fn headers_are_sent_to_processes_of_the_command_alone() {
     }
 }
 
+/// Case I26.
 #[test]
 fn program_that_does_not_listen_in_time_is_restarted() {
     let place = Place::new();

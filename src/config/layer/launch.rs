@@ -15,7 +15,7 @@ use super::super::secret_values::{AGENT_CWD, Secrets};
 pub(in crate::config) enum LaunchTemplate {
     Program(ProgramTemplate),
     Remote(RemoteTemplate),
-    Served(ProgramTemplate, RemoteTemplate),
+    Served(ProgramTemplate, Box<RemoteTemplate>),
     /// None of them, because a reference cannot be translated.
     Impossible(UnusableValue),
 }
@@ -41,7 +41,7 @@ impl LaunchTemplate {
                 let mut program = program.interpolate(&mut interpolation)?;
                 let remote = remote.interpolate(&mut interpolation, true)?;
                 program.secrets = remote.secrets.clone();
-                Ok(Launch::Served(program, remote))
+                Ok(Launch::Served(program, Box::new(remote)))
             }
             Self::Impossible(undefined) => Err(undefined.clone()),
         }
@@ -56,7 +56,8 @@ impl LaunchTemplate {
 
     pub(in crate::config) fn remote(&self) -> Option<&RemoteTemplate> {
         match self {
-            Self::Remote(remote) | Self::Served(_, remote) => Some(remote),
+            Self::Remote(remote) => Some(remote),
+            Self::Served(_, remote) => Some(remote),
             Self::Program(_) | Self::Impossible(_) => None,
         }
     }

@@ -53,7 +53,7 @@ impl Reader<'_> {
         match (keys.command, keys.url) {
             (Some(_), Some(url)) if matches!(self.format, Format::Native | Format::Variable) => {
                 let (program, remote) = (self.program(keys), self.remote(server, url, keys));
-                Some(LaunchReading::Complete(Box::new(LaunchTemplate::Served(program?, remote?))))
+                Some(LaunchReading::Complete(Box::new(LaunchTemplate::Served(program?, Box::new(remote?)))))
             }
             (Some(_), Some(url)) => {
                 let message = format!("server `{}` has both a `command` and a `url`", server.key);

@@ -48,7 +48,7 @@ async fn unusable_ca_file_fails_its_server_with_the_reason() {
             assert_eq!(reason.code(), "ca_file");
         }
     }
-    assert!(Clients::default().get(&remote("https://[", None)).await.unwrap_err().to_string().contains("not a URL"));
+    assert!(Clients::default().get(&remote("https://[", None)).await.unwrap_err().to_string().contains("is no URL"));
 }
 
 #[tokio::test]

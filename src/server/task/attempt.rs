@@ -75,28 +75,7 @@ impl ServerTask {
         drop(spec);
         match started {
             Some(Ok(Ok(pid))) => {
-                self.publisher.update(|published| published.pid = Some(pid));
-                self.last_process.note_start(pid);
-                let stderr_bytes = StderrBytes::default();
-                let root = spawned.guard_pid().unwrap_or(pid);
-                let activity = Activity::new(root, Arc::clone(&stderr_bytes), self.runner().is_some());
-                let (process, Pipes { stdin, stdout, stderr }) = spawned.into_process();
-                let drain = self.last_process.stderr().clone().drain(stderr, pid, stderr_bytes, secrets.clone());
-                let mut draining = AbortOnDrop(tokio::spawn(drain));
-                let event = match remote {
-                    None => {
-                        let link = Link::pipes(stdin, stdout, self.message_limit().bytes());
-                        self.with_link(link, Some((process, activity)), permit).await
-                    }
-                    Some(remote) => {
-                        let event = self.one_listener(remote, root, (process, activity), permit).await;
-                        // Some programs end with their stdin.
-                        drop(stdin);
-                        event
-                    }
-                };
-                // The last lines usually have the reason.
-                let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;
+                let event = self.running(spawned, pid, secrets, remote, permit).await;
                 self.clear_private_cache(private).await;
                 event
             }
@@ -109,6 +88,39 @@ impl ServerTask {
                 }
             }
         }
+    }
+
+    /// Serves the instance of a process that was started, and ends it.
+    async fn running(
+        &mut self,
+        spawned: SpawnedProcess,
+        pid: u32,
+        secrets: Secrets,
+        remote: Option<&Remote>,
+        permit: StartPermit,
+    ) -> Event {
+        self.publisher.update(|published| published.pid = Some(pid));
+        self.last_process.note_start(pid);
+        let (stderr_bytes, root) = (StderrBytes::default(), spawned.guard_pid().unwrap_or(pid));
+        let activity = Activity::new(root, Arc::clone(&stderr_bytes), self.runner().is_some());
+        let (process, Pipes { stdin, stdout, stderr }) = spawned.into_process();
+        let drain = self.last_process.stderr().clone().drain(stderr, pid, stderr_bytes, secrets);
+        let mut draining = AbortOnDrop(tokio::spawn(drain));
+        let event = match remote {
+            None => {
+                let link = Link::pipes(stdin, stdout, self.message_limit().bytes());
+                self.with_link(link, Some((process, activity)), permit).await
+            }
+            Some(remote) => {
+                let event = self.one_listener(remote, root, (process, activity), permit).await;
+                // Kept open until now, since some programs end with their stdin.
+                drop(stdin);
+                event
+            }
+        };
+        // The last lines usually have the reason.
+        let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;
+        event
     }
 
     /// Moves the server into its cgroup. Its namespaces limit its tasks if the cgroup does not.
@@ -172,17 +184,20 @@ impl ServerTask {
         } else {
             Owner::Processes(Arc::new(move || pid_and_descendants(root)))
         };
+        let (clients, max) = (self.context.clients.clone(), self.message_limit().bytes());
         let read_again = secrets::reread(&self.context, &remote.rotating);
         let connecting = async {
-            let client = self.context.clients.owned(remote, owner).await?;
-            HttpConnection::new(remote, client, None, read_again, self.message_limit().bytes()).await
+            let client = clients.owned(remote, owner).await?;
+            HttpConnection::new(remote, client, None, read_again, max).await
         };
-        match Box::pin(connecting).await {
-            Ok(http) => self.with_link(Link::Http(Box::new(http)), Some(process), permit).await,
-            Err(error) => {
-                self.handling_commands_until(process.0.kill()).await;
-                Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into())
-            }
+        let failed = match self.unless_stopped(Box::pin(connecting)).await {
+            Some(Ok(http)) => return self.with_link(Link::Http(Box::new(http)), Some(process), permit).await,
+            failed => failed.and_then(Result::err),
+        };
+        self.handling_commands_until(process.0.kill()).await;
+        match failed {
+            Some(error) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
+            None => self.apply_stop(),
         }
     }
 

@@ -50,7 +50,9 @@ fn missing_socket_is_named_until_something_listens_there() {
     seen(&mut Agent::ready(&daemon));
 }
 
-/// Case I25. Only root can listen as another user.
+/// Only root can listen as another user.
+///
+/// Case I25.
 #[test]
 fn headers_are_not_sent_to_the_socket_of_another_user() {
     const OTHER: u32 = 54_321;

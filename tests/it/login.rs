@@ -339,7 +339,7 @@ fn server_without_a_url_cannot_be_logged_in_to() {
     setup.write(&fixture.place);
     for (server, expected) in [
         ("trackers", "is not a configured server: did you mean `tracker`?"),
-        ("program", "is a program: only servers with a URL have logins"),
+        ("program", "is a program that mcpd starts: only servers elsewhere have logins"),
         ("header", "needs no login: it has an `Authorization` header"),
     ] {
         for command in ["login", "logout"] {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, Shim, arguments, code, result};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, Shim, arguments, code, result, until};
 
 const LARGE: usize = 200_000;
 const SMALL_LIMIT: usize = 128 << 10;
@@ -83,7 +83,7 @@ fn list_that_exceeds_the_address_space_lacks_whole_tools_and_the_daemon_serves_o
     }
     let daemon = setup.start_in(&place);
     let count = || Agent::ready(&daemon).tools().iter().filter(|name| name.starts_with("big")).count();
-    assert_eq!(count(), 420);
+    until("all lists have arrived", || (count() == 420).then_some(()));
     limit_address_space(daemon.pid(), 24 << 20);
     daemon.client(&["disable", "other"]).expect_code(0);
     let left = count();

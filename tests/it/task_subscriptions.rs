@@ -254,7 +254,11 @@ fn subscriber_of_a_task_receives_nothing_else_of_its_instance() {
     let task = made_working(&mut owner);
     let mut agent = connect(&daemon);
     agent.listen(&json!({"taskIds": [task]}));
-    wait_listen(&daemon, &["t"], &[]);
+    // The instance of `agent` subscribes, too, and may be the last to do so.
+    until("the server is asked for the task", || {
+        let is_of_task = |line: &String| line.contains("subscriptions/listen") && line.contains(r#""taskIds":["t"]"#);
+        daemon.journal("s").iter().any(is_of_task).then_some(())
+    });
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"mine"}}"#;
     let text = format!("{log}\n{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{{\"content\":[]}}}}\n");
     owner.log_from("error");

@@ -1,5 +1,7 @@
 //! Tool lists: complete, unique names, deterministic order, announced changes.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use crate::support::http::{Behavior, Front, Request, Response};
@@ -210,13 +212,16 @@ fn name_that_clients_would_refuse_gets_a_short_form_that_can_be_called() {
 /// Case B14.
 #[test]
 fn server_that_announces_a_change_at_every_listing_is_not_listed_forever() {
+    let start = Instant::now();
     let daemon = Setup::with(bare("files", &["echo"]).flags("--announce-on-list")).spawn();
     let mut agent = Agent::ready(&daemon);
     for n in 0..500 {
         arguments(&agent.call("files__echo", &json!({"n": n})));
     }
     let list_requests = daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
-    assert!(list_requests < 20, "asked {list_requests} times");
+    // Four within 2 s.
+    let limit = 8 + 2 * start.elapsed().as_secs();
+    assert!(list_requests as u64 <= limit, "asked {list_requests} times in {:?}", start.elapsed());
 }
 
 #[test]

@@ -25,13 +25,13 @@ pub(super) fn prepare() -> io::Result<ProcessAttributes> {
 
 /// Where the daemon keeps what it can do without: `$XDG_CACHE_HOME/mcpd`, or under `~/.cache`.
 pub(crate) fn cache_directory() -> Option<PathBuf> {
-    Some(Process.base_directory("XDG_CACHE_HOME", ".cache")?.join("mcpd/tools"))
+    Some(Process.cache_home()?.join("mcpd/tools"))
 }
 
 /// Where the lines that servers wrote to stderr are kept, unless the journal has them: `$XDG_STATE_HOME/mcpd/servers.log`, or under
 /// `~/.local/state`. All daemons of the user write this file.
 pub(crate) fn server_output_path() -> Option<PathBuf> {
-    Some(Process.base_directory("XDG_STATE_HOME", ".local/state")?.join("mcpd/servers.log"))
+    Some(Process.state_home()?.join("mcpd/servers.log"))
 }
 
 /// The logins that this process, and `mcpd login` in the same environment, keep.

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-pub(super) use self::manager::{shown, variable};
+pub(super) use self::manager::shown;
 pub(super) use self::path::lasting;
 use super::{USAGE, block_on, fail};
 use crate::sockets::{RuntimeDir, SocketError};

@@ -12,7 +12,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use self::syntax::{assignment, can_hold, parse};
-use super::service::{lasting, variable};
+use super::service::lasting;
+use crate::config::interpolate::{Process, Sources};
 use crate::config::{LoadedConfig, environment};
 use crate::disk::replace_private;
 use crate::login_env;
@@ -83,8 +84,7 @@ pub(super) fn references(loaded: &LoadedConfig) -> BTreeSet<String> {
 
 /// The path: `$XDG_STATE_HOME/mcpd/service.env`, else below `~/.local/state`.
 pub(super) fn file() -> Option<PathBuf> {
-    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
-    Some(state.join("mcpd/service.env"))
+    Some(Process.state_home()?.join("mcpd/service.env"))
 }
 
 /// The variables in the file; empty if it does not exist.

@@ -222,8 +222,8 @@ impl Place {
     fn path(&self, sources: &dyn Sources) -> Option<PathBuf> {
         match self {
             Self::Home(file) => Some(sources.home()?.join(file)),
-            Self::Config(file) => Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join(file)),
-            Self::Variable { name, home, file } => Some(sources.base_directory(name, home)?.join(file)),
+            Self::Config(file) => Some(sources.config_home()?.join(file)),
+            Self::Variable { name, home, file } => Some(sources.directory_or(name, home)?.join(file)),
             Self::Project(file) => Some(sources.current_dir()?.join(file)),
         }
     }

@@ -18,6 +18,7 @@ use crate::admin::report::{RejectedConfigReport, Report};
 use crate::autostart;
 use crate::cli::local_time::{self, TimeFormat};
 use crate::cli::{changed_files, stop};
+use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// Open files that a daemon needs to be allowed: one for each agent, five for each server.
@@ -81,7 +82,7 @@ fn absent(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -> Finding {
 /// No daemon runs where `mcpd connect` would start one. The log of the last one may have the reason.
 fn last_daemon() -> Finding {
     let found = "none runs; `mcpd connect` starts one when an agent needs it";
-    let Some(log) = autostart::log_path(|name| std::env::var_os(name)) else { return Finding::fine("daemon", found) };
+    let Some(log) = autostart::log_path(&Process) else { return Finding::fine("daemon", found) };
     let last = last_lines(&log).unwrap_or_default();
     match last.last() {
         Some(line) if !line.contains("stopped") => {

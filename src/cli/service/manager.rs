@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::interpolate::{Process, Sources};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, Systemctl, SystemctlError};
 
@@ -36,10 +37,9 @@ impl<'a> Manager<'a> {
 
     /// The directory of the user's units.
     pub(super) fn directory(&self) -> PathBuf {
-        let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
-        let usual = config.unwrap_or_default().join("systemd/user");
+        let usual = Process.config_home().unwrap_or_default().join("systemd/user");
         // systemd may run with another XDG_CONFIG_HOME than this process.
-        let home = variable("HOME");
+        let home = Process.home();
         let is_theirs = |path: &&PathBuf| {
             path.ends_with("systemd/user") && home.as_ref().is_some_and(|home| path.starts_with(home.join(".config")))
         };
@@ -83,13 +83,8 @@ fn how_to_reach() -> String {
     )
 }
 
-/// An absolute path from an environment variable.
-pub(in crate::cli) fn variable(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
-}
-
 /// The path with `~` for the home directory.
 pub(in crate::cli) fn shown(path: &Path) -> String {
-    let below = variable("HOME").and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned()));
+    let below = Process.home().and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned()));
     below.map_or_else(|| path.display().to_string(), |rest| format!("~/{}", rest.display()))
 }

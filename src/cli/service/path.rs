@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::manager::variable;
 use crate::config::interpolate::{Process, Sources};
 
 /// Programs that most servers need.
@@ -10,9 +9,12 @@ const LAUNCHERS: [&str; 3] = ["npx", "uvx", "node"];
 
 /// Each directory once, without directories of one session. Links that version managers create there are resolved.
 pub(in crate::cli) fn lasting(path: &str) -> String {
-    let temporary: Vec<_> =
-        ["XDG_RUNTIME_DIR", "TMPDIR"].into_iter().filter_map(variable).chain(["/tmp".into()]).collect();
-    let home = variable("HOME");
+    let temporary: Vec<_> = ["XDG_RUNTIME_DIR", "TMPDIR"]
+        .into_iter()
+        .filter_map(|name| Process.directory(name))
+        .chain(["/tmp".into()])
+        .collect();
+    let home = Process.home();
     let is_at_home = |path: &Path| home.as_ref().is_some_and(|home| path.starts_with(home));
     let is_temporary = |path: &Path| !is_at_home(path) && temporary.iter().any(|root| path.starts_with(root));
     let mut entries: Vec<PathBuf> = Vec::new();

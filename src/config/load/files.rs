@@ -173,5 +173,5 @@ pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
 /// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.
 #[must_use]
 pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
-    Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join("mcpd/config.toml"))
+    Some(sources.config_home()?.join("mcpd/config.toml"))
 }

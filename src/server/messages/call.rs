@@ -58,7 +58,8 @@ pub struct Call {
     pub response_handle: ResponseHandle,
 }
 
-/// The handle of one of several instances. Its strong count is the load of the instance: each unfinished call or task has a clone.
+/// The handle of one of several instances. Its strong count is the load of the instance: each unfinished call or task has a clone. The load
+/// chooses an instance and limits nobody, so it is not charged to an account.
 /// A cancelled call that the server may still work on has a [`WeakLoadToken`].
 pub(crate) type LoadToken = Arc<ServerHandle>;
 

@@ -1,11 +1,30 @@
-//! Errors of starting a daemon.
+//! What a person requires of a start, and how it ends.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::admin::AdminError;
 use crate::sockets::SocketError;
 use crate::systemctl::SERVICE;
+
+/// How the daemon was started.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StartOutcome {
+    AlreadyRunning,
+    ByUnit,
+    /// Detached, with this log.
+    Detached(Option<PathBuf>),
+}
+
+/// What a person requires of the daemon that `mcpd start` starts.
+#[derive(Debug, Default)]
+pub(crate) struct StartOptions {
+    /// Configuration files instead of the default ones.
+    pub(crate) config: Vec<PathBuf>,
+    /// `PATH` of the terminal. A detached daemon searches it for servers before the `PATH` of a login shell.
+    pub(crate) path: Option<OsString>,
+}
 
 /// Why no daemon serves.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,4 @@
-//! The `logs` method: sends servers' stderr lines to an operator, merged in the order in which they were read.
-//!
-//! Each server's log buffers its lines. This module stores only a read position per log.
+//! The methods `calls` and `logs`: they send records of calls, or lines that servers write to stderr, to an operator.
 
 use std::io;
 use std::sync::Arc;
@@ -11,21 +9,77 @@ use futures_util::{FutureExt, SinkExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond, unknown_server};
+use super::operator::{
+    Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond, send, unknown_server,
+};
 use super::report::LineReport;
-use super::{AdminEvent, Answer, LogsRequest, LogsSummary};
+use super::{AdminEvent, Answer, CallsRequest, CallsSummary, LogsRequest, LogsSummary};
+use crate::calls::{CallEvent, Filter, Subscription};
 use crate::clock::{Moment, WallClockAnchor};
 use crate::manager::{Member, View};
 use crate::server::stderr::{Log, Reader};
 
+/// Pause after each batch, so that following costs little while many calls end.
+const BATCH_INTERVAL: Duration = Duration::from_millis(20);
 /// Bytes of text between two flushes. The last line may exceed it.
 const BURST: usize = 64 << 10;
 /// Pause between two reads while following, so that a server that writes without end costs little. Lines that its log
 /// overwrites within this time are reported as missed.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Answers request `id`. With `follow` it returns when the operator sends another message or disconnects.
-pub(super) async fn answer(operator: &mut Operator, id: u64, request: LogsRequest, access: &Access) -> io::Result<()> {
+/// Answers request `id` with records of calls. With `follow` it returns when the operator sends another message or disconnects.
+pub(super) async fn calls(operator: &mut Operator, id: u64, request: CallsRequest, access: &Access) -> io::Result<()> {
+    let CallsRequest { last, server, tool, follow } = request;
+    let filter = Filter { server: server.clone(), tool };
+    let history = access.calls.read(last, filter, follow);
+    if follow && history.subscription.is_none() {
+        return refuse_overload(operator, id).await;
+    }
+    // A removed server is valid as long as the history has records of it.
+    let unknown = server.as_deref().filter(|_| history.entries.is_empty());
+    if let Some(error) = unknown.and_then(|server| unknown_server(&access.view.borrow(), server)) {
+        return refuse(operator, Some(id), error).await;
+    }
+    for entry in &history.entries {
+        send(operator, event(AdminEvent::Call(Box::new((&**entry).into())))).await?;
+    }
+    let summary = CallsSummary { unwritten: history.unwritten };
+    respond(operator, Some(id), Answer::Calls(summary)).await?;
+    match history.subscription {
+        Some(subscription) => follow_calls(operator, subscription).await,
+        None => Ok(()),
+    }
+}
+
+/// Sends new records without a timeout. An operator that stops reading loses records and occupies a subscription.
+async fn follow_calls(operator: &mut Operator, mut subscription: Subscription) -> io::Result<()> {
+    loop {
+        let mut next = tokio::select! {
+            next = subscription.next() => next,
+            // A follower sends nothing more: this is the end of the connection.
+            _ = operator.next() => None,
+        };
+        if next.is_none() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        while let Some(received) = next {
+            let message = match received {
+                CallEvent::Entry(entry) => AdminEvent::Call(Box::new((&*entry).into())),
+                CallEvent::Missed(missed) => AdminEvent::Missed(missed),
+            };
+            operator.feed(event(message)).await?;
+            next = subscription.next().now_or_never().flatten();
+        }
+        operator.flush().await?;
+        sleep(BATCH_INTERVAL).await;
+    }
+}
+
+/// Answers request `id` with servers' stderr lines, merged in the order in which they were read. Each server's log buffers its lines; here is only
+/// a read position per log.
+///
+/// With `follow` it returns when the operator sends another message or disconnects.
+pub(super) async fn logs(operator: &mut Operator, id: u64, request: LogsRequest, access: &Access) -> io::Result<()> {
     let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
     let LogsRequest { last, servers, follow } = request;
     let view = access.view.clone();
@@ -78,13 +132,13 @@ async fn send_burst(operator: &mut Operator, lines: &mut MergedLines) -> io::Res
     Ok(sent > 0)
 }
 
-pub(super) struct NextLine {
+struct NextLine {
     /// Lines of the same server that were overwritten unread before this one.
-    pub(super) missed: u64,
-    pub(super) line: LineReport,
+    missed: u64,
+    line: LineReport,
 }
 
-pub(super) struct MergedLines {
+struct MergedLines {
     /// Reads only the logs of these servers, if there are any.
     only: Vec<String>,
     sources: Vec<Source>,
@@ -112,7 +166,7 @@ impl Source {
 
 impl MergedLines {
     /// Starts with the last `last` lines.
-    pub(super) fn new(view: &View, only: Vec<String>, last: usize) -> Self {
+    fn new(view: &View, only: Vec<String>, last: usize) -> Self {
         let mut lines = Self { only, sources: Vec::new() };
         let selected = view.servers.iter().filter(|member| lines.selects(member));
         lines.sources = selected.map(|member| Source::new(member, last)).collect();
@@ -140,7 +194,7 @@ impl MergedLines {
     }
 
     /// The oldest unread line as of the last [`MergedLines::refresh`]. `anchor` gives its wall-clock time.
-    pub(super) fn next(&mut self, anchor: WallClockAnchor) -> Option<NextLine> {
+    fn next(&mut self, anchor: WallClockAnchor) -> Option<NextLine> {
         let due = self.sources.iter_mut().filter_map(|source| Some((source.next_read()?, source)));
         let (_, source) = due.min_by_key(|(read, _)| *read)?;
         let (missed, line) = source.reader.take()?;
@@ -155,7 +209,7 @@ impl MergedLines {
     }
 
     /// Includes the lines written and the servers added since. The returned future ends when there may be more.
-    pub(super) fn refresh(&mut self, view: &mut watch::Receiver<Arc<View>>) -> impl Future<Output = ()> + use<> {
+    fn refresh(&mut self, view: &mut watch::Receiver<Arc<View>>) -> impl Future<Output = ()> + use<> {
         let servers = Arc::clone(&view.borrow_and_update());
         self.sources.retain(|source| !source.log.is_closed() || source.reader.next_read().is_some());
         for member in &servers.servers {

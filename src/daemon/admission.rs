@@ -1,4 +1,4 @@
-//! Whether a server has started the process that connects.
+//! Who may connect. What mcpd refuses, it logs, with a limit for each user.
 //!
 //! Every descendant of the daemon is a server or was started by one, except the processes that it had before its first server. No
 //! descendant has operator rights. A process that a server started may be an agent only if that server has `agent = true`. Servers of
@@ -6,17 +6,23 @@
 
 use std::sync::Arc;
 
+use rustix::net::SendFlags;
 use tokio::net::UnixStream;
+use tokio::net::unix::UCred;
 
 use crate::config::{Profile, ServerConfig};
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::logging::Limiter;
 use crate::server::{self, AncestryEnd, GuardRegistry, ReaperHandle, User};
 use crate::sockets::PeerProcess;
 
-/// What is known about the descendants of the daemon.
+/// Decides about each connection. It knows the descendants of the daemon.
 #[derive(Debug, Default)]
-pub(super) struct Descendants {
-    pub(super) guards: GuardRegistry,
-    pub(super) reaper: ReaperHandle,
+pub(super) struct Admission {
+    guards: GuardRegistry,
+    reaper: ReaperHandle,
+    /// Limits warnings that a peer can cause.
+    warnings: Arc<Limiter>,
 }
 
 /// Where a peer comes from.
@@ -46,9 +52,58 @@ const OTHER_SERVER: &str = "a server of another mcpd has started this process, a
 const UNSETTLED: &str = "mcpd cannot determine the parent processes of this process, so a server may have started it";
 const HIDDEN: &str = "mcpd cannot read all parent processes of this process in /proc, so a server may have started it";
 
-impl Descendants {
+/// Whether this is the user who runs mcpd.
+pub(super) fn is_own(uid: u32) -> bool {
+    uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether a user may connect as an agent of `profile`.
+pub(super) fn may_connect(profile: &Profile, uid: u32) -> bool {
+    is_own(uid) || profile.allow_uids.contains(&uid)
+}
+
+impl Admission {
+    pub(super) fn new(guards: GuardRegistry, reaper: ReaperHandle, warnings: Arc<Limiter>) -> Self {
+        Self { guards, reaper, warnings }
+    }
+
+    /// How many reapers have ended unexpectedly.
+    pub(super) fn reapers_lost(&self) -> u64 {
+        self.reaper.lost()
+    }
+
+    /// The peer, if it may connect. Nothing is read from a peer that may not.
+    pub(super) fn peer(&self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
+        let peer = stream.peer_cred().ok()?;
+        let may = may(peer.uid());
+        if !may && self.warnings.admits("refused another user", format_args!("user {}", peer.uid())) {
+            tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
+        }
+        may.then_some(peer)
+    }
+
+    /// Whether the peer of `stream` may be an operator. Sends it the reason if it may not.
+    pub(super) fn admits_operator(&self, stream: &UnixStream) -> bool {
+        let Some(peer) = self.peer(stream, is_own) else { return false };
+        let Some(message) = self.refused_operator(stream, peer.pid()) else { return true };
+        if self.warnings.admits("refused an operator", &message) {
+            tracing::warn!(pid = peer.pid(), "refused an operator: {message}");
+        }
+        refuse(stream, &ErrorObject::connection_refused(message));
+        false
+    }
+
+    /// Sends an agent the reason why its connection is closed.
+    pub(super) fn refuse_agent(&self, stream: &UnixStream, pid: Option<i32>, user: &User, error: &ErrorObject) {
+        let User { profile, uid, .. } = user;
+        if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {profile}")) {
+            tracing::warn!(pid, uid, profile = &**profile, "refused an agent: {}", error.message);
+        }
+        refuse(stream, error);
+    }
+
     /// Why the peer of `stream` may not be an operator, if it may not. `pid` is its process id according to `SO_PEERCRED`.
-    pub(super) fn refused_operator(&self, stream: &UnixStream, pid: Option<i32>) -> Option<String> {
+    fn refused_operator(&self, stream: &UnixStream, pid: Option<i32>) -> Option<String> {
         Some(match self.origin(stream, pid) {
             PeerOrigin::Outside => return None,
             PeerOrigin::Server(config) => {
@@ -76,8 +131,8 @@ impl Descendants {
         stream: &UnixStream,
         pid: Option<i32>,
         user: &User,
-    ) -> Result<Option<Arc<str>>, String> {
-        Err(match self.origin(stream, pid) {
+    ) -> Result<Option<Arc<str>>, ErrorObject> {
+        Err(ErrorObject::connection_refused(match self.origin(stream, pid) {
             PeerOrigin::Outside | PeerOrigin::OtherServer | PeerOrigin::Preexisting | PeerOrigin::Hidden => {
                 return Ok(None);
             }
@@ -97,7 +152,7 @@ impl Descendants {
             PeerOrigin::Orphan => DESCENDANT.to_owned(),
             PeerOrigin::Ended => ENDED.to_owned(),
             PeerOrigin::Unsettled => UNSETTLED.to_owned(),
-        })
+        }))
     }
 
     fn origin(&self, stream: &UnixStream, pid: Option<i32>) -> PeerOrigin {
@@ -126,4 +181,10 @@ impl Descendants {
             None => PeerOrigin::Orphan,
         }
     }
+}
+
+/// Sends the reason why a new connection is closed. The socket buffer is empty, so the line fits.
+fn refuse(stream: &UnixStream, error: &ErrorObject) {
+    // Not through the runtime, which may not know yet that a new socket is writable.
+    let _ = rustix::net::send(stream, &reply::error(None, error), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

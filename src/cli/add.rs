@@ -14,10 +14,11 @@ use serde_with::skip_serializing_none;
 
 use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
-use super::import::{prompt, write_files};
+use super::import::write_files;
+use super::outcome::try_print_report;
 use super::reload::Scope;
 use super::text::split_searched_path;
-use super::{FAILED, USAGE, fail, json, try_print};
+use super::{FAILED, USAGE, fail, prompt, try_print};
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
@@ -26,12 +27,12 @@ use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
 use crate::config::serialize::{Setting, sandbox_text};
-use crate::config::{LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
+use crate::config::{self, LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
 use crate::suggest::misspelt;
-use crate::{config, config_lints, printable};
+use crate::{config_lints, printable};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -157,7 +158,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
                 Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
                 None => (None, None),
             };
-            json::try_print_page(&JsonReport { name, file: &path, secrets: moved, sandbox_proposal, sandbox_reason })
+            try_print_report(&JsonReport { name, file: &path, secrets: moved, sandbox_proposal, sandbox_reason })
         }
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };

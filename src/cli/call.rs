@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use self::arg_forms::{ArgForm, TextSource};
 use super::agent::{Agent, ProfileArg};
 use super::outcome::signal_exit;
-use super::spinner::with_spinner;
+use super::terminal::with_spinner;
 use super::text::lines;
 use super::tool_schema::Schema;
 use super::tools::{self, Tool};

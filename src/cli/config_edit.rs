@@ -9,7 +9,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
 use super::outcome::signal_exit;
-use super::reload::{self, Scope};
+use super::reload::{Scope, reload_after_edit};
 use super::text::join_limited;
 use super::{FAILED, USAGE, block_on, fail};
 use crate::admin::report::Report;
@@ -117,7 +117,7 @@ impl EditOptions {
         }
         block_on(uninterrupted(paths, async {
             match reads_any(&directory, paths).await {
-                Ok(true) => reload::apply(&directory, scope, self.json).await,
+                Ok(true) => reload_after_edit(&directory, scope, self.json).await,
                 Ok(false) => ExitCode::SUCCESS,
                 Err(error) => fail(FAILED, format!("the change is written, but not applied: {error}")),
             }

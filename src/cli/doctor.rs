@@ -6,21 +6,16 @@
 mod agents;
 mod causes;
 mod configuration;
-mod controllers;
 mod daemon;
 mod finding;
 mod fix;
-mod grants;
 pub(super) mod page;
 pub(super) mod probe;
-mod process;
-mod program;
 mod programs;
 mod remedy;
-mod remotes;
 mod runtime;
 mod servers;
-mod trial;
+mod system;
 mod unit;
 
 use std::collections::HashMap;
@@ -32,10 +27,11 @@ use clap_complete::ArgValueCandidates;
 use self::finding::{Finding, Group, count};
 use self::page::Signs;
 use self::probe::{ConfiguredServer, Daemon, DaemonProbe, WrittenValue};
-use self::servers::ServerCheck;
-use super::spinner::with_spinner;
+use self::servers::{ServerCheck, start_for_trial};
+use super::connect::runtime_dir_options;
 use super::style::OutputStyle;
-use super::{FAILED, USAGE, completions, connect_print, fail, try_print};
+use super::terminal::with_spinner;
+use super::{FAILED, USAGE, completions, fail, try_print};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::notes::{NoteScope, Use, What};
@@ -68,7 +64,7 @@ pub(super) struct Arguments {
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
 pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let options = connect_print::options(given.as_deref());
+    let options = runtime_dir_options(given.as_deref());
     let checked =
         async || with_spinner(|| "checking".to_owned(), check(arguments, options.clone(), directory.clone())).await;
     let (mut groups, mut probe) = match checked().await {
@@ -138,7 +134,7 @@ async fn check(
         programs::check(&probe, all),
         server_states(&probe, &loaded, all, may_start),
     );
-    let mut system = program::check(&probe);
+    let mut system = system::check(&probe);
     let mut configuration = configuration::check(&probe, &loaded);
     let servers = match states {
         Ok(states) => {
@@ -194,7 +190,7 @@ async fn server_states(
         (Daemon::Absent, Err(_)) => Err(unchecked("the configuration is not valid")),
         (Daemon::Absent, Ok(_)) if !may_start => Err(unchecked("no daemon runs, and doctor starts no servers")),
         (Daemon::Absent, Ok(_)) => {
-            let states = trial::run(servers, Process.current_dir().as_deref()).await;
+            let states = start_for_trial(servers, Process.current_dir().as_deref()).await;
             states.map_err(|error| Finding::problem("servers", error.to_string(), "`mcpd check`"))
         }
     }

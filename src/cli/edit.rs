@@ -18,8 +18,8 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use tempfile::TempDir;
 
 use super::config_edit::EditOptions;
-use super::import::prompt;
 use super::outcome::print_styled_note;
+use super::prompt;
 use super::reload::Scope;
 use super::style::OutputStyle;
 use super::text::one_line;

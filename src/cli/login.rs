@@ -1,36 +1,43 @@
 //! `mcpd login`: logs in to a server, or lists the logins, and makes the running daemon use a changed login.
 //!
 //! It reads the configuration with the daemon's environment, as `mcpd doctor` does, and stores the login where the daemon finds it.
+//!
+//! The person reaches mcpd by a page in the browser, and by lines pasted into standard input meanwhile. Other users can read the address in the
+//! arguments of the opening program. So it is a loopback address of mcpd, which redirects only this user's browser. A private file would not
+//! work for sandboxed browsers (snap, Flatpak), for Windows browsers in front of WSL, and for helpers that open addresses on another machine.
 
-mod browser;
 pub(super) mod list;
 
+use std::env::{var, var_os};
+use std::ffi::OsString;
+use std::future::{pending, poll_fn};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
-use self::browser::PasteReader;
+use super::connect::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
 use super::outcome::print_styled_note;
-use super::spinner::with_spinner;
 use super::style::OutputStyle;
+use super::terminal::with_spinner;
 use super::text::{join_limited, one_line};
-use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
+use super::{FAILED, USAGE, completions, fail, print, try_print};
 use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
-use crate::config::interpolate::UnusableValue;
+use crate::config::interpolate::{Process, Sources, UnusableValue};
 use crate::config::{self, Config, Launch, OAuth, Remote};
-use crate::duration;
 use crate::net::client::{Clients, NetError};
 use crate::oauth::{
     self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Loopback,
     ValidLogin,
 };
+use crate::shim::Input;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
+use crate::{detach, duration};
 
 /// Scopes that the result names.
 const MAX_SCOPES: usize = 8;
@@ -131,7 +138,7 @@ async fn wait_for_callback(
     arguments: &Arguments,
 ) -> Result<Callback, String> {
     let page = attempt.page();
-    let opened = !arguments.no_browser && browser::open(loopback.start());
+    let opened = !arguments.no_browser && open_browser(loopback.start());
     let how = if opened {
         format!("Your browser opens this page to log in to {name}. If it does not, open it yourself:")
     } else {
@@ -218,7 +225,7 @@ impl LoginContext {
         given: Option<PathBuf>,
         directory: Option<RuntimeDir>,
     ) -> Result<Self, ExitCode> {
-        let probe = DaemonProbe::run(directory, connect_print::options(given.as_deref()), &files.config).await;
+        let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
         let config = match config::load(&probe.files, &probe.sources) {
             Ok(loaded) => loaded.config,
             Err(error) => {
@@ -284,7 +291,7 @@ enum Effect {
 }
 
 /// Restarts the server if it waits for a login or `had_one`, and prints its state.
-pub(super) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
+async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
     let waits = |server: &ServerReport| had_one || server.state.is_down();
     match restarted(probe, name, waits).await {
         Ok(Effect::None) => ExitCode::SUCCESS,
@@ -337,4 +344,95 @@ async fn restarted(
 fn shown(report: &ControlReport) -> String {
     let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
     format!("{}{reason}", report.state)
+}
+
+const OPENER: &str = "xdg-open";
+/// Set in a desktop session.
+const DISPLAY_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
+
+/// Starts the browser with `page`, without waiting for it. Returns whether there is a browser.
+fn open_browser(page: &str) -> bool {
+    let Some(words) = browser_command(page) else { return false };
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let is_there = |path: String| Process.on_path(program, &path).is_some() || Process.is_program(program.as_ref());
+    if !var("PATH").is_ok_and(is_there) {
+        return false;
+    }
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    // The browser outlives the terminal, and does not write to it.
+    let mut command = detach::become_program(program.into(), program.into(), &arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+}
+
+/// `$BROWSER`, else the desktop's opener.
+fn browser_command(page: &str) -> Option<Vec<String>> {
+    let named = var("BROWSER").ok().and_then(|text| browser_words(&text, page));
+    let has_display = DISPLAY_VARIABLES.iter().any(|name| var_os(name).is_some_and(|value| !value.is_empty()));
+    named.or_else(|| has_display.then(|| vec![OPENER.to_owned(), page.to_owned()]))
+}
+
+/// The first command in `$BROWSER`, with the page in place of `%s` or at the end.
+fn browser_words(browser: &str, page: &str) -> Option<Vec<String>> {
+    let first = browser.split(':').find(|command| !command.trim().is_empty())?;
+    let mut words: Vec<_> = first.split_whitespace().map(|word| word.replace("%s", page)).collect();
+    if !first.contains("%s") {
+        words.push(page.to_owned());
+    }
+    Some(words)
+}
+
+/// Maximum length of a line, in bytes. Addresses are shorter.
+const MAX_LINE: usize = 16 << 10;
+
+/// Reads standard input line by line.
+struct PasteReader {
+    /// `None` at the end of the input.
+    input: Option<Input>,
+    read: Vec<u8>,
+}
+
+impl PasteReader {
+    pub(super) fn open() -> Self {
+        Self { input: Input::open().ok(), read: Vec::new() }
+    }
+
+    /// The next line that is not empty. Pends forever at the end of the input.
+    pub(super) async fn line(&mut self) -> String {
+        loop {
+            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line).trim().to_owned();
+                if !line.is_empty() {
+                    return line;
+                }
+            }
+            let Some(input) = &self.input else { return pending().await };
+            let mut buffer = [0; 4096];
+            match poll_fn(|cx| input.poll_read(cx, &mut buffer)).await {
+                Ok(read @ 1..) => self.read.extend_from_slice(&buffer[..read]),
+                _ => self.input = None,
+            }
+            if self.read.len() > MAX_LINE {
+                self.read.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browser_variable_is_parsed() {
+        for (browser, expected) in [
+            ("firefox", &["firefox", "U"][..]),
+            ("firefox -new-tab:lynx", &["firefox", "-new-tab", "U"]),
+            ("chrome --app=%s %%", &["chrome", "--app=U", "%%"]),
+            (": w3m", &["w3m", "U"]),
+        ] {
+            assert_eq!(browser_words(browser, "U").expect("one"), expected, "{browser}");
+        }
+        assert_eq!(browser_words("", "U").or(browser_words(" : ", "U")), None);
+    }
 }

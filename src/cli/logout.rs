@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap_complete::ArgValueCandidates;
 
 use super::login::{Files, LoginContext, after_logout};
-use super::spinner::with_spinner;
+use super::terminal::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, fail, print, try_print};
 use crate::oauth::Logout;

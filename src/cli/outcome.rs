@@ -1,4 +1,6 @@
 //! What a command prints and returns, and the runtime that it runs on.
+//!
+//! `--json` prints objects whose shapes docs/internals/json.md documents. Each begins with the version of its shape.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,6 +9,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::admin::AdminError;
 use crate::autostart::AutostartError;
@@ -117,7 +121,7 @@ pub(super) fn start_failure(error: &AutostartError) -> ExitCode {
 }
 
 /// The first error of the default configuration, and how to see them all.
-pub(super) fn invalid_configuration(error: &ConfigError) -> String {
+fn invalid_configuration(error: &ConfigError) -> String {
     let error = error.first();
     format!(
         "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; fix them, then run `mcpd start`"
@@ -156,4 +160,40 @@ pub(super) fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
         }
         Err(error) => fail(FAILED, error),
     }
+}
+
+/// Version of every shape. New members keep it; renaming, removing or redefining a member raises it.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize)]
+struct VersionedBody<'a, T> {
+    format: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Prints `body` on several lines.
+pub(super) fn print_report(body: &impl Serialize) -> ExitCode {
+    try_print_report(body).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Prints `body` on several lines.
+///
+/// # Errors
+/// The exit code, if the output is closed or cannot be written.
+pub(super) fn try_print_report(body: &impl Serialize) -> Result<(), ExitCode> {
+    print_serialized(serde_json::to_string_pretty(&VersionedBody { format: FORMAT, body }))
+}
+
+/// Prints `body` on one line, for commands that print a stream of objects.
+///
+/// # Errors
+/// The exit code, if the output is closed or cannot be written.
+pub(super) fn print_report_line(body: &impl Serialize) -> Result<(), ExitCode> {
+    print_serialized(serde_json::to_string(&VersionedBody { format: FORMAT, body }))
+}
+
+fn print_serialized(text: serde_json::Result<String>) -> Result<(), ExitCode> {
+    let text = text.map_err(|error| fail(FAILED, error))?;
+    try_print(printable::json(&text).into_owned() + "\n")
 }

@@ -7,10 +7,10 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
-use super::completions;
 use super::config_edit::{EditOptions, secrets_directory};
+use super::outcome::try_print_report;
 use super::reload::Scope;
-use super::{FAILED, USAGE, fail, json, try_print};
+use super::{FAILED, USAGE, completions, fail, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Overlay};
 use crate::config::interpolate::Process;
@@ -56,7 +56,7 @@ fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeD
     for (name, path) in &removed {
         let secrets = secrets_of(path, name);
         match options.json {
-            true => json::try_print_page(&JsonReport { name, file: path, secrets: &secrets }),
+            true => try_print_report(&JsonReport { name, file: path, secrets: &secrets }),
             false => try_print(format!("removed {name} from {}\n", path.display())),
         }?;
         for secret in secrets {

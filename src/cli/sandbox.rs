@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use clap_complete::ArgValueCandidates;
 
+use super::connect::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
 use super::login::Files;
 use super::outcome::{print_styled_note, signal_exit};
 use super::style::OutputStyle;
 use super::text::one_line;
-use super::{FAILED, USAGE, completions, connect_print, fail};
+use super::{FAILED, USAGE, completions, fail};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, AgentDirectory, Launch, SandboxLevel, ServerConfig};
 use crate::server::run_in_sandbox;
@@ -32,7 +33,7 @@ pub(super) struct Arguments {
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
 pub(super) async fn run(arguments: Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
     let Arguments { server: name, mut command, files } = arguments;
-    let probe = DaemonProbe::run(directory, connect_print::options(given.as_deref()), &files.config).await;
+    let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
     let loaded = match config::load(&probe.files, &probe.sources) {
         Ok(loaded) => loaded,
         Err(error) => {

@@ -1,12 +1,7 @@
 //! `mcpd service`: runs mcpd as a unit of the user's systemd.
 
-mod files;
 mod install;
-mod linger;
 mod manager;
-mod path;
-mod probe;
-mod rollback;
 pub(super) mod status;
 mod uninstall;
 mod units;
@@ -16,7 +11,6 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 pub(super) use self::manager::{shown, variable};
-pub(super) use self::path::lasting;
 use super::{USAGE, block_on, fail};
 use crate::sockets::{RuntimeDir, SocketError};
 

@@ -8,10 +8,11 @@ use clap::Args;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::spinner::with_spinner;
+use super::outcome::print_report;
 use super::status::is_down;
+use super::terminal::with_spinner;
 use super::text::count;
-use super::{FAILED, USAGE, admin_failure, fail, json, print};
+use super::{FAILED, USAGE, admin_failure, fail, print};
 use crate::admin::report::{Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
 use crate::autostart::{self, StartOptions, StartOutcome};
@@ -62,7 +63,7 @@ pub(super) async fn run(directory: &RuntimeDir, Start { config, json: as_json }:
     if *as_json {
         let log = if let StartOutcome::Detached(log) = &started { log.as_deref() } else { None };
         let already_running = started == StartOutcome::AlreadyRunning;
-        return json::print(&Shape { pid, already_running, log });
+        return print_report(&Shape { pid, already_running, log });
     }
     print(match started {
         StartOutcome::AlreadyRunning => format!("already running: pid {pid}; {servers}\n"),

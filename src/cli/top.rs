@@ -4,7 +4,6 @@
 
 pub(super) mod model;
 mod view;
-mod window;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,18 +13,17 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use self::model::{TimeRange, TopModel};
+pub(super) use self::model::Sort;
+use self::model::{CallWindow, TimeRange, TopModel};
 use self::view::{CallTable, ViewOptions, view};
-use self::window::CallWindow;
-use super::poll::{self, LatestReport, POLL_INTERVAL, Reports};
-use super::screen::{Screen, ScreenEvent, dimensions};
+use super::daemon_report::{self, LatestReport, POLL_INTERVAL, Reports};
+use super::outcome::print_report;
 use super::style::OutputStyle;
-use super::{FAILED, admin_failure, fail, json, print};
+use super::terminal::{Screen, ScreenEvent, dimensions};
+use super::{FAILED, admin_failure, fail, print};
 use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem};
 use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-
-pub(super) use self::model::Sort;
 
 const MINUTE_MS: i64 = 60_000;
 /// Lines of a view that is printed once, in addition to a line for each server.
@@ -56,7 +54,7 @@ struct State {
 
 pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
     let socket = directory.socket(ADMIN_SOCKET);
-    let mut reports = poll::start(socket.clone());
+    let mut reports = daemon_report::poll(socket.clone());
     let latest = match LatestReport::first(&mut reports).await {
         Ok(latest) => latest,
         Err(code) => return code,
@@ -83,7 +81,7 @@ async fn run_once(
     mut calls: mpsc::Receiver<FeedEvent>,
     as_json: bool,
 ) -> ExitCode {
-    let end = sleep(poll::POLL_INTERVAL);
+    let end = sleep(POLL_INTERVAL);
     tokio::pin!(end);
     loop {
         tokio::select! {
@@ -99,7 +97,7 @@ async fn run_once(
     }
     let model = state.model();
     if as_json {
-        return json::print(&model);
+        return print_report(&model);
     }
     print(view(&model, state.view_options(OutputStyle::of_stdout(), model.servers.len() + LINES_ONCE)))
 }

@@ -1,8 +1,15 @@
-//! The user's service manager: whether it answers, where it searches units, and what it knows of mcpd's units.
+//! The user's service manager: whether it answers, where it searches units, what it knows of mcpd's units, and whether the user lingers
+//! (systemd-logind then runs the user's services while the user is not logged in).
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::cli::prompt::confirm;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, Systemctl, SystemctlError};
 
@@ -92,4 +99,41 @@ pub(in crate::cli) fn variable(name: &str) -> Option<PathBuf> {
 pub(in crate::cli) fn shown(path: &Path) -> String {
     let below = variable("HOME").and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned()));
     below.map_or_else(|| path.display().to_string(), |rest| format!("~/{}", rest.display()))
+}
+
+/// Long enough for the user to enter a password.
+const LOGINCTL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Whether this user lingers; `None` if logind does not answer.
+pub(super) async fn user_lingers() -> Option<bool> {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let value = loginctl(&["show-user", &user, "--property=Linger", "--value"]).await.ok()?;
+    Some(value.trim() == "yes")
+}
+
+/// Enables lingering for this user.
+///
+/// # Errors
+/// logind's reason.
+pub(super) async fn enable_linger() -> Result<(), String> {
+    loginctl(&["enable-linger"]).await.map(drop)
+}
+
+/// Asks the user on the terminal; without a terminal the answer is no.
+pub(super) fn confirm_linger() -> bool {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return false;
+    }
+    confirm("Run mcpd also while you are not logged in (loginctl enable-linger)?").unwrap_or(false)
+}
+
+async fn loginctl(arguments: &[&str]) -> Result<String, String> {
+    let ended = Command::new("loginctl").args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = timeout(LOGINCTL_TIMEOUT, ended).await.map_err(|_| "loginctl does not answer".to_owned())?;
+    let output = output.map_err(|error| format!("loginctl: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(stderr.lines().next().unwrap_or("loginctl failed").to_owned())
 }

@@ -3,10 +3,9 @@
 use std::fs;
 use std::process::ExitCode;
 
-use super::files::ours;
 use super::install::line;
 use super::manager::{Manager, shown};
-use super::units::{Author, author};
+use super::units::{Author, author, own_files};
 use crate::cli::{FAILED, fail, service_env};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
@@ -25,7 +24,8 @@ pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> ExitCode {
 async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
     let step = |done, would_do, what: &str| line(if dry_run { would_do } else { done }, what);
     let place = manager.directory();
-    let (files, edited): (Vec<_>, Vec<_>) = ours(&place).into_iter().partition(|(_, author)| *author == Author::Ours);
+    let (files, edited): (Vec<_>, Vec<_>) =
+        own_files(&place).into_iter().partition(|(_, author)| *author == Author::Ours);
     let mut units = vec![SOCKET.to_owned(), SERVICE.to_owned()];
     units.extend(profile_sockets(&place));
     let mut known = Vec::new();

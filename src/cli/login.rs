@@ -87,7 +87,7 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
                 Err(code) => code,
             }
         }
-        Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
+        Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))),
     }
 }
 
@@ -99,7 +99,18 @@ enum LoginOutcome {
     },
 }
 
-async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, String> {
+/// Why a login has failed.
+#[derive(Debug, thiserror::Error)]
+enum FailedLogin {
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error("standard output is closed, so the address cannot be printed")]
+    ClosedOutput,
+    #[error("no login in the browser within {}; run `mcpd login {server}` again", duration::format(*limit))]
+    TimedOut { server: String, limit: Duration },
+}
+
+async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, FailedLogin> {
     let logging_in = || format!("logging in to {name}");
     let requirements =
         match with_spinner(|| format!("reading the login requirements of {name}"), login.method()).await? {
@@ -136,7 +147,7 @@ async fn wait_for_callback(
     attempt: &Authorization,
     name: &str,
     arguments: &Arguments,
-) -> Result<Callback, String> {
+) -> Result<Callback, FailedLogin> {
     let page = attempt.page();
     let opened = !arguments.no_browser && open_browser(loopback.start());
     let how = if opened {
@@ -145,7 +156,7 @@ async fn wait_for_callback(
         format!("Open this page in a browser to log in to {name}:")
     };
     let shown = try_print(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
-    shown.map_err(|_| "standard output is closed, so the address cannot be printed".to_owned())?;
+    shown.map_err(|_| FailedLogin::ClosedOutput)?;
     print_note!(
         "If that browser runs on another machine, paste the address that it ends up at here: {}?…",
         loopback.redirect()
@@ -157,10 +168,7 @@ async fn wait_for_callback(
             code = pasted_code(pasted, attempt) => Callback { code, browser: None },
         }
     });
-    callback.await.map_err(|_| {
-        let limit = duration::format(arguments.timeout);
-        format!("no login in the browser within {limit}; run `mcpd login {name}` again")
-    })
+    callback.await.map_err(|_| FailedLogin::TimedOut { server: name.to_owned(), limit: arguments.timeout })
 }
 
 /// The code in the first pasted line that has one.
@@ -172,12 +180,6 @@ async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result
             }
             code => return code,
         }
-    }
-}
-
-impl From<LoginError> for String {
-    fn from(error: LoginError) -> Self {
-        error.to_string()
     }
 }
 

@@ -16,7 +16,7 @@ use super::service::variable;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{LoadedConfig, environment};
 use crate::disk::replace_private;
-use crate::login_env;
+use crate::login_env::{self, LoginTrouble};
 
 /// Variables that systemd has or gets from the login session. In a file they would outlive the session.
 const SESSION_VARIABLES: [&str; 14] = [
@@ -46,7 +46,7 @@ pub(super) struct LoginEnvironment {
     /// Variables that the file cannot contain: with control characters, or not in UTF-8.
     pub(super) unfit: Vec<String>,
     /// Why `variables` come from this process instead of the login shell.
-    pub(super) trouble: Option<String>,
+    pub(super) trouble: Option<LoginTrouble>,
 }
 
 /// Reads the variables for this configuration from the login shell; without a configuration, those that every one needs.

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use super::causes;
-use super::finding::{Finding, Fix, Group, Verdict};
+use super::finding::{Finding, Fix, Group};
 use super::probe::{Change, DaemonProbe};
 use super::remedy::{check_connection, of_cause, remedy, remote_remedy};
 use super::unit::controllers;

@@ -120,7 +120,7 @@ async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
         Ok(LoginStatus::Ended(reason)) => because(LoginState::Over, reason),
         Ok(LoginStatus::Absent { is_required: true }) => of(LoginState::Needed),
         Ok(LoginStatus::Absent { is_required: false }) => of(LoginState::None),
-        Err(error) => because(LoginState::Unknown, error.into()),
+        Err(error) => because(LoginState::Unknown, error.to_string()),
     }
 }
 

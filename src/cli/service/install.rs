@@ -4,12 +4,13 @@
 //! If the sandboxed unit does not start, the setting that systemd cannot enforce here is searched: a small unit runs `mcpd --version` with each
 //! setting and all earlier ones, because some only work together.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
 use super::Install;
-use super::manager::{Manager, confirm_linger, enable_linger, shown, user_lingers};
+use super::manager::{Manager, ServiceError, confirm_linger, enable_linger, shown, user_lingers};
 use super::units::{
     Change, ChangeKind, FORMER_PATH_DROP_IN, HARDENED_DROP_IN, UndoableChange, Unit, environment_drop_in,
     hardened_drop_in, hardening, program_argument, units,
@@ -19,7 +20,7 @@ use crate::cli::connect::this_program;
 use crate::cli::diff::unified;
 use crate::cli::service_env::{self, LoginEnvironment, launchers};
 use crate::cli::terminal::with_spinner;
-use crate::cli::{FAILED, RESTART, fail, print};
+use crate::cli::{FAILED, fail, print};
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
@@ -29,7 +30,7 @@ pub(super) async fn run(directory: &RuntimeDir, options: &Install) -> ExitCode {
     install(directory, options).await.unwrap_or_else(|why| fail(FAILED, why))
 }
 
-async fn install(directory: &RuntimeDir, options: &Install) -> Result<ExitCode, String> {
+async fn install(directory: &RuntimeDir, options: &Install) -> Result<ExitCode, ServiceError> {
     let plan = Plan::make(directory, Manager::find(directory).await?, options).await?;
     if options.dry_run {
         return Ok(plan.show());
@@ -73,17 +74,19 @@ impl State {
 }
 
 impl<'a> Plan<'a> {
-    async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, options: &Install) -> Result<Self, String> {
-        let program = this_program().ok_or("the path of this executable is not UTF-8")?;
+    async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, options: &Install) -> Result<Self, ServiceError> {
+        let program = this_program().ok_or(ServiceError::Lacking("the path of this executable is not UTF-8"))?;
         // A configuration that is not valid is reported when the daemon refuses it.
         let loaded = config::load(&[], &Process).ok();
         let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
-        let variables =
-            service_env::file().ok_or("HOME is not set, so the unit's variables cannot be saved: `export HOME=DIR`")?;
+        let without_home = "HOME is not set, so the unit's variables cannot be saved: `export HOME=DIR`";
+        let variables = service_env::file().ok_or(ServiceError::Lacking(without_home))?;
+        let variables_text =
+            variables.to_str().ok_or(ServiceError::Lacking("the path of the state directory is not UTF-8"))?;
         let place = manager.directory();
         let packaged = manager.packaged(SERVICE).filter(|_| !place.join(SERVICE).exists());
         let mut texts: Vec<Unit> = if packaged.is_some() { Vec::new() } else { units(&program).into() };
-        texts.push(environment_drop_in(variables.to_str().ok_or("the path of the state directory is not UTF-8")?));
+        texts.push(environment_drop_in(variables_text));
         let mut edited_hardening = None;
         if !options.no_hardened && (options.hardened || place.join(HARDENED_DROP_IN).exists()) {
             let present = Change::plan(&place, hardened_drop_in());
@@ -94,12 +97,12 @@ impl<'a> Plan<'a> {
                 false => edited_hardening = Some(place.join(HARDENED_DROP_IN)),
             }
         }
-        let changes = texts.into_iter().map(|unit| Change::plan(&place, unit)).collect::<Result<Vec<_>, _>>();
-        let mut changes = changes.map_err(|error| error.to_string())?;
+        let changes = texts.into_iter().map(|unit| Change::plan(&place, unit));
+        let mut changes = changes.collect::<io::Result<Vec<_>>>()?;
         // If the shell does not answer, the file of an earlier answer stays.
         if login.trouble.is_none() || !variables.exists() {
             let text = service_env::text(&login.variables);
-            changes.push(Change::private(variables, text).map_err(|error| error.to_string())?);
+            changes.push(Change::private(variables, text)?);
         }
         changes.extend(Change::removal(&place, FORMER_PATH_DROP_IN));
         if options.no_hardened {
@@ -151,7 +154,7 @@ impl<'a> Plan<'a> {
         unified(&old, change.text.as_deref().unwrap_or_default(), &change.path, false)
     }
 
-    async fn carry_out(self, options: &Install) -> Result<(), String> {
+    async fn carry_out(self, options: &Install) -> Result<(), ServiceError> {
         if let Some(packaged) = &self.packaged {
             line("uses", &format!("{}, which came with a package", packaged.display()));
         }
@@ -160,7 +163,7 @@ impl<'a> Plan<'a> {
         for change in self.changes.iter().filter(|change| change.is_due()) {
             match change.apply() {
                 Ok(done) => applied.push(done),
-                Err(error) => return Err(former.restore(&self.manager, applied, &error.to_string()).await),
+                Err(error) => return Err(former.restore(&self.manager, applied, error).await),
             }
         }
         for change in &self.changes {
@@ -173,17 +176,18 @@ impl<'a> Plan<'a> {
         let started = self.run_jobs().await;
         if let (Err(why), true) = (&started, self.hardens()) {
             let why = self.explain(why).await;
-            return Err(former.restore(&self.manager, applied, &why).await);
+            return Err(former.restore(&self.manager, applied, why).await);
         }
         for backup in applied.into_iter().filter_map(UndoableChange::commit) {
             let advice = "your edited file; use `systemctl --user edit mcpd` to save changes in a file of their own";
             line("aside", &format!("{}: {advice}", shown(&backup)));
         }
-        started.map_err(|why| why + "\n  run `journalctl --user --unit mcpd` to see its log")?;
+        started.map_err(|why| {
+            ServiceError::NotStarted(format!("{why}\n  run `journalctl --user --unit mcpd` to see its log"))
+        })?;
         self.set_linger(options).await;
         if let Some(by_hand) = self.running.as_ref().filter(|_| !self.state.service_runs) {
-            let pid = by_hand.pid;
-            return Err(format!("a daemon that systemd has not started runs already, pid {pid}: {RESTART}"));
+            return Err(ServiceError::RunsByHand(by_hand.pid));
         }
         let status = self.manager.show(SERVICE, "StatusText,MainPID").await;
         let get = |name: &str| status.get(name).map_or("", String::as_str);
@@ -191,7 +195,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    async fn run_jobs(&self) -> Result<(), String> {
+    async fn run_jobs(&self) -> Result<(), ServiceError> {
         // Earlier failed starts count against the start limit. This fails for a unit that is not loaded, which has no limit.
         for unit in [SERVICE, SOCKET] {
             let _ = self.manager.run(&["reset-failed", unit]).await;
@@ -199,7 +203,7 @@ impl<'a> Plan<'a> {
         for job in &self.jobs() {
             if let Err(error) = self.manager.run(job).await {
                 let why = autostart::failure_of_unit(self.directory).await;
-                return Err(why.unwrap_or(error));
+                return Err(why.map_or(error, ServiceError::NotStarted));
             }
             line("ran", &format!("systemctl --user {}", job.join(" ")));
         }
@@ -213,7 +217,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Why the sandboxed unit does not start: `failure`, and the setting that causes it.
-    async fn explain(&self, failure: &str) -> String {
+    async fn explain(&self, failure: &ServiceError) -> String {
         let what = || "finding the setting that systemd cannot enforce".to_owned();
         let setting = with_spinner(what, find_unenforceable(&self.manager, self.directory, &self.program)).await;
         let setting = setting.map(|setting| format!("\n  systemd cannot enforce `{setting}` here")).unwrap_or_default();
@@ -270,7 +274,7 @@ struct FormerState {
 }
 
 impl FormerState {
-    pub(super) async fn of(manager: &Manager<'_>, service_runs: bool, socket_listens: bool) -> Self {
+    async fn of(manager: &Manager<'_>, service_runs: bool, socket_listens: bool) -> Self {
         let mut enabled = [false; 2];
         for (unit, enabled) in UNITS.iter().zip(&mut enabled) {
             let state = manager.show(unit, "UnitFileState").await;
@@ -280,7 +284,7 @@ impl FormerState {
     }
 
     /// Restores the files and restarts the units that ran. Returns `why` with the result.
-    pub(super) async fn restore(self, manager: &Manager<'_>, applied: Vec<UndoableChange>, why: &str) -> String {
+    async fn restore(self, manager: &Manager<'_>, applied: Vec<UndoableChange>, why: impl Display) -> ServiceError {
         let units = |states: [bool; 2], state: bool| {
             UNITS.into_iter().zip(states).filter(move |(_, one)| *one == state).map(|(unit, _)| unit)
         };
@@ -293,7 +297,7 @@ impl FormerState {
         }
         for result in applied.into_iter().rev().map(UndoableChange::undo) {
             if let Err(error) = result {
-                return format!("{why}\n  a former unit could not be restored: {error}");
+                return ServiceError::NotStarted(format!("{why}\n  a former unit could not be restored: {error}"));
             }
         }
         let _ = manager.run(&["daemon-reload"]).await;
@@ -301,13 +305,14 @@ impl FormerState {
             let _ = manager.run(&["reset-failed", unit]).await;
         }
         let start: Vec<_> = ["start"].into_iter().chain(units(self.active, true)).collect();
-        if start.len() == 1 {
-            return format!("{why}\n  nothing was installed, and nothing runs, as before");
-        }
-        match manager.run(&start).await {
-            Ok(()) => format!("{why}\n  the former units are restored and run"),
-            Err(error) => format!("{why}\n  the former units are restored, but do not start either: {error}"),
-        }
+        let restored = match start.len() {
+            1 => "nothing was installed, and nothing runs, as before".to_owned(),
+            _ => match manager.run(&start).await {
+                Ok(()) => "the former units are restored and run".to_owned(),
+                Err(error) => format!("the former units are restored, but do not start either: {error}"),
+            },
+        };
+        ServiceError::NotStarted(format!("{why}\n  {restored}"))
     }
 }
 

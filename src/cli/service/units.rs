@@ -156,7 +156,7 @@ impl Change {
             Ok(found) if author(&found) == Author::Ours => ChangeKind::Update,
             Ok(_) => ChangeKind::Foreign,
             Err(error) if error.kind() == io::ErrorKind::NotFound => ChangeKind::New,
-            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+            Err(error) => return Err(named(&path, &error)),
         };
         Ok(Self { path, text: Some(unit.text), kind, is_private: false })
     }
@@ -170,7 +170,7 @@ impl Change {
             Ok(found) if found == text && is_private_to_owner(&path)? => ChangeKind::Same,
             Ok(_) => ChangeKind::Update,
             Err(error) if error.kind() == io::ErrorKind::NotFound => ChangeKind::New,
-            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+            Err(error) => return Err(named(&path, &error)),
         };
         Ok(Self { path, text: Some(text), kind, is_private: true })
     }
@@ -193,7 +193,7 @@ impl Change {
     /// # Errors
     /// If a file cannot be written or removed.
     pub(super) fn apply(&self) -> io::Result<UndoableChange> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        let named = |error: io::Error| named(&self.path, &error);
         let backup = if self.kind == ChangeKind::New { None } else { Some(back_up(&self.path).map_err(named)?) };
         match &self.text {
             Some(text) => self.write(text).map_err(named)?,
@@ -238,6 +238,11 @@ impl UndoableChange {
             None => fs::remove_file(self.path),
         }
     }
+}
+
+/// The error with the path that it is about.
+pub(super) fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn is_private_to_owner(path: &Path) -> io::Result<bool> {

@@ -4,7 +4,7 @@ pub(super) mod corrections;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::io::{self, IsTerminal, stderr, stdin};
+use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use super::import::write_files;
 use super::outcome::try_print_report;
 use super::reload::Scope;
 use super::text::split_searched_path;
-use super::{FAILED, USAGE, fail, prompt, try_print};
+use super::{CommandResult, FAILED, USAGE, fail, prompt, try_print};
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
@@ -90,11 +90,6 @@ enum Transport {
 /// Programs whose own option `-y` is likely to follow them, so that the name of the server is missing.
 const PROGRAMS_WITH_YES: [&str; 6] = ["bunx", "npm", "npx", "pnpm", "pnpx", "yarn"];
 
-pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
-    let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    add_server(add, &line, directory).unwrap_or_else(|code| code)
-}
-
 /// The new server.
 #[skip_serializing_none]
 #[derive(Serialize)]
@@ -116,9 +111,9 @@ fn usage(error: impl Display) -> ExitCode {
     fail(USAGE, error)
 }
 
-/// Adds the server and prints the result. `line` is the command line.
-fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
-    let Add { name, options, .. } = add;
+pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> CommandResult {
+    let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (Add { name, options, .. }, line) = (add, &line[..]);
     check_name(name, line).map_err(usage)?;
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
@@ -169,14 +164,13 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         relative_path_note(add),
     ];
     notes.into_iter().flatten().chain(warnings).chain(known).for_each(|note| print_note!("{note}"));
-    printed.map(|()| {
-        let code = options.apply(directory, &[&path], Scope::Servers(&[name]));
-        if code != ExitCode::SUCCESS {
-            let path = path.display();
-            print_note!("mcpd: {name} stays in {path}: `mcpd edit` corrects it, `mcpd remove {name}` takes it out");
-        }
-        code
-    })
+    printed?;
+    let code = options.apply(directory, &[&path], Scope::Servers(&[name])).unwrap_or_else(|code| code);
+    if code != ExitCode::SUCCESS {
+        let path = path.display();
+        print_note!("mcpd: {name} stays in {path}: `mcpd edit` corrects it, `mcpd remove {name}` takes it out");
+    }
+    Ok(code)
 }
 
 /// Refuses what cannot be a name, and the command in the place of the name.
@@ -288,8 +282,7 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
         Some(Err(obstacle)) => return Ok(Some(Unwritten::Refused(obstacle))),
         None => return Ok(None),
     };
-    let is_terminal = stdin().is_terminal() && stderr().is_terminal();
-    if !add.yes && !is_terminal {
+    if !add.yes && !prompt::is_possible() {
         return Ok(Some(Unwritten::Unanswered(proposal.sandbox)));
     }
     let question =

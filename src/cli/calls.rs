@@ -10,7 +10,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use super::outcome::print_report_line;
 use super::style::{Cell, Column, Layout, OutputStyle};
 use super::text::{TimeFormat, local_time, one_line};
-use super::{FAILED, NOT_RUNNING, admin_failure, completions, fail, tool_names, tools, try_print};
+use super::{CommandResult, FAILED, NOT_RUNNING, admin_failure, completions, fail, tool_names, tools, try_print};
 use crate::admin::{self, AdminEvent, CallsRequest, CallsSummary, FeedItem, ToolsRequest};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
@@ -37,16 +37,13 @@ pub(super) struct Calls {
     last: usize,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Calls { follow, server, tool, json, last }: Calls) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Calls { follow, server, tool, json, last }: Calls) -> CommandResult {
     let tool = match tool {
         None => None,
-        Some(name) => match resolve_filter(directory, name).await {
-            Ok(filter) => Some(filter),
-            Err(code) => return code,
-        },
+        Some(name) => Some(resolve_filter(directory, name).await?),
     };
     let request = CallsRequest { last, server, follow, tool };
-    show(&directory.socket(ADMIN_SOCKET), request, json).await.err().unwrap_or(ExitCode::SUCCESS)
+    show(&directory.socket(ADMIN_SOCKET), request, json).await.map(|()| ExitCode::SUCCESS)
 }
 
 /// The filter for a tool's name. A tool that no longer exists may still have recorded calls.

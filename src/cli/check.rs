@@ -13,7 +13,7 @@ use super::daemon_report::{changed_sentence, with_changed_files};
 use super::outcome::{print_styled_note, try_print_report};
 use super::style::OutputStyle;
 use super::text::{count, join_limited, malformed_item, searched_paths, split_searched_path};
-use super::{FAILED, USAGE, try_print};
+use super::{CommandResult, FAILED, USAGE, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     show: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> ExitCode {
+pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> CommandResult {
     let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
@@ -75,13 +75,13 @@ pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) ->
     {
         print_note!("note: {changed} since the running daemon loaded the configuration: run `mcpd reload` to apply it");
     }
-    match (printed, findings.errors, findings.warnings) {
+    Ok(match (printed, findings.errors, findings.warnings) {
         (Err(code), ..) if code != ExitCode::SUCCESS => code,
         (_, 1.., _) => ExitCode::from(USAGE),
         (..) if findings.servers > 0 && findings.unstartable == findings.servers => ExitCode::from(FAILED),
         (_, 0, 1..) if arguments.strict => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,
-    }
+    })
 }
 
 /// The changed ones among `files` that the running daemon has not loaded yet, as the beginning of a sentence.

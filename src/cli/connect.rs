@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use super::agent::ProfileArg;
 use super::config_edit::OLD_ENTRIES;
-use super::{FAILED, USAGE, block_on, completions, fail, print, start_failure};
+use super::{CommandResult, FAILED, USAGE, block_on, completions, fail, print, start_failure};
 use crate::admin;
 use crate::autostart::{self, AutostartError};
 use crate::config::interpolate::Process;
@@ -60,17 +60,14 @@ impl Arguments {
     }
 }
 
-pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> CommandResult {
     if io::stdin().is_terminal() {
         print_note!(
             "mcpd connect: waiting for MCP messages; `mcpd connect CLIENT` prints the entry with which a client launches it"
         );
     }
     let profile = &arguments.profile;
-    let socket = match profile.socket(directory) {
-        Ok(socket) => socket,
-        Err(refused) => return refused,
-    };
+    let socket = profile.socket(directory)?;
     let default = directory.socket(AGENT_SOCKET);
     let other_default = (default != socket).then_some(default);
     let sockets = DaemonSockets { default: other_default, socket: socket.clone(), daemon: profile.daemon() };
@@ -91,15 +88,13 @@ pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> ExitCo
     let may_interrupt = Arc::new(AtomicBool::new(io::stdin().is_terminal()));
     // Ctrl-C in a script's terminal also reaches the processes that the script has started. While it may still send something, it decides
     // itself when to end.
-    if let Err(error) = register_conditional_default(SIGINT, Arc::clone(&may_interrupt)) {
-        return fail(FAILED, error);
-    }
-    match shim::run(first(directory, profile, socket), sockets, info, may_interrupt, print, explain).await {
+    register_conditional_default(SIGINT, Arc::clone(&may_interrupt)).map_err(|error| fail(FAILED, error))?;
+    Ok(match shim::run(first(directory, profile, socket), sockets, info, may_interrupt, print, explain).await {
         Outcome::AgentLeft => ExitCode::SUCCESS,
         Outcome::NoDaemon(code) => code,
         Outcome::Incompatible(why) => fail(FAILED, why),
         Outcome::Failed(error) => fail(FAILED, error),
-    }
+    })
 }
 
 /// Connects to the daemon, which is started if none runs.
@@ -167,8 +162,8 @@ pub(super) fn print_entries(
     arguments: &Arguments,
     given: Option<&Path>,
     directory: Option<&RuntimeDir>,
-) -> ExitCode {
-    let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is not UTF-8") };
+) -> CommandResult {
+    let command = this_program().ok_or_else(|| fail(FAILED, "the path of this executable is not UTF-8"))?;
     let options = [runtime_dir_options(given), arguments.profile.options()].concat();
     let program = |server: Option<&str>| {
         let face = server.map(|server| ["--server".to_owned(), server.to_owned()]);
@@ -177,10 +172,7 @@ pub(super) fn print_entries(
         Program { name, command: command.clone(), args: args.collect(), env: session_variables(directory) }
     };
     let programs: Vec<_> = if arguments.each {
-        match profile_servers(&arguments.profile, directory) {
-            Ok(servers) => servers.iter().map(|server| program(Some(server))).collect(),
-            Err(code) => return code,
-        }
+        profile_servers(&arguments.profile, directory)?.iter().map(|server| program(Some(server))).collect()
     } else {
         vec![program(arguments.server.as_deref())]
     };
@@ -197,7 +189,7 @@ pub(super) fn print_entries(
     }
     print_note!("{OLD_ENTRIES}");
     warn_unknown(&arguments.profile, directory);
-    printed
+    Ok(printed)
 }
 
 /// Warns that neither the configuration nor the running daemon has the profile.
@@ -217,27 +209,15 @@ fn profile_servers(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Resu
         let message = "`--each` needs the user who runs the daemon; print each entry with `--server NAME` instead";
         return Err(fail(USAGE, message));
     }
-    let Some(directory) = directory else {
-        return Err(fail(USAGE, "there is no runtime directory: use `--runtime-dir`"));
-    };
-    let mut found = Vec::new();
-    let listed = block_on(async {
-        if let Err(error) = autostart::ensure(directory).await {
-            return start_failure(&error);
-        }
-        match admin::status(&directory.socket(ADMIN_SOCKET)).await {
-            Ok(report) => match report.profiles.into_iter().find(|known| known.name == profile.name()) {
-                Some(known) => found = known.servers,
-                None => return profile.unknown(directory),
-            },
-            Err(error) => return fail(FAILED, error),
-        }
-        ExitCode::SUCCESS
-    });
-    match &found[..] {
-        _ if listed != ExitCode::SUCCESS => Err(listed),
-        [] => Err(fail(FAILED, "the profile has no servers; `mcpd add` adds one")),
-        _ => Ok(found),
+    let directory = directory.ok_or_else(|| fail(USAGE, "there is no runtime directory: use `--runtime-dir`"))?;
+    let report = block_on(async {
+        autostart::ensure(directory).await.map_err(|error| start_failure(&error))?;
+        admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(|error| fail(FAILED, error))
+    })?;
+    match report.profiles.into_iter().find(|known| known.name == profile.name()) {
+        Some(known) if known.servers.is_empty() => Err(fail(FAILED, "the profile has no servers; `mcpd add` adds one")),
+        Some(known) => Ok(known.servers),
+        None => Err(profile.unknown(directory)),
     }
 }
 

@@ -13,7 +13,7 @@ use super::keep::{Keep, WrittenToggle};
 use super::outcome::print_report;
 use super::terminal::with_spinner;
 use super::text::one_line;
-use super::{FAILED, USAGE, admin_failure, completions, fail, print, tool_names};
+use super::{CommandResult, FAILED, USAGE, admin_failure, completions, fail, print, tool_names};
 use crate::admin::report::{ControlReport, StateName};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::manager::Toggle;
@@ -253,11 +253,8 @@ pub(super) struct JsonReport<'a> {
     file: Option<&'a Path>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
-    let orders = match command.orders(directory).await {
-        Ok(orders) => orders,
-        Err(code) => return code,
-    };
+pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> CommandResult {
+    let orders = command.orders(directory).await?;
     let socket = directory.socket(ADMIN_SOCKET);
     if let ControlCommand::Restart { .. } = command {
         note_changed_files(&socket).await;
@@ -289,7 +286,7 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
             break;
         }
     }
-    code
+    Ok(code)
 }
 
 async fn show(

@@ -31,7 +31,7 @@ use self::servers::{ServerCheck, start_for_trial};
 use super::connect::runtime_dir_options;
 use super::style::OutputStyle;
 use super::terminal::with_spinner;
-use super::{FAILED, USAGE, completions, fail, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, fail, try_print};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::notes::{NoteScope, Use, What};
@@ -63,14 +63,13 @@ pub(super) struct Arguments {
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
-pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
     let options = runtime_dir_options(given.as_deref());
-    let checked =
-        async || with_spinner(|| "checking".to_owned(), check(arguments, options.clone(), directory.clone())).await;
-    let (mut groups, mut probe) = match checked().await {
-        Ok(checked) => checked,
-        Err(error) => return fail(USAGE, error),
+    let checked = async || {
+        let checked = check(arguments, options.clone(), directory.clone());
+        with_spinner(|| "checking".to_owned(), checked).await.map_err(|error| fail(USAGE, error))
     };
+    let (mut groups, mut probe) = checked().await?;
     let (signs, style) = (Signs::of_stdout(), OutputStyle::of_stdout());
     let fix = probe.mcpd_with_files(&format!(
         "doctor{} --fix",
@@ -81,26 +80,19 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
         false => try_print(page::render(&groups, &probe.path_owner(), &fix, signs, style)),
     };
     let mut code = printed.err().unwrap_or(ExitCode::SUCCESS);
-    if code == ExitCode::SUCCESS && arguments.fix {
-        match fix::run(&groups, &probe, arguments.yes).await {
-            Err(code) => return code,
-            Ok(None) => {}
-            Ok(Some(succeeded)) => {
-                match checked().await {
-                    Ok(again) => (groups, probe) = again,
-                    Err(error) => return fail(USAGE, error),
-                }
-                let left = try_print(page::render_left(&groups, &probe.path_owner(), &fix, signs, style));
-                let failed = ExitCode::from(if succeeded { 0 } else { FAILED });
-                code = left.err().unwrap_or(failed);
-            }
-        }
+    if code == ExitCode::SUCCESS
+        && arguments.fix
+        && let Some(succeeded) = fix::run(&groups, &probe, arguments.yes).await?
+    {
+        (groups, probe) = checked().await?;
+        let left = try_print(page::render_left(&groups, &probe.path_owner(), &fix, signs, style));
+        code = left.err().unwrap_or(ExitCode::from(if succeeded { 0 } else { FAILED }));
     }
     let (_, problems) = count(&groups);
-    match code {
+    Ok(match code {
         ExitCode::SUCCESS if problems > 0 => ExitCode::from(FAILED),
         code => code,
-    }
+    })
 }
 
 /// Returns the findings, and what was probed.

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
-use std::io::{self, IsTerminal, stderr, stdin};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 
 use super::config_edit::{EditOptions, OLD_ENTRIES, secrets_directory};
-use super::outcome::{print_note, print_styled_note, try_print_report};
+use super::outcome::{config_failure, print_note, print_styled_note, try_print_report};
 use super::reload::Scope;
 use super::style::OutputStyle;
 use super::text::one_line;
-use super::{FAILED, USAGE, completions, diff, fail, prompt, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, diff, fail, prompt, try_print};
 use crate::config::clients::project_of;
 use crate::config::edit::file::{ConfigFile, WriteError};
 use crate::config::import::{Content, Foreign, ForeignServer, ImportChoices, Outcome, Plan, SecretFile, foreign};
@@ -54,11 +54,7 @@ pub(super) struct Import {
     options: EditOptions,
 }
 
-pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> ExitCode {
-    import_servers(import, directory).unwrap_or_else(|code| code)
-}
-
-fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResult {
     let Import { sources, from, options, .. } = import;
     let client_files =
         ClientFile::read_all(&[&sources[..], from].concat(), &Process).map_err(|error| fail(USAGE, error))?;
@@ -98,7 +94,7 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         return if options.json { report.print().map(|()| code) } else { Ok(code) };
     }
     if !import.yes {
-        if !stdin().is_terminal() || !stderr().is_terminal() {
+        if !prompt::is_possible() {
             return Err(fail(USAGE, "nothing is written: add `--yes`, or run the command on a terminal to confirm"));
         }
         if !prompt::confirm_import(added, &path).map_err(|error| fail(FAILED, error))? {
@@ -114,8 +110,9 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
     if options.json {
         report.print()?;
     }
-    let next = options.apply(directory, &[&path], Scope::Servers(&report.added()));
-    Ok(if next == ExitCode::SUCCESS { code } else { next })
+    let applied = options.apply(directory, &[&path], Scope::Servers(&report.added()));
+    let applied = applied.unwrap_or_else(|code| code);
+    Ok(if applied == ExitCode::SUCCESS { code } else { applied })
 }
 
 /// The servers that are configured already.
@@ -125,7 +122,7 @@ fn configured(options: &EditOptions) -> Result<Vec<ServerConfig>, ExitCode> {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
-        print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
+        config_failure(&error);
         fail(USAGE, "nothing is imported into a configuration with errors: correct the errors above first")
     })
 }

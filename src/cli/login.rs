@@ -20,11 +20,10 @@ use tokio::time::timeout;
 
 use super::connect::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
-use super::outcome::print_styled_note;
-use super::style::OutputStyle;
+use super::outcome::config_failure;
 use super::terminal::with_spinner;
 use super::text::{join_limited, one_line};
-use super::{FAILED, USAGE, completions, fail, print, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, fail, print, try_print};
 use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
 use crate::config::interpolate::{Process, Sources, UnusableValue};
@@ -68,26 +67,18 @@ pub(super) struct Files {
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
-pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let context = match LoginContext::load(&arguments.files, given, directory).await {
-        Ok(context) => context,
-        Err(code) => return code,
-    };
-    let Some(name) = &arguments.server else { return list::run(&context, arguments.json).await };
-    let login = match context.login(name).await {
-        Ok(login) => login,
-        Err(reason) => return fail(USAGE, format!("{name}: {reason}")),
-    };
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
+    let context = LoginContext::load(&arguments.files, given, directory).await?;
+    let Some(name) = &arguments.server else { return Ok(list::run(&context, arguments.json).await) };
+    let login = context.login(name).await.map_err(|reason| fail(USAGE, format!("{name}: {reason}")))?;
     let was_logged_in = matches!(login.status().await, Ok(LoginStatus::Valid(_) | LoginStatus::Ended(_)));
-    match log_in(&login, name, arguments).await {
-        Ok(LoginOutcome::NotRequired) => print(format!("{name}: requires no login\n")),
-        Ok(LoginOutcome::Success { by }) => {
-            match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-                Ok(()) => after_login(&context.probe, name, was_logged_in).await,
-                Err(code) => code,
-            }
+    let outcome = log_in(&login, name, arguments).await;
+    match outcome.map_err(|reason| fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))))? {
+        LoginOutcome::NotRequired => Ok(print(format!("{name}: requires no login\n"))),
+        LoginOutcome::Success { by } => {
+            try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await))?;
+            Ok(after_login(&context.probe, name, was_logged_in).await)
         }
-        Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))),
     }
 }
 
@@ -228,16 +219,9 @@ impl LoginContext {
         directory: Option<RuntimeDir>,
     ) -> Result<Self, ExitCode> {
         let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
-        let config = match config::load(&probe.files, &probe.sources) {
-            Ok(loaded) => loaded.config,
-            Err(error) => {
-                print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
-                return Err(ExitCode::from(USAGE));
-            }
-        };
-        let Some(directory) = oauth::directory(&probe.sources) else {
-            return Err(fail(USAGE, "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it"));
-        };
+        let config = config::load(&probe.files, &probe.sources).map_err(|error| config_failure(&error))?.config;
+        let without = "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it";
+        let directory = oauth::directory(&probe.sources).ok_or_else(|| fail(USAGE, without))?;
         Ok(Self { probe, config, directory, clients: Clients::default() })
     }
 

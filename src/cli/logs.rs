@@ -10,7 +10,7 @@ use clap_complete::ArgValueCandidates;
 use super::outcome::{not_running_with, print_report_line, server_text};
 use super::style::OutputStyle;
 use super::text::{TimeFormat, local_time, one_line};
-use super::{NOT_RUNNING, admin_failure, completions, fail, try_print};
+use super::{CommandResult, NOT_RUNNING, admin_failure, completions, fail, try_print};
 use crate::admin::report::LineReport;
 use crate::admin::{self, AdminError, AdminEvent, FeedItem, LogsRequest};
 use crate::autostart::Units;
@@ -36,9 +36,9 @@ pub(super) struct Logs {
     last: usize,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> CommandResult {
     let request = LogsRequest { last, servers, follow };
-    show(directory, request, json).await.err().unwrap_or(ExitCode::SUCCESS)
+    show(directory, request, json).await.map(|()| ExitCode::SUCCESS)
 }
 
 async fn show(directory: &RuntimeDir, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::style::OutputStyle;
 use crate::admin::AdminError;
 use crate::autostart::AutostartError;
 use crate::config::interpolate::Process;
@@ -19,6 +20,9 @@ use crate::config::{self, ConfigError};
 use crate::known_clients::shell_word;
 use crate::printable;
 use crate::sockets::RuntimeDir;
+
+/// The exit code of a command. `Err`: the command has printed why it ends before it is done.
+pub(super) type CommandResult = Result<ExitCode, ExitCode>;
 
 /// The command failed, or a server is down.
 pub(super) const FAILED: u8 = 1;
@@ -128,6 +132,12 @@ fn invalid_configuration(error: &ConfigError) -> String {
     )
 }
 
+/// Prints every error of a configuration with its place.
+pub(super) fn config_failure(error: &ConfigError) -> ExitCode {
+    print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
+    ExitCode::from(USAGE)
+}
+
 /// Prints why connecting to the socket `path` failed.
 pub(super) fn connect_failure(path: PathBuf, error: &io::Error) -> ExitCode {
     match error.kind() {
@@ -148,18 +158,14 @@ const MAX_BLOCKING_THREADS: usize = 4;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs `future` on the thread that moves all data.
-pub(super) fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
+pub(super) fn block_on<T>(future: impl Future<Output = Result<T, ExitCode>>) -> Result<T, ExitCode> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(Duration::MAX);
-    match runtime.build() {
-        Ok(runtime) => {
-            let code = runtime.block_on(future);
-            // A blocking thread may hang on a dead disk.
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            code
-        }
-        Err(error) => fail(FAILED, error),
-    }
+    let runtime = runtime.build().map_err(|error| fail(FAILED, error))?;
+    let outcome = runtime.block_on(future);
+    // A blocking thread may hang on a dead disk.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    outcome
 }
 
 /// Version of every shape. New members keep it; renaming, removing or redefining a member raises it.

@@ -15,9 +15,10 @@ use super::doctor::probe::DaemonProbe;
 use super::outcome::{print_report, try_print_report};
 use super::service::shown;
 use super::service_env::{self, LoginEnvironment};
+use super::start::failed_start;
 use super::terminal::with_spinner;
 use super::text::{count, join_limited, one_line, searched_paths, split_searched_path};
-use super::{FAILED, RESTART, USAGE, admin_failure, fail, print, tool_names, try_print};
+use super::{CommandResult, FAILED, RESTART, USAGE, admin_failure, fail, print, tool_names, try_print};
 use crate::admin::report::{ReloadFailure, ReloadReport, StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{self, AdminError, EnvironmentChanges, ToolsRequest};
 use crate::config::interpolate::Process;
@@ -51,7 +52,7 @@ pub(super) struct Reload {
     pub(super) json: bool,
 }
 
-pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> ExitCode {
+pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> CommandResult {
     match log_level {
         Some(filter) => run_log_filter(directory, filter.as_deref(), reload.json).await,
         None => run(directory, reload).await,
@@ -66,13 +67,10 @@ pub(super) enum Scope<'a> {
     Servers(&'a [&'a str]),
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload) -> CommandResult {
     let refresh = match environment {
         false => None,
-        true => match Refresh::begin(directory).await {
-            Ok(refresh) => Some(refresh),
-            Err((code, reason)) => return fail(code, reason),
-        },
+        true => Some(Refresh::begin(directory).await?),
     };
     let activity = || "applying the configuration".to_owned();
     let socket = directory.socket(ADMIN_SOCKET);
@@ -88,23 +86,23 @@ pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Re
             if let Some(refresh) = refresh {
                 refresh.undo();
             }
-            return fail(USAGE, error);
+            return Err(fail(USAGE, error));
         }
         Err(error @ AdminError::NotRunning(_)) => {
             return match autostart::start_failed(directory).await {
-                None => admin_failure(&error),
-                Some(Ok(_)) => print(format!("{SERVICE} had failed and is running again\n")),
-                Some(Err(error)) => fail(if error.is_configuration() { USAGE } else { FAILED }, error),
+                None => Err(admin_failure(&error)),
+                Some(Ok(_)) => Ok(print(format!("{SERVICE} had failed and is running again\n"))),
+                Some(Err(error)) => Err(failed_start(error)),
             };
         }
-        Err(error) => return admin_failure(&error),
+        Err(error) => return Err(admin_failure(&error)),
     };
     report.warnings.iter().for_each(|warning| print_note!("{warning}"));
     if let Some(refresh) = refresh.filter(|_| !json) {
         let _ = print(refresh.summary());
     }
     let printed = if json { print_report(&report) } else { print(summary(&report, Scope::All)) };
-    if report.failed.is_empty() { printed } else { ExitCode::from(FAILED) }
+    Ok(if report.failed.is_empty() { printed } else { ExitCode::from(FAILED) })
 }
 
 impl Scope<'_> {
@@ -170,16 +168,14 @@ pub(super) struct JsonLogFilter {
 }
 
 /// Sets the filter, if one is given, and prints the filter in effect.
-async fn run_log_filter(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> ExitCode {
-    if let Some(Err(error)) = filter.map(Filter::parse) {
-        return fail(USAGE, error);
-    }
-    match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
+async fn run_log_filter(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> CommandResult {
+    filter.map(Filter::parse).transpose().map_err(|error| fail(USAGE, error))?;
+    Ok(match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
         Ok(filter) if as_json => print_report(&JsonLogFilter { filter }),
         Ok(filter) => print(filter + "\n"),
         Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
         Err(error) => admin_failure(&error),
-    }
+    })
 }
 
 /// Time limit for the service manager.
@@ -196,18 +192,18 @@ impl Refresh {
     /// Writes the file.
     ///
     /// # Errors
-    /// The exit code and the reason. The file is unchanged then.
-    async fn begin(directory: &RuntimeDir) -> Result<Self, (u8, String)> {
-        let file = find(directory).await.map_err(|reason| (FAILED, reason))?;
+    /// The exit code. The file is unchanged then.
+    async fn begin(directory: &RuntimeDir) -> Result<Self, ExitCode> {
+        let file = find(directory).await.map_err(|reason| fail(FAILED, reason))?;
         let probe = DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await;
-        let loaded = config::load(&probe.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
+        let loaded = config::load(&probe.files, &Process).map_err(|error| fail(USAGE, error.render(false)))?;
         let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
         if let Some(trouble) = &login.trouble {
-            return Err((FAILED, format!("{trouble}\n  {} is unchanged", shown(&file))));
+            return Err(fail(FAILED, format!("{trouble}\n  {} is unchanged", shown(&file))));
         }
         let former = service_env::read(&file);
         let written = service_env::write_private(&file, &service_env::text(&login.variables));
-        written.map_err(|error| (FAILED, format!("{}: {error}", file.display())))?;
+        written.map_err(|error| fail(FAILED, format!("{}: {error}", file.display())))?;
         Ok(Self { file, former, login })
     }
 
@@ -267,12 +263,16 @@ struct JsonReport<'a> {
 }
 
 /// Makes the daemon reload, and prints the result for the servers in `scope`. Fails if one of them does not run.
-pub(in crate::cli) async fn reload_after_edit(directory: &RuntimeDir, scope: Scope<'_>, as_json: bool) -> ExitCode {
+pub(in crate::cli) async fn reload_after_edit(
+    directory: &RuntimeDir,
+    scope: Scope<'_>,
+    as_json: bool,
+) -> CommandResult {
     let activity = || "applying the configuration".to_owned();
     let report = match with_spinner(activity, admin::reload(&directory.socket(ADMIN_SOCKET))).await {
         Ok(report) => report,
-        Err(error @ AdminError::Refused(_)) => return fail(USAGE, error),
-        Err(error) => return admin_failure(&error),
+        Err(error @ AdminError::Refused(_)) => return Err(fail(USAGE, error)),
+        Err(error) => return Err(admin_failure(&error)),
     };
     let (listed, ToolsSummary { servers, .. }) =
         tool_names::request(directory, ToolsRequest::default()).await.unwrap_or_default();
@@ -291,11 +291,7 @@ pub(in crate::cli) async fn reload_after_edit(directory: &RuntimeDir, scope: Sco
         Scope::All => !report.failed.is_empty(),
         Scope::Servers(_) => failed.into_iter().any(|name| scope.includes(name)),
     };
-    match printed {
-        Err(code) => code,
-        Ok(()) if has_failed => ExitCode::from(FAILED),
-        Ok(()) => ExitCode::SUCCESS,
-    }
+    printed.map(|()| if has_failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
 /// Names the failed servers outside of `scope`.

@@ -19,7 +19,7 @@ use super::outcome::{not_running_with, print_report, print_report_line};
 use super::style::{OutputStyle, Tone};
 use super::terminal::{Screen, ScreenEvent, dimensions, with_spinner};
 use super::text::{count, one_line, short_duration};
-use super::{FAILED, USAGE, admin_failure, completions, fail, print, try_print};
+use super::{CommandResult, FAILED, USAGE, admin_failure, completions, fail, print, try_print};
 use crate::admin::report::{InstanceReport, Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
 use crate::autostart::{UnitState, Units};
@@ -43,7 +43,7 @@ pub(super) struct Status {
     json: bool,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> CommandResult {
     let &Status { check, watch, json: as_json, ref servers } = status;
     if watch {
         return watch_status(directory, as_json).await;
@@ -52,16 +52,16 @@ pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> ExitCode {
     let request = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let mut report = match with_spinner(|| "checking every server".to_owned(), request).await {
         Ok(report) => with_other_daemons(with_changed_files(report), directory),
-        Err(AdminError::NotRunning(path)) => return explain_unreachable(directory, &path).await,
-        Err(error) => return admin_failure(&error),
+        Err(AdminError::NotRunning(path)) => return Err(explain_unreachable(directory, &path).await),
+        Err(error) => return Err(admin_failure(&error)),
     };
     let known = || report.servers.iter().map(|server| &*server.name);
     if let Some(name) = servers.iter().find(|name| !known().any(|known| known == **name)) {
-        return fail(USAGE, format!("there is no server `{}`{}", one_line(name), hint(name, known())));
+        return Err(fail(USAGE, format!("there is no server `{}`{}", one_line(name), hint(name, known()))));
     }
     report.servers.retain(|server| servers.is_empty() || servers.contains(&server.name));
     let printed = if as_json { print_report(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
-    if report.servers.iter().any(has_failed) { ExitCode::from(FAILED) } else { printed }
+    Ok(if report.servers.iter().any(has_failed) { ExitCode::from(FAILED) } else { printed })
 }
 
 fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
@@ -157,16 +157,13 @@ fn unit_summary(state: &UnitState) -> String {
     }
 }
 
-async fn watch_status(directory: &RuntimeDir, as_json: bool) -> ExitCode {
+async fn watch_status(directory: &RuntimeDir, as_json: bool) -> CommandResult {
     let mut reports = daemon_report::poll(directory.socket(ADMIN_SOCKET));
-    let latest = match LatestReport::first(&mut reports).await {
-        Ok(latest) => latest,
-        Err(code) => return code,
-    };
+    let latest = LatestReport::first(&mut reports).await?;
     if io::stdout().is_terminal() && !as_json {
-        return show_on_screen(reports, latest).await.unwrap_or_else(|error| fail(FAILED, error));
+        return show_on_screen(reports, latest).await.map_err(|error| fail(FAILED, error));
     }
-    print_changes(reports, latest.report, as_json).await.err().unwrap_or(ExitCode::SUCCESS)
+    print_changes(reports, latest.report, as_json).await.map(|()| ExitCode::SUCCESS)
 }
 
 async fn show_on_screen(mut reports: Reports, mut latest: LatestReport) -> io::Result<ExitCode> {

@@ -6,6 +6,7 @@
 mod details;
 mod table;
 
+use super::CommandResult;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::process::ExitCode;
@@ -68,39 +69,27 @@ struct List {
     tools: Vec<Box<RawValue>>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
-    let selection = match Selection::parse(tools.selection.as_deref()) {
-        Ok(selection) => selection,
-        Err(code) => return code,
-    };
+pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> CommandResult {
+    let selection = Selection::parse(tools.selection.as_deref())?;
     if tools.all {
         return run_all(directory, tools, &selection).await;
     }
-    let mut agent = match Agent::connect_to(directory, &tools.profile, "mcpd tools").await {
-        Ok(agent) => agent,
-        Err(code) => return code,
-    };
-    let listed = match with_spinner(|| "waiting for the list of tools".to_owned(), request_list(&mut agent)).await {
+    let mut agent = Agent::connect_to(directory, &tools.profile, "mcpd tools").await?;
+    let failed = |error: io::Error| fail(FAILED, error);
+    let requested = with_spinner(|| "waiting for the list of tools".to_owned(), request_list(&mut agent)).await;
+    let raw = requested.map_err(failed)?;
+    let (code, origins) = if tools.json && tools.selection.is_none() {
         // Byte for byte as the daemon sent it.
-        Ok(raw) if tools.json && tools.selection.is_none() => {
-            let code = print_json(&raw);
-            note_left_out(&origins(directory, tools.profile.name()).await);
-            return code;
-        }
-        Ok(raw) => parse_list(&raw),
-        Err(error) => Err(error),
+        (print_json(&raw), origins(directory, tools.profile.name()).await)
+    } else {
+        let listed = parse_list(&raw).map_err(failed)?;
+        let origins = origins(directory, tools.profile.name()).await;
+        (show(directory, listed, &origins, tools, &selection).await, origins)
     };
-    match listed {
-        Ok(listed) => {
-            let origins = origins(directory, tools.profile.name()).await;
-            let code = show(directory, listed, &origins, tools, &selection).await;
-            if tools.selection.is_none() {
-                note_left_out(&origins);
-            }
-            code
-        }
-        Err(error) => fail(FAILED, error),
+    if tools.selection.is_none() {
+        note_left_out(&origins);
     }
+    Ok(code)
 }
 
 pub(super) struct Origin {
@@ -263,12 +252,10 @@ pub(in crate::cli) struct JsonReport<'a> {
     tools: Vec<&'a ToolReport>,
 }
 
-async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> ExitCode {
+async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> CommandResult {
     let filter = ToolsRequest { profile: Some(tools.profile.name().to_owned()), name: None };
-    let (reports, ToolsSummary { profile, servers }) = match request(directory, filter).await {
-        Ok(reply) => reply,
-        Err(error) => return admin_failure(&error),
-    };
+    let reply = request(directory, filter).await;
+    let (reports, ToolsSummary { profile, servers }) = reply.map_err(|error| admin_failure(&error))?;
     let mut selected: Vec<_> = reports.iter().filter(|tool| is_selected(selection, tool)).collect();
     if selected.is_empty()
         && let Some(word) = &tools.selection
@@ -284,10 +271,10 @@ async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_
         let known = reports
             .iter()
             .map(|tool| (tool.name.as_deref().unwrap_or(&tool.tool), Some(qualified(&tool.server, &tool.tool))));
-        return selection.unknown("there is no server or tool", known, &servers);
+        return Err(selection.unknown("there is no server or tool", known, &servers));
     }
     if tools.json {
-        return print_report(&JsonReport { profile: &profile, servers: &servers, tools: selected });
+        return Ok(print_report(&JsonReport { profile: &profile, servers: &servers, tools: selected }));
     }
     let is_shown = |server: &&ToolServer| {
         tools.selection.is_none()
@@ -295,7 +282,7 @@ async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_
             || is_server_selected(server)
     };
     let groups: Vec<_> = servers.iter().filter(is_shown).map(|server| group(server, &selected)).collect();
-    print(table::render(&groups, OutputStyle::of_stdout()))
+    Ok(print(table::render(&groups, OutputStyle::of_stdout())))
 }
 
 fn is_selected(selection: &Selection<'_>, tool: &ToolReport) -> bool {

@@ -20,7 +20,7 @@ use super::daemon_report::{self, LatestReport, POLL_INTERVAL, Reports};
 use super::outcome::print_report;
 use super::style::OutputStyle;
 use super::terminal::{Screen, ScreenEvent, dimensions};
-use super::{FAILED, admin_failure, fail, print};
+use super::{CommandResult, FAILED, admin_failure, fail, print};
 use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem};
 use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -52,13 +52,10 @@ struct State {
     only_last_minute: bool,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> CommandResult {
     let socket = directory.socket(ADMIN_SOCKET);
     let mut reports = daemon_report::poll(socket.clone());
-    let latest = match LatestReport::first(&mut reports).await {
-        Ok(latest) => latest,
-        Err(code) => return code,
-    };
+    let latest = LatestReport::first(&mut reports).await?;
     let calls = start(socket);
     let state = State {
         started: Instant::now(),
@@ -71,7 +68,7 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
     if top.once || top.json || !io::stdout().is_terminal() {
         return run_once(state, reports, calls, top.json).await;
     }
-    run_live(state, reports, calls).await.unwrap_or_else(|error| fail(FAILED, error))
+    run_live(state, reports, calls).await.map_err(|error| fail(FAILED, error))
 }
 
 /// Prints the state after one interval. By then the recorded calls are received.
@@ -80,7 +77,7 @@ async fn run_once(
     mut reports: Reports,
     mut calls: mpsc::Receiver<FeedEvent>,
     as_json: bool,
-) -> ExitCode {
+) -> CommandResult {
     let end = sleep(POLL_INTERVAL);
     tokio::pin!(end);
     loop {
@@ -89,17 +86,18 @@ async fn run_once(
             event = calls.recv() => if let Some(event) = event { state.apply(event) },
             report = reports.recv() => match report {
                 Some(Ok(report)) => state.latest.report = report,
-                Some(Err(error)) => return admin_failure(&error),
-                None => return ExitCode::from(FAILED),
+                Some(Err(error)) => return Err(admin_failure(&error)),
+                None => return Err(ExitCode::from(FAILED)),
             },
             () = &mut end => break,
         }
     }
     let model = state.model();
     if as_json {
-        return print_report(&model);
+        return Ok(print_report(&model));
     }
-    print(view(&model, state.view_options(OutputStyle::of_stdout(), model.servers.len() + LINES_ONCE)))
+    let height = model.servers.len() + LINES_ONCE;
+    Ok(print(view(&model, state.view_options(OutputStyle::of_stdout(), height))))
 }
 
 async fn run_live(

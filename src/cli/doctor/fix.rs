@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
-use std::io::{self, IsTerminal, stderr, stdin};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::ExitCode;
@@ -91,7 +91,7 @@ pub(super) async fn run(groups: &[Group], probe: &DaemonProbe, is_confirmed: boo
     let diffs = plan.edits.iter().rev().map(|(.., diff)| diff.clone());
     try_print(format!("\n{}", commands.chain(diffs).collect::<String>()))?;
     if !is_confirmed {
-        if !stdin().is_terminal() || !stderr().is_terminal() {
+        if !prompt::is_possible() {
             return Err(fail(USAGE, "nothing is changed: add `--yes`, or run the command on a terminal to confirm"));
         }
         let question = format!("Make {}?", count(changes, "change"));
@@ -206,7 +206,11 @@ async fn apply_to_daemon(probe: &DaemonProbe, changed: &[&Path], servers: &BTree
             admin::control(&directory.socket(ADMIN_SOCKET), ServerAction::Restart, server).await?;
         }
         let is_read = !changed.is_empty() && reads_any(directory, changed).await?;
-        Ok(!is_read || reload_after_edit(directory, Scope::All, false).await == ExitCode::SUCCESS)
+        if !is_read {
+            return Ok(true);
+        }
+        let reloaded = reload_after_edit(directory, Scope::All, false).await;
+        Ok(reloaded.unwrap_or_else(|code| code) == ExitCode::SUCCESS)
     };
     applied.await.unwrap_or_else(|error: AdminError| {
         fail(FAILED, format!("the changes are made, but not applied: {error}"));

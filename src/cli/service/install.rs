@@ -18,19 +18,15 @@ use super::units::{
 use crate::admin::report::Report;
 use crate::cli::connect::this_program;
 use crate::cli::diff::unified;
+use crate::cli::print;
 use crate::cli::service_env::{self, LoginEnvironment, launchers};
 use crate::cli::terminal::with_spinner;
-use crate::cli::{FAILED, fail, print};
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 use crate::{admin, autostart, config};
 
-pub(super) async fn run(directory: &RuntimeDir, options: &Install) -> ExitCode {
-    install(directory, options).await.unwrap_or_else(|why| fail(FAILED, why))
-}
-
-async fn install(directory: &RuntimeDir, options: &Install) -> Result<ExitCode, ServiceError> {
+pub(super) async fn run(directory: &RuntimeDir, options: &Install) -> Result<ExitCode, ServiceError> {
     let plan = Plan::make(directory, Manager::find(directory).await?, options).await?;
     if options.dry_run {
         return Ok(plan.show());

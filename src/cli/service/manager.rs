@@ -1,7 +1,7 @@
 //! The user's service manager: whether it answers, where it searches units, what it knows of mcpd's units, and whether the user lingers
 //! (systemd-logind then runs the user's services while the user is not logged in).
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::cli::RESTART;
-use crate::cli::prompt::confirm;
+use crate::cli::{RESTART, prompt};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, Systemctl, SystemctlError};
 
@@ -140,10 +139,8 @@ pub(super) async fn enable_linger() -> Result<(), String> {
 
 /// Asks the user on the terminal; without a terminal the answer is no.
 pub(super) fn confirm_linger() -> bool {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return false;
-    }
-    confirm("Run mcpd also while you are not logged in (loginctl enable-linger)?").unwrap_or(false)
+    let question = "Run mcpd also while you are not logged in (loginctl enable-linger)?";
+    prompt::is_possible() && prompt::confirm(question).unwrap_or(false)
 }
 
 async fn loginctl(arguments: &[&str]) -> Result<String, String> {

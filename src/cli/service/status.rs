@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
-use super::manager::{Manager, shown, user_lingers};
+use super::manager::{Manager, ServiceError, shown, user_lingers};
 use super::units::{Change, author, hardened_drop_in, own_files, units};
 use crate::cli::connect::this_program;
 use crate::cli::outcome::print_report;
 use crate::cli::terminal::with_spinner;
-use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, print, service_env};
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, print, service_env};
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
@@ -49,19 +49,16 @@ pub(in crate::cli) struct JsonReport {
     hints: Vec<String>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
-    let manager = match Manager::find(directory).await {
-        Ok(manager) => manager,
-        Err(why) => return fail(FAILED, why),
-    };
+pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> Result<ExitCode, ServiceError> {
+    let manager = Manager::find(directory).await?;
     let report = JsonReport::of(directory, &manager).await;
     let printed = if as_json { print_report(&report) } else { print(report.text()) };
-    match report.pid {
+    Ok(match report.pid {
         _ if printed != ExitCode::SUCCESS => printed,
         None => ExitCode::from(NOT_RUNNING),
         Some(_) if report.hints.is_empty() => printed,
         Some(_) => ExitCode::from(FAILED),
-    }
+    })
 }
 
 impl JsonReport {

@@ -7,18 +7,11 @@ use std::{fs, io};
 use super::install::line;
 use super::manager::{Manager, ServiceError, shown};
 use super::units::{Author, author, named, own_files};
-use crate::cli::{FAILED, fail, service_env};
+use crate::cli::service_env;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
 
-pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> ExitCode {
-    match uninstall(directory, dry_run).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => fail(FAILED, why),
-    }
-}
-
-async fn uninstall(directory: &RuntimeDir, dry_run: bool) -> Result<(), ServiceError> {
+pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> Result<ExitCode, ServiceError> {
     let manager = Manager::find(directory).await?;
     let step = |done, would_do, what: &str| line(if dry_run { would_do } else { done }, what);
     let place = manager.directory();
@@ -70,7 +63,7 @@ async fn uninstall(directory: &RuntimeDir, dry_run: bool) -> Result<(), ServiceE
         let _ = manager.run(&["reset-failed", SERVICE]).await;
     }
     line("", "the configuration stays; from now on `mcpd connect` starts a daemon when an agent needs one");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Removes the file. The error names it.

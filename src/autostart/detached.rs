@@ -39,7 +39,7 @@ pub(super) async fn start(directory: &RuntimeDir, options: &StartOptions) -> Res
     let environment = daemon_environment(directory, options, login.variables);
     let log = Log::open(directory, &environment).ok();
     if let (Some(log), Some(trouble)) = (&log, &login.trouble) {
-        log.note(trouble);
+        log.note(&trouble.to_string());
     }
     let deadline = Instant::now() + START_TIMEOUT;
     let path = || log.as_ref().map(|log| log.path.clone());

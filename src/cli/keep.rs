@@ -9,7 +9,7 @@ use clap::Args;
 use super::config_edit::{note_no_daemon, reads_any};
 use super::doctor::probe::DaemonProbe;
 use super::reload::{Scope, others_failed};
-use super::spinner::with_spinner;
+use super::terminal::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, fail, tool_names};
 use crate::admin::report::{ControlReport, StateName, ToolServer};

@@ -1,36 +1,42 @@
 //! `mcpd login`: logs in to a server, or lists the logins, and makes the running daemon use a changed login.
 //!
 //! It reads the configuration with the daemon's environment, as `mcpd doctor` does, and stores the login where the daemon finds it.
+//!
+//! The person reaches mcpd by a page in the browser, and by lines pasted into standard input meanwhile. Other users can read the address in the
+//! arguments of the opening program. So it is a loopback address of mcpd, which redirects only this user's browser. A private file would not
+//! work for sandboxed browsers (snap, Flatpak), for Windows browsers in front of WSL, and for helpers that open addresses on another machine.
 
-mod browser;
 pub(super) mod list;
 
+use std::env::{var, var_os};
+use std::ffi::OsString;
+use std::future::{pending, poll_fn};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
-use self::browser::PasteReader;
+use super::connect::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
-use super::outcome::print_styled_note;
-use super::spinner::with_spinner;
-use super::style::OutputStyle;
+use super::outcome::config_failure;
+use super::terminal::with_spinner;
 use super::text::{join_limited, one_line};
-use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, fail, print, try_print};
 use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
-use crate::config::interpolate::UnusableValue;
+use crate::config::interpolate::{Process, Sources, UnusableValue};
 use crate::config::{self, Config, Launch, OAuth, Remote};
-use crate::duration;
 use crate::net::client::{Clients, NetError};
 use crate::oauth::{
     self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Loopback,
     ValidLogin,
 };
+use crate::shim::Input;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
+use crate::{detach, duration};
 
 /// Scopes that the result names.
 const MAX_SCOPES: usize = 8;
@@ -61,26 +67,18 @@ pub(super) struct Files {
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
-pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let context = match LoginContext::load(&arguments.files, given, directory).await {
-        Ok(context) => context,
-        Err(code) => return code,
-    };
-    let Some(name) = &arguments.server else { return list::run(&context, arguments.json).await };
-    let login = match context.login(name).await {
-        Ok(login) => login,
-        Err(reason) => return fail(USAGE, format!("{name}: {reason}")),
-    };
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
+    let context = LoginContext::load(&arguments.files, given, directory).await?;
+    let Some(name) = &arguments.server else { return Ok(list::run(&context, arguments.json).await) };
+    let login = context.login(name).await.map_err(|reason| fail(USAGE, format!("{name}: {reason}")))?;
     let was_logged_in = matches!(login.status().await, Ok(LoginStatus::Valid(_) | LoginStatus::Ended(_)));
-    match log_in(&login, name, arguments).await {
-        Ok(LoginOutcome::NotRequired) => print(format!("{name}: requires no login\n")),
-        Ok(LoginOutcome::Success { by }) => {
-            match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-                Ok(()) => after_login(&context.probe, name, was_logged_in).await,
-                Err(code) => code,
-            }
+    let outcome = log_in(&login, name, arguments).await;
+    match outcome.map_err(|reason| fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))))? {
+        LoginOutcome::NotRequired => Ok(print(format!("{name}: requires no login\n"))),
+        LoginOutcome::Success { by } => {
+            try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await))?;
+            Ok(after_login(&context.probe, name, was_logged_in).await)
         }
-        Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
     }
 }
 
@@ -92,7 +90,18 @@ enum LoginOutcome {
     },
 }
 
-async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, String> {
+/// Why a login has failed.
+#[derive(Debug, thiserror::Error)]
+enum FailedLogin {
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error("standard output is closed, so the address cannot be printed")]
+    ClosedOutput,
+    #[error("no login in the browser within {}; run `mcpd login {server}` again", duration::format(*limit))]
+    TimedOut { server: String, limit: Duration },
+}
+
+async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, FailedLogin> {
     let logging_in = || format!("logging in to {name}");
     let requirements =
         match with_spinner(|| format!("reading the login requirements of {name}"), login.method()).await? {
@@ -129,16 +138,16 @@ async fn wait_for_callback(
     attempt: &Authorization,
     name: &str,
     arguments: &Arguments,
-) -> Result<Callback, String> {
+) -> Result<Callback, FailedLogin> {
     let page = attempt.page();
-    let opened = !arguments.no_browser && browser::open(loopback.start());
+    let opened = !arguments.no_browser && open_browser(loopback.start());
     let how = if opened {
         format!("Your browser opens this page to log in to {name}. If it does not, open it yourself:")
     } else {
         format!("Open this page in a browser to log in to {name}:")
     };
     let shown = try_print(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
-    shown.map_err(|_| "standard output is closed, so the address cannot be printed".to_owned())?;
+    shown.map_err(|_| FailedLogin::ClosedOutput)?;
     print_note!(
         "If that browser runs on another machine, paste the address that it ends up at here: {}?…",
         loopback.redirect()
@@ -150,10 +159,7 @@ async fn wait_for_callback(
             code = pasted_code(pasted, attempt) => Callback { code, browser: None },
         }
     });
-    callback.await.map_err(|_| {
-        let limit = duration::format(arguments.timeout);
-        format!("no login in the browser within {limit}; run `mcpd login {name}` again")
-    })
+    callback.await.map_err(|_| FailedLogin::TimedOut { server: name.to_owned(), limit: arguments.timeout })
 }
 
 /// The code in the first pasted line that has one.
@@ -165,12 +171,6 @@ async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result
             }
             code => return code,
         }
-    }
-}
-
-impl From<LoginError> for String {
-    fn from(error: LoginError) -> Self {
-        error.to_string()
     }
 }
 
@@ -218,17 +218,10 @@ impl LoginContext {
         given: Option<PathBuf>,
         directory: Option<RuntimeDir>,
     ) -> Result<Self, ExitCode> {
-        let probe = DaemonProbe::run(directory, connect_print::options(given.as_deref()), &files.config).await;
-        let config = match config::load(&probe.files, &probe.sources) {
-            Ok(loaded) => loaded.config,
-            Err(error) => {
-                print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
-                return Err(ExitCode::from(USAGE));
-            }
-        };
-        let Some(directory) = oauth::directory(&probe.sources) else {
-            return Err(fail(USAGE, "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it"));
-        };
+        let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
+        let config = config::load(&probe.files, &probe.sources).map_err(|error| config_failure(&error))?.config;
+        let without = "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it";
+        let directory = oauth::directory(&probe.sources).ok_or_else(|| fail(USAGE, without))?;
         Ok(Self { probe, config, directory, clients: Clients::default() })
     }
 
@@ -284,7 +277,7 @@ enum Effect {
 }
 
 /// Restarts the server if it waits for a login or `had_one`, and prints its state.
-pub(super) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
+async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
     let waits = |server: &ServerReport| had_one || server.state.is_down();
     match restarted(probe, name, waits).await {
         Ok(Effect::None) => ExitCode::SUCCESS,
@@ -337,4 +330,95 @@ async fn restarted(
 fn shown(report: &ControlReport) -> String {
     let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
     format!("{}{reason}", report.state)
+}
+
+const OPENER: &str = "xdg-open";
+/// Set in a desktop session.
+const DISPLAY_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
+
+/// Starts the browser with `page`, without waiting for it. Returns whether there is a browser.
+fn open_browser(page: &str) -> bool {
+    let Some(words) = browser_command(page) else { return false };
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let is_there = |path: String| Process.on_path(program, &path).is_some() || Process.is_program(program.as_ref());
+    if !var("PATH").is_ok_and(is_there) {
+        return false;
+    }
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    // The browser outlives the terminal, and does not write to it.
+    let mut command = detach::become_program(program.into(), program.into(), &arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+}
+
+/// `$BROWSER`, else the desktop's opener.
+fn browser_command(page: &str) -> Option<Vec<String>> {
+    let named = var("BROWSER").ok().and_then(|text| browser_words(&text, page));
+    let has_display = DISPLAY_VARIABLES.iter().any(|name| var_os(name).is_some_and(|value| !value.is_empty()));
+    named.or_else(|| has_display.then(|| vec![OPENER.to_owned(), page.to_owned()]))
+}
+
+/// The first command in `$BROWSER`, with the page in place of `%s` or at the end.
+fn browser_words(browser: &str, page: &str) -> Option<Vec<String>> {
+    let first = browser.split(':').find(|command| !command.trim().is_empty())?;
+    let mut words: Vec<_> = first.split_whitespace().map(|word| word.replace("%s", page)).collect();
+    if !first.contains("%s") {
+        words.push(page.to_owned());
+    }
+    Some(words)
+}
+
+/// Maximum length of a line, in bytes. Addresses are shorter.
+const MAX_LINE: usize = 16 << 10;
+
+/// Reads standard input line by line.
+struct PasteReader {
+    /// `None` at the end of the input.
+    input: Option<Input>,
+    read: Vec<u8>,
+}
+
+impl PasteReader {
+    pub(super) fn open() -> Self {
+        Self { input: Input::open().ok(), read: Vec::new() }
+    }
+
+    /// The next line that is not empty. Pends forever at the end of the input.
+    pub(super) async fn line(&mut self) -> String {
+        loop {
+            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line).trim().to_owned();
+                if !line.is_empty() {
+                    return line;
+                }
+            }
+            let Some(input) = &self.input else { return pending().await };
+            let mut buffer = [0; 4096];
+            match poll_fn(|cx| input.poll_read(cx, &mut buffer)).await {
+                Ok(read @ 1..) => self.read.extend_from_slice(&buffer[..read]),
+                _ => self.input = None,
+            }
+            if self.read.len() > MAX_LINE {
+                self.read.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browser_variable_is_parsed() {
+        for (browser, expected) in [
+            ("firefox", &["firefox", "U"][..]),
+            ("firefox -new-tab:lynx", &["firefox", "-new-tab", "U"]),
+            ("chrome --app=%s %%", &["chrome", "--app=U", "%%"]),
+            (": w3m", &["w3m", "U"]),
+        ] {
+            assert_eq!(browser_words(browser, "U").expect("one"), expected, "{browser}");
+        }
+        assert_eq!(browser_words("", "U").or(browser_words(" : ", "U")), None);
+    }
 }

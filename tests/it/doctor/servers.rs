@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{complaints, doctor, expect, expect_any, expect_healthy, findings, follow};
+use super::{Finding, complaints, doctor, expect, expect_any, expect_healthy, findings, follow};
 use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, TAG, quoted, signal};
 
 fn bare(name: &str) -> Server {
@@ -107,31 +107,32 @@ fn program_that_repeats_its_input_has_its_own_remedy() {
 }
 
 #[test]
-fn mistake_in_the_configuration_is_reported_once_at_its_place() {
+fn mistake_in_the_configuration_is_reported_once_at_the_server_that_it_stops() {
     let place = Place::new();
     let npx = "#!/bin/sh\n[ \"$1\" = --version ] && { echo 11; exit; }\necho 'Ok to proceed? (y)' >&2; exit 1\n";
     let npx = script(&place, "npx", npx);
     let servers = [bare("away").line("cwd = \"/nonexistent\""), Server::run_by("asks", &npx).flags("package")];
     let config = servers.into_iter().fold(Setup::new(), Setup::server).write(&place);
-    let ran = place.client(&["doctor", "--json", "--config", config.to_str().expect("text")]).expect_code(1);
-    let all = findings(&ran);
-    for (name, found, advice) in [
-        (
-            "away",
-            "working directory `/nonexistent` does not exist, so `away` cannot be started",
-            "`mkdir -p /nonexistent`",
-        ),
-        ("asks", "`npx` without `-y` asks before it installs a package, and nobody answers", "write `\"-y\"`"),
-    ] {
-        let meant: Vec<_> = all.iter().filter(|one| one.get("found") == found).collect();
-        let [explanation] = meant[..] else { panic!("not once: {found}\n{ran}") };
-        let place = explanation.get("about");
-        assert!(place.starts_with(&format!("{}:", config.display())), "{explanation:?}");
-        let remedy = explanation.get("advice");
-        assert!(remedy.starts_with(advice) && remedy.contains("; then `mcpd doctor "), "{explanation:?}");
+    let doctor = |args: &[&str]| {
+        place.client(&[&["doctor", "--json", "--config", config.to_str().expect("text")], args].concat())
+    };
+    let mistakes = [
+        ("away", "`/nonexistent` does not exist", "`mkdir -p /nonexistent`"),
+        ("asks", "`npx` without `-y` asks before it installs a package", "write `\"-y\"`"),
+    ];
+    let (ran, unstarted) = (doctor(&[]).expect_code(1), doctor(&["--no-start"]));
+    for (name, warning, advice) in mistakes {
+        let all = findings(&ran);
+        let of_configuration = |all: &[Finding]| {
+            all.iter().filter(|one| one.get("group") == "configuration" && one.get("found").contains(warning)).count()
+        };
+        assert_eq!(of_configuration(&all), 0, "{ran}");
         let of_server: Vec<_> = all.iter().filter(|one| one.get("about") == name).collect();
         let [failed] = of_server[..] else { panic!("not one of {name}: {ran}") };
-        assert_eq!((failed.get("found"), failed.get("advice")), ("did not start", &*format!("see {place}")));
+        assert!(failed.get("found").starts_with("did not start: "), "{failed:?}");
+        let remedy = failed.get("advice");
+        assert!(remedy.starts_with(advice) && remedy.contains("; then `mcpd doctor "), "{failed:?}");
+        assert_eq!(of_configuration(&findings(&unstarted)), 1, "a server that is not checked: {unstarted}");
     }
 }
 

@@ -1,6 +1,9 @@
-//! Reads the status of the daemon once a second, for `mcpd top` and `mcpd status --watch`. It reconnects when the daemon restarts.
+//! The report of the daemon, with the configuration files that have changed on disk since the daemon read them.
+//!
+//! This program compares the files, because a disk may hang and the daemon must not wait for it. `mcpd top` and `mcpd status --watch` read the
+//! report once a second, and again when the daemon has restarted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,9 +11,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::style::{OutputStyle, Tone};
-use super::text::{one_line, short_duration, wrap};
+use super::text::{join_limited, one_line, short_duration, wrap};
 use super::{FAILED, admin_failure};
-use crate::admin::{self, AdminError, report::Report};
+use crate::admin::report::{FileReport, Report};
+use crate::admin::{self, AdminError};
+use crate::config;
+use crate::config::interpolate::Process;
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -57,7 +63,7 @@ impl LatestReport {
 }
 
 /// Starts polling. It ends when the receiver is dropped, and waits while a report is not taken.
-pub(super) fn start(socket: PathBuf) -> Reports {
+pub(super) fn poll(socket: PathBuf) -> Reports {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut ticks = interval(POLL_INTERVAL);
@@ -71,6 +77,32 @@ pub(super) fn start(socket: PathBuf) -> Reports {
         }
     });
     receiver
+}
+
+const MAX_NAMED: usize = 3;
+
+/// Adds the changed files to the report, for the configuration in use and for a refused one.
+pub(super) fn with_changed_files(mut report: Report) -> Report {
+    report.files_changed = changed(&report.files);
+    if let Some(refused) = &mut report.reload_refused {
+        refused.files_changed = changed(&refused.files);
+    }
+    report
+}
+
+fn changed(files: &[FileReport]) -> Vec<String> {
+    let has_changed = |file: &&FileReport| config::changed(Path::new(&file.path), file.sha256.as_deref(), &Process);
+    files.iter().filter(has_changed).map(|file| file.path.clone()).collect()
+}
+
+/// "FILE has changed", as the beginning of a sentence; `None` without files.
+pub(super) fn changed_sentence(files: &[String]) -> Option<String> {
+    let verb = match files.len() {
+        0 => return None,
+        1 => "has",
+        _ => "have",
+    };
+    Some(format!("{} {verb} changed", join_limited(files, MAX_NAMED)))
 }
 
 #[cfg(test)]

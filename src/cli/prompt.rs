@@ -1,16 +1,21 @@
 //! Questions on the terminal.
 
-use std::io::{self, Read, Write, stderr, stdin};
+use std::io::{self, IsTerminal, Read, Write, stderr, stdin};
 use std::path::Path;
 
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
-use crate::cli::text::{count, one_line};
+use super::text::{count, one_line};
 use crate::config::import::{Content, Prompt, SecretFile};
 
 /// Ctrl-C and Ctrl-D, as a terminal without ISIG sends them.
 const CANCEL_KEYS: [u8; 2] = [3, 4];
 const BACKSPACE_KEYS: [u8; 2] = [8, 127];
+
+/// Whether a person can be asked.
+pub(super) fn is_possible() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
+}
 
 /// Asks whether to add `servers` servers to the file at `path`.
 pub(super) fn confirm_import(servers: usize, path: &Path) -> io::Result<bool> {

@@ -1,4 +1,4 @@
-//! docs/internals/json.md describes the types that `--json` prints. `UPDATE_JSON_REFERENCE=1 cargo test --lib cli::json::` writes it.
+//! docs/internals/json.md describes the types that `--json` prints. `UPDATE_JSON_REFERENCE=1 cargo test --lib cli::tests::json_reference::` writes it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn sections() -> [(&'static str, Value); 15] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
-        ("mcpd tools", schema::<tools::all::JsonReport<'static>>()),
+        ("mcpd tools", schema::<tools::JsonReport<'static>>()),
         ("mcpd calls", schema::<CallReport>()),
         ("mcpd logs", schema::<LineReport>()),
         ("mcpd restart, enable, disable", schema::<control::JsonReport<'static>>()),
@@ -30,7 +30,7 @@ fn sections() -> [(&'static str, Value); 15] {
         ("mcpd check", schema::<check::JsonReport<'static>>()),
         ("mcpd add", schema::<add::JsonReport<'static>>()),
         ("mcpd remove", schema::<remove::JsonReport<'static>>()),
-        ("mcpd import", schema::<import::json_report::JsonReport<'static>>()),
+        ("mcpd import", schema::<import::JsonReport<'static>>()),
         ("mcpd doctor", schema::<doctor::page::JsonReport<'static>>()),
         ("mcpd login", schema::<login::list::JsonReport>()),
         ("mcpd service status", schema::<service::status::JsonReport>()),
@@ -127,7 +127,7 @@ fn reference_describes_every_printed_type() {
     let missing: Vec<_> = expected.lines().filter(|line| !page.lines().any(|known| known == *line)).collect();
     assert!(
         page == expected,
-        "docs/internals/json.md differs from the report types. Missing:\n{}\nRun `UPDATE_JSON_REFERENCE=1 cargo test --lib cli::json::`.",
+        "docs/internals/json.md differs from the report types. Missing:\n{}\nRun `UPDATE_JSON_REFERENCE=1 cargo test --lib cli::tests::json_reference::`.",
         missing.join("\n")
     );
 }

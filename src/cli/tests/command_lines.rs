@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 
-use super::arguments::command_line;
+use crate::cli::command_line;
 use crate::known_clients::Client;
 
 /// Texts that begin like a command and are none.
@@ -17,8 +17,7 @@ const ENDS: [&str; 6] = ["|", "||", "&", "&&", ">", "<"];
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let (mut pending, mut found) = (vec![directory.to_owned()], Vec::new());
     while let Some(path) = pending.pop() {
-        let is_test =
-            path.file_name().is_some_and(|name| name == "tests" || name == "tests.rs" || name == "printed.rs");
+        let is_test = path.file_name().is_some_and(|name| name == "tests" || name == "tests.rs");
         if path.is_dir() && !is_test {
             pending.extend(fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path()));
         } else if path.extension().is_some_and(|name| name == extension) && !is_test {

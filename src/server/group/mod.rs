@@ -1,11 +1,10 @@
 //! The task of a server with several instances: one for each agent, each workspace or each era, or a pool.
 //!
 //! From outside it looks like the task of a single instance ([`super::task`]): one queue of commands, one published
-//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`choice`] chooses the
+//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`slots`] chooses the
 //! instance of a call, [`eras`] the era of an instance, and [`summary`] merges what the instances publish.
 
 mod agents;
-mod choice;
 mod eras;
 mod slots;
 mod summary;
@@ -19,23 +18,20 @@ use self::agents::GroupAgents;
 use self::slots::{InstanceRole, Slot, Slots};
 use self::summary::{GroupLists, MovedTotals};
 use super::context::ServerContext;
-use super::control::{ControlReceiver, DesiredState};
+use super::control::{ControlReceiver, DesiredState, StopLevel};
 use super::error::ServerError;
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
-use super::messages::command::Command;
-use super::messages::command_queue::CommandReceiver;
+use super::messages::command::{Command, CommandReceiver};
 use super::messages::handle::ServerHandle;
-use super::messages::subscribers::ResourceSubscriptionChange;
+use super::messages::subscribers::{ResourceSubscriptionChange, SubscriptionChange};
 use super::publish::{ChangeSignal, Publisher};
 use super::stderr;
-use super::stop_level::StopLevel;
 use super::task::{Handover, Parts};
 use super::wiring::{InstanceSpec, start_instance, stop_all};
 use crate::config::{AgentDirectory, ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era::Era;
-use crate::server::messages::subscribers::SubscriptionChange;
 
 /// Interval of the checks whether an instance that had calls is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -2,7 +2,6 @@
 //! stops instances that are not needed any more.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -211,7 +210,7 @@ fn is_in_use(token: &LoadToken) -> bool {
     Arc::strong_count(token) > 1 || Arc::weak_count(token) > 0
 }
 
-/// The instances of a group. As a slice, those that are not being stopped.
+/// The instances of a group, and those that are being stopped.
 pub(super) struct Slots {
     used: Vec<Slot>,
     /// Instances that are being stopped.
@@ -222,24 +221,19 @@ pub(super) struct Slots {
     started: u64,
 }
 
-impl Deref for Slots {
-    type Target = [Slot];
-
-    fn deref(&self) -> &[Slot] {
-        &self.used
-    }
-}
-
-impl DerefMut for Slots {
-    fn deref_mut(&mut self) -> &mut [Slot] {
-        &mut self.used
-    }
-}
-
 impl Slots {
     /// Without instances. Their handles will be sent to `handles`.
     pub(super) fn new(handles: watch::Sender<Arc<[ServerHandle]>>) -> Self {
         Self { used: Vec::new(), leaving: Vec::new(), handles, started: 0 }
+    }
+
+    /// The instances that are not being stopped.
+    pub(super) fn all(&self) -> &[Slot] {
+        &self.used
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Slot] {
+        &mut self.used
     }
 
     /// The number of the next instance, in the order of starts.
@@ -276,12 +270,12 @@ impl Slots {
 
     /// The one that lives as long as the group.
     pub(super) fn permanent(&self) -> Option<usize> {
-        self.iter().position(|slot| slot.is_permanent)
+        self.used.iter().position(|slot| slot.is_permanent)
     }
 
     /// The one that all calls of this session go to.
     pub(super) fn of_session(&self, session: u64) -> Option<usize> {
-        self.iter().position(|slot| slot.instance_role.belongs_to(session))
+        self.used.iter().position(|slot| slot.instance_role.belongs_to(session))
     }
 
     fn publish(&self) {
@@ -302,12 +296,12 @@ impl Group {
     pub(super) fn instance_that_suspended(&self, call: &Call) -> Option<usize> {
         let tag = instance::tag_of_retry(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
-        self.slots.iter().position(|slot| slot.tag() == tag && holds(slot.running.handle.published().protocol))
+        self.slots.all().iter().position(|slot| slot.tag() == tag && holds(slot.running.handle.published().protocol))
     }
 
     /// The instance with this tag.
     pub(super) fn with_tag(&self, tag: u64) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.tag() == tag)
+        self.slots.all().iter().position(|slot| slot.tag() == tag)
     }
 
     /// The instance of a pool for the next call.
@@ -321,8 +315,8 @@ impl Group {
             let published = slot.running.handle.published();
             published.not_started_yet || matches!(published.state, State::Starting | State::Ready { .. })
         };
-        let all_up = self.slots.iter().all(is_up);
-        let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
+        let all_up = self.slots.all().iter().all(is_up);
+        let candidates = self.slots.all().iter().enumerate().filter(|(_, slot)| is_up(slot));
         let is_other = |slot: &Slot| slot.is_to_switch_to(era);
         // A modern agent declares its capabilities with each call.
         let may_get_requests =
@@ -331,12 +325,12 @@ impl Group {
             .min_by_key(|(_, slot)| (is_other(slot), may_get_requests && slot.is_used_beside(session), slot.load()));
         let best = best.map(|(index, slot)| (index, slot.load()));
         match best {
-            Some((_, load)) if load > 0 && all_up && self.slots.len() < self.config().settings.max_instances => {
+            Some((_, load)) if load > 0 && all_up && self.slots.all().len() < self.config().settings.max_instances => {
                 self.start(InstanceRole::Pool, false);
-                Some(self.slots.len() - 1)
+                Some(self.slots.all().len() - 1)
             }
             Some((index, _)) => Some(index),
-            None => (!self.slots.is_empty()).then_some(0),
+            None => (!self.slots.all().is_empty()).then_some(0),
         }
     }
 
@@ -345,10 +339,10 @@ impl Group {
         let Some(user) = user else { return true };
         let max = if user.is_guest { MAX_GUEST_DIRECTORIES } else { MAX_DIRECTORIES };
         let is_theirs = |slot: &&Slot| matches!(&slot.instance_role, InstanceRole::Workspace { user: Some(one), .. } if one == user);
-        if self.slots.iter().filter(is_theirs).count() < max {
+        if self.slots.all().iter().filter(is_theirs).count() < max {
             return true;
         }
-        let idle = self.slots.iter().filter(is_theirs).filter(|slot| slot.is_spare() && slot.load() == 0);
+        let idle = self.slots.all().iter().filter(is_theirs).filter(|slot| slot.is_spare() && slot.load() == 0);
         let Some(longest) = idle.min_by_key(|slot| slot.used).map(Slot::tag) else { return false };
         self.slots.retire(|slot| slot.tag() == longest);
         true
@@ -360,13 +354,13 @@ impl Group {
         let look_again = Instant::now() + IDLE_CHECK_INTERVAL.min(idle);
         let due = |slot: &Slot| if slot.load() == 0 { slot.spare_until(idle) } else { look_again };
         let switch = self.has_switches().then_some(look_again);
-        self.slots.iter().filter(|slot| slot.is_spare()).map(due).chain(switch).min()
+        self.slots.all().iter().filter(|slot| slot.is_spare()).map(due).chain(switch).min()
     }
 
     pub(super) fn retire_idle(&mut self, now: Instant) {
         let idle = self.config().settings.idle_timeout;
         // A task may end long after the last call, and its result is to be had for a while.
-        for slot in self.slots.iter_mut().filter(|slot| slot.load() > 0) {
+        for slot in self.slots.all_mut().iter_mut().filter(|slot| slot.load() > 0) {
             slot.used = now;
         }
         self.slots.retire(|slot| slot.is_done(now, idle));

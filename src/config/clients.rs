@@ -232,7 +232,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::interpolate::table::Table;
+    use crate::config::interpolate::tests::table::Table;
 
     #[test]
     fn files_of_each_client_follow_its_environment_variables() {

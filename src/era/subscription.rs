@@ -10,8 +10,7 @@ use bytes::Bytes;
 
 use super::meta;
 use crate::jsonrpc::members::{elements, members, text};
-use crate::jsonrpc::object_edit::{cut_nested, with_first};
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::splice::{Change, cut_nested, with_first};
 
 /// Maximum number of resources, and of tasks, in one subscription. A legacy agent has the same limit.
 pub const MAX_TOPICS: usize = 1000;

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::sleep_until;
 
-use super::unlisted::{Unlisted, start_for_call};
-use super::view::{Member, ViewPart, WatchedView};
+use super::view::{Member, Unlisted, ViewPart, WatchedView, start_for_call};
 use super::{Manager, ManagerError, View};
 use crate::catalog::{Item, Route, identity};
 use crate::client::{ClientError, Refused, ToolResult, call_tool, no_tool, not_sent};

@@ -12,10 +12,9 @@ use super::http::{NoResponse, Response, shown_origin};
 use super::login::{Login, NoToken, Token, unavailable};
 use super::metadata::endpoint;
 use super::record::{Grant, LoginRecord, TokenState};
-use super::request::{AuthMethod, ClientRegistration, Form};
+use super::request::{self, AuthMethod, ClientRegistration, Form, TokenError, TokenResponse};
 use super::requirements::Requirements;
 use super::store::StoreLock;
-use super::token_response::{self, TokenError, TokenResponse};
 use crate::clock;
 
 /// Delay after a failed renewal while the token is still valid.
@@ -111,7 +110,7 @@ impl Login {
             sent = send().await;
         }
         let response = sent.map_err(|none| TokenError::Temporary(none.into()))?;
-        let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
+        let granted = request::parse_token(response.status, &response.body).map_err(|refused| {
             let (issuer, reason) = (shown_origin(&url), self.masked(&refused.reason));
             TokenError::of(response.status, &refused, LoginError::RenewalRefused { issuer, reason, lost })
         })?;
@@ -171,7 +170,7 @@ impl Login {
         let form = Form::client_credentials(&self.signing(&registration), scopes, &found.resource);
         let response =
             self.http().post_form(&found.token, form).await.map_err(|none| TokenError::Temporary(none.into()))?;
-        let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
+        let granted = request::parse_token(response.status, &response.body).map_err(|refused| {
             let (issuer, reason) = (shown_origin(&found.token), self.masked(&refused.reason));
             TokenError::of(response.status, &refused, LoginError::ClientCredentialsRefused { issuer, reason })
         })?;

@@ -228,7 +228,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::config::interpolate::table::Table;
+    use crate::config::interpolate::tests::table::Table;
 
     #[test]
     fn directory_follows_the_xdg_specification() {

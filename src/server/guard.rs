@@ -31,11 +31,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
-use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
 use super::sandbox::stage::{self, StartedServer};
-use super::start_error::StartError;
+use super::start_error::{Exit, StartError};
 use super::subtree::{GUARD, Processes};
 use super::subtree_owner::{Ending, Step, drain, kill_subtree, poll_until, prepare};
 

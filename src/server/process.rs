@@ -25,12 +25,11 @@ use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
+use super::control::{StopLevel, StopReceiver};
 use super::error::{self, ServerError};
-use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
 use super::sandbox::{self, Restrictions};
-use super::start_error::StartError;
-use super::stop_level::{StopLevel, StopReceiver};
+use super::start_error::{Exit, ReachedLimit, StartError};
 use super::subtree_owner;
 use crate::config::{Program, Secrets, environment};
 

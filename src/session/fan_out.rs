@@ -15,14 +15,8 @@ use crate::jsonrpc::members::{each, elements, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::{Message, parse};
 use crate::message_limit::has_memory;
+use crate::server::listing::{MAX_BYTES, MAX_ITEMS, NextPage, Pager};
 use crate::server::messages::call::CallKey;
-
-/// Maximum number of pages of one server's list. Later ones are left out.
-const MAX_PAGES: usize = 100;
-/// Maximum number of items of all servers together, as in a list of MCP. Pages beyond it are left out.
-const MAX_ITEMS: usize = 10_000;
-/// Maximum bytes of all items together, as in a list of MCP.
-const MAX_BYTES: usize = 8 << 20;
 
 /// Unfinished fan-out requests of one agent.
 #[derive(Debug, Default)]
@@ -45,7 +39,7 @@ pub(super) struct FanOut {
     charge: Charge,
 }
 
-/// What the items of all servers may still use.
+/// What the items of all servers use: together as much as one list of MCP. Pages beyond that are left out.
 #[derive(Debug)]
 struct Limits {
     bytes: usize,
@@ -58,7 +52,7 @@ struct Limits {
 struct Subrequest {
     server: Arc<str>,
     state: SubrequestState,
-    pages: usize,
+    pager: Pager,
     /// The member of the results with the items.
     member: Option<Bytes>,
     items: Vec<Bytes>,
@@ -168,7 +162,7 @@ impl FanOut {
         let mut fan_out = Self { request, extension, began, subrequests: Vec::new(), limits, error: None, charge };
         for (index, (server, sent)) in sent.into_iter().enumerate() {
             let (state, member, items) = (SubrequestState::Failed, None, Vec::new());
-            fan_out.subrequests.push(Subrequest { server, state, pages: 0, member, items, ttl: None });
+            fan_out.subrequests.push(Subrequest { server, state, pager: Pager::default(), member, items, ttl: None });
             fan_out.sent(index, sent);
         }
         fan_out
@@ -229,10 +223,9 @@ impl FanOut {
             return Err(self.error_line(index, UNUSABLE));
         };
         let subrequest = &mut self.subrequests[index];
-        subrequest.pages += 1;
         subrequest.member.get_or_insert(member);
         let ttl = ttl.and_then(|raw| serde_json::from_slice(&raw).ok());
-        subrequest.ttl = if subrequest.pages == 1 {
+        subrequest.ttl = if subrequest.pager.is_at_first() {
             ttl
         } else {
             subrequest.ttl.zip(ttl).map(|(one, other): (u64, u64)| one.min(other))
@@ -241,8 +234,10 @@ impl FanOut {
         if fits {
             subrequest.items.extend(items);
         }
-        let next = next.filter(|raw| fits && subrequest.pages < MAX_PAGES && raw.starts_with(b"\""));
-        Ok(next.map(|raw| Bytes::copy_from_slice(&raw)))
+        Ok(match subrequest.pager.next(next.filter(|_| fits)) {
+            NextPage::At(cursor) => Some(cursor),
+            NextPage::End | NextPage::LeftOut => None,
+        })
     }
 
     fn fail(&mut self, index: usize, line: Bytes) {

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::notification_queue::OutgoingNotification;
-use super::output::Output;
+use super::output::{OutgoingNotification, Output};
 use super::resource_subscriptions::{MAX_BYTES, ResourceSubscriptions};
 use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;

@@ -14,9 +14,8 @@ use serde_json::json;
 
 use super::agent::AgentInfo;
 use super::output::Output;
-use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskTokenContents, TaskTokens};
-use super::tasks::{Lifetime, Task, TaskSource, Tasks, cursor};
+use super::tasks::{Item, Lifetime, Page, PageRequest, PollResult, Task, TaskPages, TaskSource, Tasks, cursor};
 use super::transport::Transport;
 use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
 use crate::account::{Charge, MAX_TASKS};

@@ -12,10 +12,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::initialize::{ShimInfo, annotate, trim};
 use super::lines::Piece;
 use super::memory::{Initialize, SessionMemory};
-use super::request::{self, Effect, Request};
+use super::request::{self, Effect, Request, ShimInfo, annotate, trim};
 use super::subscriptions::{ListenRequests, Resubscriptions};
 use super::unanswered::{InFlight, ParkedRequests};
 use crate::jsonrpc::codec::LineEnds;

@@ -79,8 +79,13 @@ pub trait Sources {
 
     /// The first program of this name in the directories of `path`, which has the syntax of `PATH`.
     fn on_path(&self, name: &str, path: &str) -> Option<PathBuf> {
-        let mut candidates = std::env::split_paths(path).map(|directory| directory.join(name));
-        candidates.find(|candidate| self.is_program(candidate))
+        self.on_path_from(Path::new(""), name, path)
+    }
+
+    /// The same for a process in the directory `cwd`, to which relative directories of `path` belong.
+    fn on_path_from(&self, cwd: &Path, name: &str, path: &str) -> Option<PathBuf> {
+        let directories = std::env::split_paths(path).filter(|_| !path.is_empty());
+        directories.map(|directory| cwd.join(directory).join(name)).find(|candidate| self.is_program(candidate))
     }
 
     /// The permissions of a file and of each directory above it, with links resolved.

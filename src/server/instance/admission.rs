@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::pending_call::PendingCall;
+use super::pending_request::PendingCall;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
-use crate::server::fair_share::{MAX_IN_FLIGHT, Usage, Vacancies};
+use crate::server::fairness::{MAX_IN_FLIGHT, Usage, Vacancies};
 use crate::server::messages::call::{Call, Exposure};
 use crate::server::stats::Stats;
 

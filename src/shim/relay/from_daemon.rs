@@ -11,8 +11,7 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, MessageError, oversize};
 use crate::list_kind::ListKind;
-use crate::shim::initialize::{InitializeResult, parse_result, trim};
-use crate::shim::request::{self, Effect, Request};
+use crate::shim::request::{self, Effect, InitializeResult, Request, parse_result, trim};
 use crate::shim::unanswered::InFlightLine;
 use crate::transport::Incoming;
 

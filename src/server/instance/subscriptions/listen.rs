@@ -15,7 +15,7 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use crate::server::error::ServerError;
-use crate::server::fair_share::{MAX_IN_FLIGHT, Usage};
+use crate::server::fairness::{MAX_IN_FLIGHT, Usage};
 use crate::server::instance::pending_request::PendingRequest;
 use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};

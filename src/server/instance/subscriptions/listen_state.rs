@@ -15,7 +15,7 @@ use super::NotificationSupport;
 use crate::backoff::Backoff;
 use crate::era::subscription::Filter;
 use crate::list_kind::ListKind;
-use crate::server::deadline::Deadline;
+use crate::server::instance::pending_request::Deadline;
 use crate::server::messages::call::Call;
 
 /// Delay before a new request after the server has ended one. It doubles each time.

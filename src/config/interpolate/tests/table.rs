@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{FileText, Permissions, Sources};
+use super::super::{FileText, Permissions, Sources};
 
 /// Variables by name, files by absolute path, the home directory under `~`, the working directory under `.`.
 ///

@@ -1,10 +1,9 @@
-//! Objects before and after.
+//! Lines and objects before and after.
 
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-use super::super::splice::applied;
-use super::super::test_support::{bytes, members_of, text};
+use super::super::tests::{bytes, members_of, text};
 use super::*;
 use crate::jsonrpc::members::entries;
 
@@ -100,5 +99,25 @@ proptest! {
         let mut expected = vec![(bytes(r#""new""#), bytes("0"))];
         expected.extend(before.into_iter().filter(|(key, _)| is_unedited(key)));
         prop_assert_eq!(entries(&after, 99), Some(expected));
+    }
+}
+
+#[test]
+fn only_the_parts_change() {
+    let line = br#"{"id" : "a", "n": 1.10, "params":{"name":"x"}}"#;
+    let (id, name) = (&line[8..11], &line[41..44]);
+    let mut edits = [Edit { part: name, replacement: b"\"tool\"" }, Edit { part: id, replacement: b"7" }];
+    assert_eq!(&splice(line, &mut edits)[..], b"{\"id\" : 7, \"n\": 1.10, \"params\":{\"name\":\"tool\"}}\n");
+}
+
+proptest! {
+    #[test]
+    fn splicing_back_gives_the_line(line in "[a-z]{1,40}", cut in 0..40usize, with in "[0-9]{0,9}") {
+        let cut = cut % line.len();
+        let spliced = splice(line.as_bytes(), &mut [Edit { part: &line.as_bytes()[cut..=cut], replacement: with.as_bytes() }]);
+        let back = splice(&spliced[..spliced.len() - 1], &mut [
+            Edit { part: &spliced[cut..cut + with.len()], replacement: &line.as_bytes()[cut..=cut] },
+        ]);
+        prop_assert_eq!(&back[..back.len() - 1], line.as_bytes());
     }
 }

@@ -1,5 +1,7 @@
 //! Order, turns and limits of waiting calls.
 
+mod shares;
+
 use std::collections::HashSet;
 use std::time::Duration;
 

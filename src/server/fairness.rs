@@ -1,14 +1,18 @@
-//! A bounded queue of waiting calls: in order within a session, round-robin between users, and between the sessions of each user.
+//! Fairness between the users of an instance, and between the sessions of each user: who may call at its in-flight limit, and in which order
+//! the others wait.
 //!
-//! The queue and each session have a limit. Once the queue is full, a user or session with less than its equal share may still add a
-//! call, so nobody can lock out the others ([`super::fair_share`]).
+//! Below the limit every call is admitted, and nothing is counted. At the limit, users have equal shares, and so have the sessions of each
+//! user in the share of the user, however many these are. A call within the share of its user or its session is still admitted, so nobody
+//! can lock out the others. No admitted call is removed. With one session each, the user with the `k`th most calls has at most
+//! `limit / k`, and all `n` users together have at most `limit × (1 + 1/2 + … + 1/n)`. The same is true for the sessions of one user.
+//!
+//! The others wait in a [`FairQueue`]: in order within a session, round-robin between users, and between the sessions of each user. The queue
+//! and each session have a limit. Once the queue is full, a user or session with less than its equal share may still add a call.
 //!
 //! Pure: no I/O, and the time is an argument.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
-
-use super::fair_share::{Payer, Usage};
 
 /// Calls of one session that wait at a server. One more is refused with −31003.
 pub const MAX_WAITING_PER_SESSION: usize = 1024;
@@ -157,6 +161,62 @@ pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (payer, bytes): (Payer, usiz
     own < MAX_WAITING_PER_SESSION
         && (len < MAX_WAITING || Usage::of(counts()).is_below_share(MAX_WAITING, payer, 1))
         && (len == 0 || waiting + bytes <= max_bytes || Usage::of(sizes()).is_below_share(max_bytes, payer, bytes))
+}
+
+/// Calls in flight at one instance. One more waits ([`FairQueue`]), unless its user or session has less than its share.
+pub(crate) const MAX_IN_FLIGHT: usize = 256;
+
+/// Whose share a call uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Payer {
+    /// The user id of the agent, if it is known.
+    pub(crate) uid: Option<u32>,
+    /// The number of its connection.
+    pub(crate) session: u64,
+}
+
+/// What each session of each user uses: its number of calls, or their bytes.
+pub(super) struct Usage(HashMap<Option<u32>, HashMap<u64, usize>>);
+
+impl Usage {
+    /// Sums up the sizes of each session.
+    pub(super) fn of(used: impl Iterator<Item = (Payer, usize)>) -> Self {
+        let mut users: HashMap<_, HashMap<_, _>> = HashMap::new();
+        for (Payer { uid, session }, size) in used {
+            *users.entry(uid).or_default().entry(session).or_default() += size;
+        }
+        Self(users)
+    }
+
+    /// Whether, with `size` more, the user or the session of `payer` would still have at most its equal share of `capacity`.
+    pub(super) fn is_below_share(&self, capacity: usize, payer: Payer, size: usize) -> bool {
+        let user = self.0.get(&payer.uid);
+        let session = user.and_then(|sessions| sessions.get(&payer.session));
+        let users = self.0.len() + usize::from(user.is_none());
+        let sessions = user.map_or(0, HashMap::len) + usize::from(session.is_none());
+        let of_user: usize = user.map_or(0, |sessions| sessions.values().sum());
+        let is_within = |used: usize, share: usize| used + size <= share.max(1);
+        users > 1 && is_within(of_user, capacity / users)
+            || sessions > 1 && is_within(session.copied().unwrap_or_default(), capacity / users / sessions)
+    }
+}
+
+/// Of whom an instance admits one more call.
+pub(super) enum Vacancies {
+    Everybody,
+    Nobody,
+    /// Whoever has less than its share.
+    BelowShare(Usage),
+}
+
+impl Vacancies {
+    pub(super) fn has(&self, payer: Payer) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Nobody => false,
+            Self::BelowShare(usage) => usage.is_below_share(MAX_IN_FLIGHT, payer, 1),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Daemon, Server, arguments, code, result};
 
 /// What no server may ever read.
 const SECRET: &str = "write_file";
 
 fn daemon() -> Daemon {
     let flags = "--bare --tool echo --tool sleep --tool progress --tool raw --tool write_file";
-    Setup::with(Server::named("a").flags(flags).line(r#"deny = ["write_file"]"#)).start()
+    Server::named("a").flags(flags).line(r#"deny = ["write_file"]"#).start()
 }
 
 /// A call with more members in its envelope.
@@ -149,7 +149,7 @@ fn ambiguous_json_does_not_cancel_the_call_of_another_agent() {
         let params = format!(r#"{{"requestId":{own},"{key}":{}}}"#, sent["id"]);
         agent.send_raw(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{params}}}\n"));
     }
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": own}}));
+    agent.cancel(&own);
     agent.expect_quiet();
     arguments(&victim.answer(&theirs));
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);

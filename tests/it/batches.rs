@@ -9,7 +9,7 @@ const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11
 /// Case C12.
 #[test]
 fn batch_gets_one_error_in_every_revision() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let negotiated = |version: &&str| {
         let mut agent = Agent::connect(&daemon);
         assert_eq!(result(&agent.initialize(version))["protocolVersion"], **version);

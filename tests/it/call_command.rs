@@ -198,7 +198,7 @@ fn interrupted_call_is_cancelled_at_the_server() {
 
 #[test]
 fn progress_is_shown_on_a_terminal_and_erased_at_the_end() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
     terminal.line("m call a__progress n:=3 every:=700 message:='\"reading\"' | wc -l");
     terminal.wait("a__progress: 33 % · reading");

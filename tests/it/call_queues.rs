@@ -24,10 +24,6 @@ fn wait_calls(daemon: &Daemon, calls: usize) {
     daemon.wait_row("s", "has taken in the calls", |row| row["calls"] == calls);
 }
 
-fn cancel(agent: &mut Agent, id: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-}
-
 /// How many of the answers that agents get while all call at once belong to another call.
 fn mixed_up(daemon: &Daemon) -> usize {
     let mut agents: Vec<_> = (0..4).map(|_| Agent::ready(daemon)).collect();
@@ -90,7 +86,7 @@ fn queued_call_that_is_cancelled_times_out_or_is_denied_never_reaches_the_server
     let last = call(&mut agent, "s__echo", "last");
     wait_calls(&daemon, 7);
     assert_eq!(daemon.row("s")["in_flight"], 1);
-    cancel(&mut agent, &cancelled);
+    agent.cancel(&cancelled);
     let timed_out = agent.answer(&late);
     assert_eq!((code(&timed_out), &timed_out["error"]["data"]["outcome"]), (-31002, &json!("not_sent")));
     leaving.disconnect();
@@ -127,7 +123,7 @@ fn cancelled_call_that_the_server_never_answers_keeps_its_place_for_a_bounded_ti
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("s__sleep", &json!({"ms": 60_000}));
     daemon.wait_journal("s", "60000");
-    cancel(&mut agent, &id);
+    agent.cancel(&id);
     until("the place is free", || agent.call("s__echo", &json!({}))["error"].is_null().then_some(()));
 }
 

@@ -17,7 +17,7 @@ fn never() -> Value {
 #[test]
 fn call_with_endless_progress_ends_at_the_hard_limit_and_is_cancelled() {
     let limits = "call_timeout = \"900ms\"\ncall_timeout_max = \"1500ms\"";
-    let daemon = Setup::with(Server::named("a").line(limits)).start();
+    let daemon = Server::named("a").line(limits).start();
     let mut agent = Agent::ready(&daemon);
     let begun = Instant::now();
     let params =
@@ -40,7 +40,7 @@ fn call_with_endless_progress_ends_at_the_hard_limit_and_is_cancelled() {
 #[test]
 fn tool_limit_overrides_the_limit_of_its_server() {
     let own = r#"tool_timeouts = { "sl*" = "20s", "s*" = "10ms" }"#;
-    let daemon = Setup::with(Server::named("a").line(own).line("call_timeout = \"300ms\"")).start();
+    let daemon = Server::named("a").line(own).line("call_timeout = \"300ms\"").start();
     let mut agent = Agent::ready(&daemon);
     let slow = agent.start_call("a__sleep", &json!({"ms": 1000}));
     assert_eq!(code(&agent.call("a__raw", &never())), -31002);
@@ -58,7 +58,7 @@ fn default_timeouts_apply_to_servers_without_their_own() {
     let shorter = agent.call("other__raw", &never());
     assert_eq!(code(&shorter), -31002);
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": longer}}));
+    agent.cancel(&longer);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, Place, Server, Setup};
+use crate::support::{Daemon, Place, Server};
 
 fn daemon() -> Daemon {
-    Setup::with(Server::named("a").flags("--bare --tool echo --tool refuse --tool fail")).start()
+    Server::named("a").flags("--bare --tool echo --tool refuse --tool fail").start()
 }
 
 #[test]

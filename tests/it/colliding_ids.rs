@@ -31,9 +31,8 @@ const LIBRARY: &str = r#"{"prompts":[{"name":"greet"}],"completions":true,
 /// Nothing is cancelled at the second server: whose a log message is, is not known while a server may be at what was given up.
 fn start() -> Daemon {
     let place = Place::new();
-    let library =
-        |name: &str, text: &str| Server::named(name).arg("--library").arg(place.write(&format!("{name}.json"), text));
-    Setup::with(library("s", LIBRARY)).server(library("log", r#"{"logging":true}"#)).start_in(&place)
+    let log = Server::named("log").library(r#"{"logging":true}"#);
+    Setup::with(Server::named("s").library(LIBRARY)).server(log).start()
 }
 
 #[test]

@@ -144,10 +144,9 @@ fn undefined_variable_fails_its_server_alone() {
 
 #[test]
 fn unreachable_url_takes_down_its_server_only_with_the_reason() {
-    let place = Place::new();
     let remote = "[servers.far]\nurl = \"http://127.0.0.1:9/canary-1\"\nheaders = { Authorization = \"canary-2\" }\n";
     let near = Server::named("near").flags("--bare --tool echo");
-    let daemon = Setup::with(near).head(remote).start_in(&place);
+    let daemon = Setup::with(near).head(remote).start();
     let row = daemon.row("far");
     assert!(row["last_error"].to_string().contains("cannot be reached: "), "{row}");
     assert_eq!(Agent::ready(&daemon).tools(), ["near__echo"]);

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, arguments, signal, until, wait_exit};
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"shim","version":"1"}}}"#;
 
@@ -48,13 +48,9 @@ impl Shim {
     }
 }
 
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
-
 #[test]
 fn connect_passes_bytes_unchanged_in_both_directions() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     let awkward = r#"{"zeta":1.10,  "alpha":12345678901234567890123,"s":"\u00e9é\/"}"#;
     let call = format!(
@@ -69,7 +65,7 @@ fn connect_passes_bytes_unchanged_in_both_directions() {
 
 #[test]
 fn answers_still_come_after_its_stdin_has_ended() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     shim.send_line(
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":300}}}"#,
@@ -82,7 +78,7 @@ fn answers_still_come_after_its_stdin_has_ended() {
 
 #[test]
 fn large_messages_pass_in_both_directions() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     let text = "x".repeat(2 << 20);
     let call = format!(
@@ -95,7 +91,7 @@ fn large_messages_pass_in_both_directions() {
 
 #[test]
 fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     for how in [Signal::TERM, Signal::KILL] {
         let mut shim = Shim::ready(&daemon);
         shim.send_line(
@@ -108,9 +104,7 @@ fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
     }
     daemon.wait_status("counts no agent", |status| status["agents"] == json!([]));
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
-    until("both calls were cancelled", || {
-        (daemon.journal("a").iter().filter(|line| line.contains("notifications/cancelled")).count() == 2).then_some(())
-    });
+    until("both calls were cancelled", || (daemon.count_journal("a", "notifications/cancelled") == 2).then_some(()));
 }
 
 #[test]
@@ -123,7 +117,7 @@ fn connect_reports_that_no_daemon_runs_in_a_given_runtime_directory() {
 /// Ctrl-C in a script's terminal reaches the whole process group.
 #[test]
 fn interrupt_is_ignored_until_the_agent_has_closed_its_output() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     for n in 0..3 {
         signal(shim.child.id(), Signal::INT);

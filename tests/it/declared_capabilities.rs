@@ -357,10 +357,6 @@ fn initialize_params(server: &str) -> Value {
     json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": {"mcpd/server": server}})
 }
 
-fn cancel(agent: &mut Agent, id: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-}
-
 /// Case C18.
 #[test]
 fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
@@ -368,7 +364,7 @@ fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
     let daemon = Setup::with(gated(&place, "a")).spawn_in(&place);
     let mut agent = Agent::connect(&daemon);
     let first = start_initialize(&mut agent, "a");
-    cancel(&mut agent, &first);
+    agent.cancel(&first);
     let second = start_initialize(&mut agent, "a");
     let refusal = agent.answer(&second);
     assert_eq!(code(&refusal), -32600);
@@ -446,7 +442,7 @@ fn cancelled_discovers_at_a_starting_server_leave_no_memory_in_use() {
     let flood = |agent: &mut Agent, count: usize| {
         for _ in 0..count {
             let id = agent.start_request("server/discover", &json!({}));
-            cancel(agent, &id);
+            agent.cancel(&id);
         }
         let face = agent.meta.remove("mcpd/server").expect("it has one");
         result(&agent.request("server/discover", &json!({})));
@@ -566,9 +562,8 @@ fn face_of_a_server_that_is_disabled_or_hidden_is_that_of_an_unknown_one() {
 
 #[test]
 fn identity_that_depends_on_the_directory_of_an_agent_is_given_to_that_agent_only() {
-    let place = Place::new();
     let server = Server::named("own").flags("--server-name real --instructions secret").line("sharing = 'workspace'");
-    let daemon = Setup::with(server.env("WHERE", "${agent:cwd}")).start_in(&place);
+    let daemon = Setup::with(server.env("WHERE", "${agent:cwd}")).start();
     let expect_unknown = || {
         let mut agent = Era::Modern.agent_at_face(&daemon, "own");
         let at_face = agent.start_request("server/discover", &json!({}));

@@ -66,7 +66,7 @@ fn server_that_answers_no_pings_is_checked_by_its_list_and_not_replaced() {
         .server(mute("prompts").flags("--bare").arg("--no-tools-if").arg(&library).arg("--library").arg(&library));
     let daemon = setup.start_in(&place);
     for (name, list) in [("s", "tools/list"), ("prompts", "prompts/list")] {
-        let lists = || daemon.journal(name).iter().filter(|line| line.contains(list)).count();
+        let lists = || daemon.count_journal(name, list);
         until("it has been checked six times", || (lists() > 6).then_some(()));
         let row = daemon.row(name);
         assert_eq!(
@@ -179,7 +179,7 @@ fn check(daemon: &Daemon) -> (Vec<Value>, Option<i32>) {
 }
 
 fn pings(daemon: &Daemon, name: &str) -> usize {
-    daemon.journal(name).iter().filter(|line| line.contains("\"ping\"")).count()
+    daemon.count_journal(name, "\"ping\"")
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn wait_state(daemon: &Daemon, expected: &str) {
 }
 
 fn starts(daemon: &Daemon) -> usize {
-    daemon.journal("s").iter().filter(|line| line.starts_with("# start")).count()
+    daemon.count_starts("s")
 }
 
 /// A place where the server has run once, so that its tools are known.
@@ -51,7 +51,7 @@ fn lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
 /// Case A20.
 #[test]
 fn server_that_exits_without_an_error_and_with_nothing_to_do_is_started_by_the_next_call() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let mut agent = Agent::ready(&daemon);
     for calls in 1..4 {
         arguments(&agent.call("s__die", &json!({"how": "finish"})));

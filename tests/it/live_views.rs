@@ -46,7 +46,7 @@ fn terminal_has_colours_and_a_pipe_has_not() {
 #[test]
 fn calls_and_logs_use_the_width_of_the_terminal() {
     let name = "a-rather-long-name-of-a-server";
-    let daemon = Setup::with(Server::named(name)).start();
+    let daemon = Server::named(name).start();
     let mut agent = Agent::ready(&daemon);
     agent.call(&format!("{name}__stderr"), &json!({"text": "a complaint"}));
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
@@ -175,7 +175,7 @@ fn piped_watch_prints_again_only_when_something_has_happened() {
 
 #[test]
 fn top_counts_past_and_new_calls() {
-    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo --tool fail --tool sleep")).start();
+    let daemon = Server::named("a").flags("--bare --tool echo --tool fail --tool sleep").start();
     let mut agent = Agent::ready(&daemon);
     for _ in 0..5 {
         arguments(&agent.call("a__echo", &json!({})));

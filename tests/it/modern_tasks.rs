@@ -1,7 +1,5 @@
 //! Modern tasks belong to their profile: any connection to the profile that has the id may use the task.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, meta, plain, result, until};
@@ -11,10 +9,6 @@ const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 fn start() -> Daemon {
     let head = "[profiles.other]\n[profiles.narrow]\ndeny = ['s/echo']";
     Setup::with(Server::named("s").flags("--era modern --tasks")).head(head).start()
-}
-
-fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
-    daemon.place().runtime_dir().join(format!("{profile}.sock"))
 }
 
 /// A request of a client that understands tasks.
@@ -82,7 +76,11 @@ fn task_is_unknown_to_other_profiles() {
     let text = id.as_str().expect("text");
     let lines = daemon.journal("s").len();
     for profile in ["other", "narrow"] {
-        assert_eq!(code(&about(&mut Agent::connect_to(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
+        assert_eq!(
+            code(&about(&mut Agent::connect_to(&daemon.profile_socket(profile)), "get", &id)),
+            -32602,
+            "{profile}"
+        );
     }
     let mut agent = Agent::connect(&daemon);
     for forged in ["t".to_owned(), format!("{text}u"), text[1..].to_owned(), text.replace(".echo.", ".fail.")] {

@@ -93,7 +93,7 @@ fn hostile_agent(daemon: &Daemon) -> Agent {
     let meta = json!({ "mcpd/connect": HOSTILE });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": meta });
     agent.request("initialize", &params);
-    agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    agent.notify("notifications/initialized", &Value::Null);
     agent.call("s__echo", &json!({ "text": HOSTILE }));
     agent.call(HOSTILE, &json!({}));
     agent.call("s__fail", &json!({ "message": HOSTILE }));

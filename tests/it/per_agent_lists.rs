@@ -109,7 +109,7 @@ fn agent_sees_and_calls_only_what_its_own_instance_offers() {
                 assert_eq!(denied.replace(others, "nowhere"), unknown, "{method}");
             }
         }
-        let reached = daemon.journal("s").iter().filter(|line| line.contains("tools/call")).count();
+        let reached = daemon.count_journal("s", "tools/call");
         assert_eq!(reached, 2, "no instance has seen what its agent is not offered");
     }
 }

@@ -23,7 +23,7 @@ const LISTS: [(&str, &str, &str); 4] = [
 ];
 
 fn library(place: &Place, lines: &[&str]) -> Server {
-    let server = Server::named("s").flags("--bare --tool echo --library").arg(place.write("library.json", LIBRARY));
+    let server = Server::named("s").flags("--bare --tool echo").library(LIBRARY);
     lines.iter().fold(server, |server, line| server.line(*line))
 }
 

@@ -1,6 +1,5 @@
 //! Profiles: sockets, servers, rules and names. Everything outside a profile is answered like a nonexistent name.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -11,12 +10,8 @@ const LIBRARY: &str = r#"{"prompts":[{"name":"greet"},{"name":"secret"}],"comple
     "resources":[{"uri":"x://1","name":"one"},{"uri":"x://secret/1","name":"two"}],
     "resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}]}"#;
 
-fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
-    daemon.place().runtime_dir().join(format!("{profile}.sock"))
-}
-
 fn agent(daemon: &Daemon, profile: &str) -> Agent {
-    Agent::ready_at(&socket(daemon, profile))
+    Agent::ready_at(&daemon.profile_socket(profile))
 }
 
 /// Two servers, and three profiles of them beside the default one.
@@ -105,7 +100,7 @@ fn no_instance_starts_for_an_agent_whose_profile_lacks_the_server() {
 
 /// How often an instance of `own` was started.
 fn starts(daemon: &Daemon) -> usize {
-    daemon.journal("own").iter().filter(|line| line.starts_with("# start")).count()
+    daemon.count_starts("own")
 }
 
 /// A server with everything, for all agents and for those of `plain`, from which a part is kept.
@@ -186,10 +181,10 @@ fn tasks_progress_and_instructions_obey_the_profile() {
     default.disconnect();
     let params = json!({"name": "other__echo", "arguments": {}, "_meta": {"progressToken": 1}});
     result(&other.request("tools/call", &params));
-    let mut newcomer = Agent::connect_to(&socket(&daemon, "other"));
+    let mut newcomer = Agent::connect_to(&daemon.profile_socket("other"));
     let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
     assert!(!instructions.to_string().contains("Read-me"), "{instructions}");
-    let mut newcomer = Agent::connect_to(&socket(&daemon, "plain"));
+    let mut newcomer = Agent::connect_to(&daemon.profile_socket("plain"));
     let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
     assert!(instructions.to_string().contains("Read-me"), "{instructions}");
 }
@@ -230,7 +225,7 @@ fn status_shows_each_profile_and_the_profile_of_each_agent() {
     let status = daemon.status();
     let profile = |name: &str, servers: &[&str], tools: usize, agents: usize| {
         let file = if name == "default" { "mcp" } else { name };
-        let socket = socket(&daemon, file);
+        let socket = daemon.profile_socket(file);
         json!({"name": name, "socket": socket, "servers": servers, "tools": tools, "agents": agents})
     };
     let expected = json!([

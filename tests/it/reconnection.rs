@@ -95,7 +95,7 @@ fn requests_during_a_restart_are_queued_and_sent_in_order_to_the_next_daemon() {
     let calls: Vec<_> = (0..3).map(|n| shim.start_call("a__echo", &json!({ "held": n }))).collect();
     assert_eq!(*result(&shim.request("ping", &json!({}))), json!({}), "which needs no daemon");
     let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    shim.cancel(&cancelled);
     let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
     let cancelled = json!({"requestId": cancelled});
     shim.send(&json!({"jsonrpc": "2.0", "id": "with one", "method": "notifications/cancelled", "params": cancelled}));
@@ -155,7 +155,7 @@ fn agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
     let params =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
     let hello = asking.start_request("initialize", &params);
-    asking.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    asking.notify("notifications/initialized", &Value::Null);
     let early = asking.start_call("a__echo", &json!({}));
     kill(daemon);
     silent.wait_log("the daemon has gone");
@@ -177,7 +177,7 @@ fn version_log_level_subscriptions_and_lists_are_restored() {
     let place = Place::new();
     let shelf = r#"{"logging":true,"resources":[{"uri":"x://1","name":"one"},{"uri":"x://2","name":"two"}]}"#;
     let start = || {
-        let server = Server::named("a").arg("--library").arg(place.write("shelf.json", shelf));
+        let server = Server::named("a").library(shelf);
         Setup::with(server).start_in(&place)
     };
     let daemon = start();

@@ -6,7 +6,7 @@ use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, conne
 
 fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
     let place = Place::new();
-    let server = Server::named("s").arg("--library").arg(place.write("logging.json", r#"{"logging":true}"#));
+    let server = Server::named("s").library(r#"{"logging":true}"#);
     Setup::with(change(server)).server(Server::named("mute")).start_in(&place)
 }
 
@@ -88,7 +88,7 @@ fn log_message_with_several_possible_owners_is_dropped() {
 fn cancel_call(daemon: &Daemon, agent: &mut Agent, ms: u64) {
     let cancelled = agent.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
     daemon.wait_journal("s", &format!("\"ms\":{ms}"));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    agent.cancel(&cancelled);
     daemon.wait_journal("s", "notifications/cancelled");
 }
 
@@ -115,7 +115,7 @@ fn call_that_a_guest_has_cancelled_counts_until_the_server_has_answered_it() {
     }
     const GUEST: u32 = 54321;
     let place = Place::new();
-    let server = Server::named("s").arg("--library").arg(place.write("logging.json", r#"{"logging":true}"#));
+    let server = Server::named("s").library(r#"{"logging":true}"#);
     let daemon = Setup::with(server).head(&format!("[profiles.open]\nallow_uids = [{GUEST}]")).start_in(&place);
     let mut guest =
         Agent::from_stream(connect_as(GUEST, &place.runtime_dir().join("open.sock")).expect("it may connect"));

@@ -247,7 +247,7 @@ fn subscriptions_and_levels_move_to_the_replacement_for_each_sharing() {
     let mut agent = Agent::ready(&daemon);
     result(&agent.request("resources/subscribe", &json!({"uri": "x://1"})));
     result(&agent.request("logging/setLevel", &json!({"level": "error"})));
-    let count = |word: &str| daemon.journal("s").iter().filter(|line| line.contains(word)).count();
+    let count = |word: &str| daemon.count_journal("s", word);
     until("the level is set", || (count("logging/setLevel") == 1).then_some(()));
     let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x://1"}}"#;
     for (round, sharing) in ["shared", "session", "session", "pool", "shared"].into_iter().enumerate() {

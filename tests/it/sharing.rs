@@ -172,7 +172,7 @@ fn cancellation_reaches_the_instance_of_the_call() {
         let mut agent = Agent::ready(&daemon);
         let call = agent.start_call("s__sleep", &json!({"ms": 60_000}));
         daemon.wait_journal("s", "60000");
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        agent.cancel(&call);
         daemon.wait_journal("s", "notifications/cancelled");
         pid(&mut agent);
     }

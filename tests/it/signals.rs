@@ -5,10 +5,6 @@ use serde_json::json;
 
 use crate::support::{Agent, Daemon, Server, Setup, WAIT_LIMIT, arguments, field, signal, until};
 
-fn beside(server: Server) -> Setup {
-    Setup::with(server).server(Server::named("good"))
-}
-
 /// Stops a process, and waits until it has stopped.
 fn stop(pid: u32) {
     signal(pid, Signal::STOP);
@@ -23,7 +19,7 @@ fn expect_stop(mut daemon: Daemon) {
 /// Case E8.
 #[test]
 fn suspended_daemon_resumes() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let (mut agent, pid) = (Agent::ready(&daemon), daemon.server_pid("a"));
     let running = agent.start_call("a__sleep", &json!({"ms": 300}));
     daemon.wait_journal("a", "300");
@@ -43,7 +39,7 @@ fn suspended_daemon_resumes() {
 /// Case E8.
 #[test]
 fn guard_survives_every_signal_except_sigkill_and_sigstop() {
-    let daemon = beside(Server::named("a")).start();
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut agent, guard, pid) = (Agent::ready(&daemon), daemon.guard_pid("a"), daemon.server_pid("a"));
     for harmless in [Signal::TERM, Signal::INT, Signal::HUP, Signal::CHILD, Signal::WINCH] {
         signal(guard, harmless);
@@ -59,7 +55,7 @@ fn guard_survives_every_signal_except_sigkill_and_sigstop() {
 /// Case E8.
 #[test]
 fn user_signals_end_neither_the_daemon_nor_a_guard() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let (mut agent, guard) = (Agent::ready(&daemon), daemon.guard_pid("a"));
     for harmless in [Signal::USR1, Signal::USR2] {
         for pid in [daemon.pid(), guard] {
@@ -73,7 +69,7 @@ fn user_signals_end_neither_the_daemon_nor_a_guard() {
 /// Cases A17 and E1.
 #[test]
 fn suspended_guard_blocks_neither_stop_nor_restart() {
-    let daemon = beside(Server::named("a").flags("--ignore-eof --ignore-term")).start();
+    let daemon = Setup::beside_good(Server::named("a").flags("--ignore-eof --ignore-term")).start();
     let mut agent = Agent::ready(&daemon);
     let first = daemon.server_pid("a");
     signal(daemon.guard_pid("a"), Signal::STOP);
@@ -88,7 +84,7 @@ fn suspended_guard_blocks_neither_stop_nor_restart() {
 /// Cases A7 and A8.
 #[test]
 fn server_suspended_during_its_stop_is_ended() {
-    let mut daemon = beside(Server::named("a").flags("--leave-delay 600000")).start();
+    let mut daemon = Setup::beside_good(Server::named("a").flags("--leave-delay 600000")).start();
     let pid = daemon.server_pid("a");
     daemon.signal(Signal::TERM);
     until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
@@ -100,7 +96,7 @@ fn server_suspended_during_its_stop_is_ended() {
 /// Case E2.
 #[test]
 fn reload_during_a_shutdown_starts_nothing() {
-    let mut daemon = beside(Server::named("a").flags("--leave-delay 500")).start();
+    let mut daemon = Setup::beside_good(Server::named("a").flags("--leave-delay 500")).start();
     daemon.signal(Signal::TERM);
     until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
     Setup::with(Server::named("new")).write(daemon.place());

@@ -42,7 +42,7 @@ fn server_row_shows_what_runs_and_its_counters() {
 
 #[test]
 fn report_shows_the_daemon_its_agents_and_its_sockets() {
-    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo")).start();
+    let daemon = Server::named("a").flags("--bare --tool echo").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
     let _silent = Agent::connect(&daemon);
@@ -100,7 +100,7 @@ fn last_stderr_lines_of_a_server_are_shown_even_if_read_late() {
 
 #[test]
 fn exit_code_of_status_reports_whether_all_servers_are_up() {
-    let well = Setup::with(Server::named("good")).start();
+    let well = Server::named("good").start();
     well.client(&["status"]).expect_code(0);
     well.client(&["status", "--json"]).expect_code(0);
     let daemon = ailing();
@@ -120,7 +120,7 @@ fn without_a_daemon_the_exit_code_is_three_and_nothing_is_started() {
 
 #[test]
 fn crash_is_counted_and_remembered() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     assert_eq!(code(&Agent::ready(&daemon).call("a__die", &json!({"how": "kill"}))), -31001);
     let row = daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
     assert!(row["last_error"].to_string().contains("signal 9"), "the signal is named: {row}");
@@ -140,7 +140,7 @@ fn status_answers_whatever_a_server_does() {
 
 #[test]
 fn status_answers_with_many_idle_connections() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let socket = daemon.place().runtime_dir().join("admin.sock");
     let idle: Vec<_> = (0..70).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
     daemon.client(&["status", "--json"]).expect_code(0);

@@ -165,7 +165,7 @@ fn slow_stop_is_reported_and_force_kills_the_daemon_and_its_servers() {
 
 #[test]
 fn stop_ends_a_suspended_daemon_in_order() {
-    let mut daemon = Setup::with(Server::named("plain")).start();
+    let mut daemon = Server::named("plain").start();
     signal(daemon.pid(), Signal::STOP);
     daemon.client(&["stop"]).expect_code(0);
     assert!(daemon.wait_exit().success(), "it ended by itself");

@@ -55,7 +55,7 @@ fn agents_get_no_answer_to_responses_without_a_request() {
 
 #[test]
 fn agent_that_answers_each_unknown_response_gets_one_answer() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.send_raw("{nonsense\n");
     assert_eq!(code(&agent.next()), -32700);
@@ -66,7 +66,7 @@ fn agent_that_answers_each_unknown_response_gets_one_answer() {
 /// Case B10.
 #[test]
 fn servers_get_no_answer_to_responses_without_a_request() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for stray in STRAY {
         arguments(&agent.call("a__raw", &json!({ "text": format!("{stray}\n") })));
@@ -80,7 +80,7 @@ fn servers_get_no_answer_to_responses_without_a_request() {
 /// Case C4.
 #[test]
 fn agent_that_reuses_the_id_of_an_unanswered_request_is_named_in_the_log_once() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::working_in(&daemon, Path::new("/"));
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":1000}}}"#;
     (0..4).for_each(|_| agent.send_raw(format!("{call}\n")));

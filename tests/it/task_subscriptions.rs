@@ -98,7 +98,7 @@ fn several_agents_may_subscribe_to_one_task() {
     for (agent, id) in agents.iter_mut().zip(&ids) {
         assert_eq!(agent.subscription_notification(id, TASK_NOTIFICATION)["taskId"], task);
     }
-    agents[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
+    agents[0].cancel(&ids[0]);
     agents[0].expect_quiet();
     touch(&mut other, &["t"]);
     assert_eq!(agents[1].subscription_notification(&ids[1], TASK_NOTIFICATION)["taskId"], task);
@@ -107,7 +107,7 @@ fn several_agents_may_subscribe_to_one_task() {
     second.disconnect();
     wait_listen(&daemon, &[], &["t"]);
     drop(first);
-    let listens = daemon.journal("s").iter().filter(|line| line.contains("\"taskIds\"")).count();
+    let listens = daemon.count_journal("s", "\"taskIds\"");
     assert_eq!(listens, 1, "one for both");
 }
 
@@ -180,7 +180,7 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
     arguments(&connect(&daemon).call("s__mutate_tools", &json!({"add": ["fresh"]})));
     shim.subscription_notification(&id, "notifications/tools/list_changed");
     assert_eq!(code(&shim.request("tasks/get", &json!({ "taskId": task }))), -32602);
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    shim.cancel(&id);
     shim.expect_quiet();
 }
 

@@ -335,7 +335,7 @@ fn list_that_is_cancelled_is_not_answered() {
     created(&mut agent, "s__echo", &json!({"mute": true}));
     let waiting = [(); 3].map(|()| agent.start_request("tasks/list", &json!({})));
     for id in [&waiting[1], &waiting[0]] {
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        agent.cancel(&id);
     }
     agent.send(&json!({"jsonrpc": "2.0", "id": waiting[2], "method": "ping"}));
     let refusal = agent.answer(&waiting[2]);
@@ -389,7 +389,7 @@ fn task_created_after_its_agent_left_is_cancelled() {
     create(&mut leaver, "s__echo", "left");
     let late = create(&mut agent, "s__fail", "late");
     daemon.wait_row("s", "has all three", |row| row["calls"] == 3);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    agent.cancel(&cancelled);
     leaver.disconnect();
     assert_eq!(code(&agent.answer(&late)), -31002);
     for id in ["cancelled", "left", "late"] {

@@ -106,7 +106,7 @@ fn list_change_is_announced_to_every_agent_that_sees_the_list() {
 fn list_change_without_a_difference_is_not_announced() {
     let daemon = Setup::with(bare("files", &["burst_list_changed"])).start();
     let mut agent = Agent::ready(&daemon);
-    let list_requests = || daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
+    let list_requests = || daemon.count_journal("files", "tools/list");
     let before = list_requests();
     result(&agent.call("files__burst_list_changed", &json!({"n": 5000})));
     daemon.wait_status("relisted", |_| list_requests() > before);
@@ -146,7 +146,7 @@ fn tools_are_requested_from_a_server_that_declares_them_and_once_from_one_that_d
     let daemon = Setup::with(prompts).server(nothing).server(bare("files", &["read"])).start_in(&place);
     assert_eq!(Agent::ready(&daemon).tools(), ["files__read"]);
     assert_eq!(daemon.row("nothing")["state"], "ready");
-    let requests = |server| daemon.journal(server).iter().filter(|line| line.contains("tools/list")).count();
+    let requests = |server| daemon.count_journal(server, "tools/list");
     assert_eq!((requests("prompts"), requests("nothing")), (0, 1));
 }
 
@@ -215,7 +215,7 @@ fn server_that_announces_a_change_at_every_listing_is_not_listed_forever() {
     for n in 0..500 {
         arguments(&agent.call("files__echo", &json!({"n": n})));
     }
-    let list_requests = daemon.journal("files").iter().filter(|line| line.contains("tools/list")).count();
+    let list_requests = daemon.count_journal("files", "tools/list");
     assert!(list_requests < 20, "asked {list_requests} times");
 }
 

@@ -68,7 +68,7 @@ fn servers_that_have_not_listed_are_named() {
 
 #[test]
 fn tool_that_requires_a_task_is_reported_as_left_out_for_modern_agents() {
-    let daemon = Setup::with(Server::named("s").flags("--tasks --task-only build")).start();
+    let daemon = Server::named("s").flags("--tasks --task-only build").start();
     let why = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
     for options in [&[][..], &["--json"]] {
         let ran = daemon.client(&[&["tools"], options].concat()).expect_code(0);

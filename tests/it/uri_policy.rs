@@ -103,8 +103,7 @@ const PERMITTED: &[&str] = &[
 fn server(place: &Rc<Place>, line: &str) -> Server {
     // The scripted server needs each list on one line.
     let library: Value = serde_json::from_str(LIBRARY).expect("JSON");
-    let file = place.write("library.json", library.to_string());
-    Server::named("s").flags("--bare --tool raw --library").arg(file).line(line)
+    Server::named("s").flags("--bare --tool raw").library(library).line(line)
 }
 
 fn start(line: &str) -> Daemon {

@@ -148,7 +148,7 @@ fn half_lines_on_the_operators_socket_do_not_stop_status() {
     const HALF_LINES: usize = 3000;
     let room = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: room.maximum, ..room }).expect("up to the maximum");
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let (socket, connected) = (daemon.place().runtime_dir().join("admin.sock"), AtomicUsize::new(0));
     thread::scope(|scope| {
         let flood = scope.spawn(|| {

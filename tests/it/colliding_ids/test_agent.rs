@@ -99,7 +99,7 @@ impl TestAgent {
         self.open.get_mut(&id).expect("one of them").cancelled = true;
         self.received.cancelled += 1;
         let raw: Value = serde_json::from_str(&id).expect("an id");
-        self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": raw}}));
+        self.agent.cancel(&raw);
         self.agent.send(&json!({"jsonrpc": "2.0", "id": format!("after {id}"), "method": "ping"}));
         self.sent += 1;
     }

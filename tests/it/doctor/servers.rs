@@ -358,7 +358,7 @@ fn container_may_remain_after_its_client_was_killed() {
 #[test]
 fn server_that_others_have_is_not_started_beside_a_daemon() {
     let daemon = Setup::with(bare("one")).start();
-    let starts = || daemon.journal("one").iter().filter(|line| line.starts_with("# start")).count();
+    let starts = || daemon.count_starts("one");
     expect_healthy(doctor(&daemon));
     assert_eq!(starts(), 1);
 }

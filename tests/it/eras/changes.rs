@@ -66,7 +66,7 @@ pub(super) fn wait_unsubscribed(daemon: &Daemon) {
 
 /// How often a server was asked for something.
 pub(super) fn request_count(daemon: &Daemon, server: &str, what: &str) -> usize {
-    daemon.journal(server).iter().filter(|line| line.contains(what)).count()
+    daemon.count_journal(server, what)
 }
 
 /// Each server says that its resource has changed, and the agent is told of both, and of nothing else.

@@ -21,7 +21,7 @@ fn opening(daemon: &Daemon, server: &str) -> Vec<String> {
 }
 
 fn starts(daemon: &Daemon, server: &str) -> usize {
-    daemon.journal(server).iter().filter(|line| line.starts_with("# start")).count()
+    daemon.count_starts(server)
 }
 
 const PROBE: &str = "server/discover";
@@ -100,7 +100,7 @@ fn detected_era_is_remembered_while_the_definition_is_unchanged() {
 /// Case J4.
 #[test]
 fn modern_server_is_modern_after_a_restart() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
+    let daemon = Server::named("s").flags("--era modern").start();
     expect_served(&daemon, "s", "2026-07-28");
     assert_eq!(Agent::ready(&daemon).call("s__die", &json!({"how": "kill"}))["error"]["code"], -31001);
     daemon.wait_row("s", "is up again", |row| row["restarts"] == 1);

@@ -156,7 +156,7 @@ fn each_request_on_a_connection_is_answered_in_its_era() {
 
 #[test]
 fn modern_requests_depend_on_no_earlier_message_of_the_connection() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
+    let daemon = Server::named("s").flags("--era modern").start();
     let rounds = json!([{"inputs": {"q": {"method": "sampling/createMessage", "params": {}}}, "state": "s"}]);
     let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     agent.speak_modern(&json!({}));

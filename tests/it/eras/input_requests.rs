@@ -33,7 +33,7 @@ fn start_call(agent: &mut Agent, rounds: &Value) -> Value {
 }
 
 fn calls(daemon: &Daemon) -> usize {
-    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
+    daemon.count_journal("s", "tools/call")
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn disconnect_or_cancellation_of_a_legacy_agent_ends_the_call() {
     let mut agent = Agent::with_capabilities(&daemon, &all());
     let call = start_call(&mut agent, &rounds);
     let question = agent.expect_request(SAMPLE);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     let taken_back = agent.expect_notification("notifications/cancelled");
     assert_eq!(taken_back["params"]["requestId"], question["id"]);
     agent.respond(&question, &json!({"model": "late"}));
@@ -171,7 +171,7 @@ fn prompts_and_resources_may_require_input() {
         "prompts": [{"name": "p"}], "resources": [{"uri": "x://1", "name": "r"}],
         "rounds": {"p": [{"inputs": {"q": input(ROOTS, &json!({}))}}], "x://1": [{"inputs": {"q": input(ROOTS, &json!({}))}}]},
     });
-    let server = Era::Modern.server("s").arg("--library").arg(place.write("library.json", library.to_string()));
+    let server = Era::Modern.server("s").library(library);
     let daemon = Setup::with(server).server(full(&place, Era::Legacy)).start_in(&place);
     for (method, params) in [("prompts/get", json!({"name": "s__p"})), ("resources/read", json!({"uri": "x://1"}))] {
         let mut legacy = Agent::with_capabilities(&daemon, &all());

@@ -48,7 +48,7 @@ fn default_log_level_applies_if_no_agent_sets_one() {
         let call = agent.start_call("old__sleep", &json!({"ms": if cancelled { 60_000 } else { 100 }, "level": level}));
         if cancelled {
             daemon.wait_journal("old", "60000");
-            agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+            agent.cancel(&call);
         } else {
             agent.answer(&call);
         }
@@ -69,6 +69,6 @@ fn most_verbose_of_several_calls_sets_the_level() {
     let short = most.start_call("old__sleep", &json!({"ms": 100}));
     most.answer(&short);
     expect(&daemon, &["warning", "debug", "warning"]);
-    least.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": long}}));
+    least.cancel(&long);
     least.expect_quiet();
 }

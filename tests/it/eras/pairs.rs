@@ -140,7 +140,7 @@ fn cancelled_call_is_cancelled_at_the_server() {
         let mark = format!("{speaks:?}-{server:?}");
         let call = agent.start_call(&server.tool("sleep"), &json!({"ms": 600_000, "mark": mark}));
         let sent: Value = serde_json::from_str(&daemon.wait_journal(server.name(), &mark)).expect("JSON");
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        agent.cancel(&call);
         let id = sent["id"].to_string();
         until("the server hears of it", || {
             let is_cancellation = |line: &String| line.contains("notifications/cancelled") && line.contains(&id);
@@ -222,7 +222,7 @@ fn legacy_agent_gets_logs_of_a_modern_server_after_its_own_cancellation() {
     agent.request("logging/setLevel", &json!({"level": "warning"}));
     let busy = agent.start_call("new__sleep", &json!({"ms": 60_000}));
     daemon.wait_journal("new", "60000");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    agent.cancel(&busy);
     let call = agent.start_call("new__log", &json!({"messages": [{"level": "error", "data": "loud"}]}));
     assert_eq!(agent.expect_notification("notifications/message")["params"]["data"], "loud");
     arguments(&agent.answer(&call));

@@ -114,7 +114,7 @@ fn subscription_that_is_cancelled_before_its_acknowledgement_leaves_none_at_the_
     let filter = json!({"notifications": {"resourceSubscriptions": ["old://1"]}});
     let listen = agent.start_request("subscriptions/listen", &filter);
     assert_eq!(agent.tools().len(), other_tools, "it is served meanwhile");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": listen}}));
+    agent.cancel(&listen);
     result(&other.answer(&busy));
     daemon.wait_journal("old", "resources/unsubscribe");
     touch(&daemon, Era::Legacy, &["old://1"]);

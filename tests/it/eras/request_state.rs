@@ -77,7 +77,7 @@ fn altered_state_is_refused() {
     }
     let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "the good one is still good");
-    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1);
 }
 
 /// Case J12.
@@ -114,7 +114,7 @@ fn malformed_input_responses_with_a_state_are_refused_and_the_state_stays_valid(
     }
     let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
-    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1);
 }
 
 /// Case J12.
@@ -125,7 +125,7 @@ fn state_is_valid_once() {
     result(&come_back(&mut agent, "s__send_request", &required));
     let twice = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(code(&twice), -32602, "{twice}");
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    let calls = daemon.count_journal("s", "tools/call");
     assert_eq!(calls, 1, "nothing was done again");
 }
 
@@ -150,7 +150,7 @@ fn response_that_arrives_before_the_retry_is_cached_for_it() {
     assert_eq!(result(&answer)["structuredContent"], json!({"late": 1}), "{answer}");
     let twice = agent.retry_call("s__send_request", &arguments, &required, &responses(&required));
     assert_eq!(twice["error"]["data"]["outcome"], "unknown", "{twice}");
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("send_request")).count();
+    let calls = daemon.count_journal("s", "send_request");
     assert_eq!(calls, 1, "nothing was done again");
 }
 
@@ -200,14 +200,14 @@ fn two_suspended_calls_have_separate_states() {
 /// Case J11.
 #[test]
 fn state_expires_with_the_call_and_the_server_is_notified() {
-    let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
+    let daemon = Server::named("s").line("call_timeout = \"500ms\"").start();
     let (mut agent, required) = required(&daemon);
     daemon.wait_journal("s", "notifications/cancelled");
     let response: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
     assert!(response["error"]["code"].is_number(), "{response}");
     assert_eq!(code(&come_back(&mut agent, "s__send_request", &required)), -32602);
     agent.expect_quiet();
-    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1);
 }
 
 /// Case J11.

@@ -78,7 +78,7 @@ fn agents_of_both_eras_share_one_subscription_at_a_server() {
         touch(&daemon, server, &[&uri]);
         assert_eq!(listener.subscription_notification(&id, UPDATED)["uri"], uri);
         assert_eq!(subscriber.expect_notification(UPDATED)["params"]["_meta"], Value::Null);
-        listener.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        listener.cancel(&id);
         listener.expect_quiet();
         touch(&daemon, server, &[&uri]);
         subscriber.expect_notification(UPDATED);
@@ -102,7 +102,7 @@ fn number_of_subscribed_resources_per_agent_is_limited() {
     let refused =
         agent.request("subscriptions/listen", &json!({"notifications": {"resourceSubscriptions": uris(600)}}));
     assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    agent.cancel(&id);
     let (_, granted) = agent.listen(&json!({"resourceSubscriptions": uris(600)}));
     assert_eq!(granted["resourceSubscriptions"].as_array().map(Vec::len), Some(600));
     agent.disconnect();

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, inputs, result};
+use crate::support::{Agent, Daemon, Server, inputs, result};
 
 const SAMPLE: &str = "sampling/createMessage";
 
 fn start(sharing: &str) -> Daemon {
-    Setup::with(Server::named("s").line(format!("sharing = \"{sharing}\""))).start()
+    Server::named("s").line(format!("sharing = \"{sharing}\"")).start()
 }
 
 fn capable_agent(daemon: &Daemon) -> Agent {
@@ -33,7 +33,7 @@ fn start_again(agent: &mut Agent, arguments: &Value, required: &Value) -> Value 
 }
 
 fn calls(daemon: &Daemon) -> usize {
-    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
+    daemon.count_journal("s", "tools/call")
 }
 
 /// Case B16.
@@ -65,7 +65,7 @@ fn request_is_refused_while_both_connections_have_a_call_at_the_instance() {
     let id = start_again(&mut other, &arguments, &required);
     let answer = other.answer(&id);
     assert_eq!(result(&answer)["structuredContent"]["error"]["code"], -31004, "{answer}");
-    one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    one.cancel(&busy);
     one.expect_quiet();
 }
 
@@ -82,7 +82,7 @@ fn its_end_there_reaches_the_server() {
             other.disconnect();
         } else {
             let params = json!({ "requestId": id });
-            other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+            other.notify("notifications/cancelled", &params);
         }
         daemon.wait_journal("s", "notifications/cancelled");
         daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);

@@ -22,7 +22,7 @@ fn subscription_is_acknowledged_and_reports_list_changes_of_both_eras() {
         assert!(agent.tools().contains(&server.tool("fresh")), "told after it is so");
     }
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
+    agent.cancel(&subscription);
     change_tools(&daemon, Era::Modern, "later");
     until("the list is another", || agent.tools().contains(&"new__later".into()).then_some(()));
     agent.expect_quiet();
@@ -47,8 +47,7 @@ fn subscription_reports_only_requested_kinds() {
     let mut other = modern(&daemon);
     arguments(&other.call("new__touch", &json!({"lists": ["prompts"]})));
     // A list that is the same as before need not be told.
-    prompts
-        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
+    prompts.cancel(&subscription);
     prompts.disconnect();
 }
 
@@ -94,7 +93,7 @@ fn connection_may_have_several_subscriptions_each_with_its_own() {
         assert_eq!(agent.subscription_notification(&updates, UPDATED)["uri"], server.uri());
     }
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": updates}}));
+    agent.cancel(&updates);
     daemon.wait_journal("old", "resources/unsubscribe");
     wait_unsubscribed(&daemon);
     change_tools(&daemon, Era::Legacy, "fresh");
@@ -208,7 +207,7 @@ fn subscription_ends_with_an_answer_when_the_daemon_stops() {
 /// Case J14.
 #[test]
 fn malformed_filter_is_refused() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let mut agent = modern(&daemon);
     for wrong in [json!({}), json!({"notifications": 7}), json!({"notifications": {"resourceSubscriptions": [7]}})] {
         let refused = agent.request("subscriptions/listen", &wrong);

@@ -16,7 +16,7 @@ fn server() -> Server {
 }
 
 fn count(daemon: &Daemon, server: &str, part: &str) -> usize {
-    daemon.journal(server).iter().filter(|line| line.contains(part)).count()
+    daemon.count_journal(server, part)
 }
 
 /// Calls a tool that agents of this era do not have. The error is the same as for a tool that does not exist.

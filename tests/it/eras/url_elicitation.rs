@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, inputs, result};
+use crate::support::{Agent, Daemon, Server, arguments, inputs, result};
 
 fn start() -> (Daemon, Agent) {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let agent = Agent::modern(&daemon, &json!({"elicitation": {"url": {}}}));
     (daemon, agent)
 }
@@ -19,7 +19,7 @@ fn wants_urls() -> Value {
 }
 
 fn calls(daemon: &Daemon) -> usize {
-    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
+    daemon.count_journal("s", "tools/call")
 }
 
 #[test]

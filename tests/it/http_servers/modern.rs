@@ -195,7 +195,7 @@ fn call_waits_until_its_tool_is_listed_again_after_a_restart() {
     let call = agent.start_call("a__good", &json!({"r": "x"}));
     daemon.wait_row("a", "has taken in the call", |row| row["calls"] == 1);
     assert_eq!(posts(&front, "tools/call").len(), 0);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     front.stop_intercepting();
     let _ = restart.kill();
     let _ = restart.wait();
@@ -208,7 +208,7 @@ fn cancelled_call_has_its_stream_closed_without_further_messages() {
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
     let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     let cancelled = format!(r#""requestId":{}"#, sent.json()["id"]);
     until("the server sees the end of the stream", || {
         std::fs::read_to_string(place.path("a.journal")).ok().filter(|journal| journal.contains(&cancelled))

@@ -150,7 +150,7 @@ fn cancelled_call_is_cancelled_under_the_id_that_the_server_received() {
         let mut agent = Agent::ready(&daemon);
         let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
         let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        agent.cancel(&call);
         let notification =
             front.http().wait_request("the cancellation", |request| request.rpc() == "notifications/cancelled");
         assert_eq!(notification.json()["params"]["requestId"], sent.json()["id"]);

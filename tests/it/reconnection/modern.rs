@@ -32,7 +32,7 @@ fn start(place: &Place) -> (Fake, Shim, Agent) {
 /// Tells something of a subscription.
 fn tell(peer: &mut Agent, id: &Value, method: &str, mut params: Value) {
     params["_meta"] = json!({SUBSCRIPTION: id});
-    peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    peer.notify(method, &params);
 }
 
 /// Takes the request that listens, and acknowledges it.
@@ -92,7 +92,7 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
         tell(&mut peer, &id, TOOLS_CHANGED, json!({"n": 1}));
         assert_eq!(shim.next()["params"]["n"], 1);
     }
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    shim.cancel(&id);
     peer.expect_notification("notifications/cancelled");
     peer.disconnect();
     let mut peer = found(&fake);

@@ -26,7 +26,7 @@ fn restart(daemon: &Daemon) {
 #[test]
 fn modern_server_that_refuses_initialize_receives_it_once() {
     for refusal in ["", "--init-error=-32601", "--init-error=-32602", "--init-error=-32000"] {
-        let daemon = Setup::with(Server::named("s").flags("--era modern").flags(refusal)).start();
+        let daemon = Server::named("s").flags("--era modern").flags(refusal).start();
         expect_served(&daemon, "2026-07-28");
         assert_eq!(daemon.row("s")["restarts"], 0);
         restart(&daemon);
@@ -44,7 +44,7 @@ fn modern_server_that_answers_initialize_with_an_unknown_version_is_served() {
 /// Case J2.
 #[test]
 fn modern_server_that_leaves_initialize_unanswered_is_served() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern --init-never")).start();
+    let daemon = Server::named("s").flags("--era modern --init-never").start();
     expect_served(&daemon, "2026-07-28");
     restart(&daemon);
     assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
@@ -53,7 +53,7 @@ fn modern_server_that_leaves_initialize_unanswered_is_served() {
 /// Case J3.
 #[test]
 fn modern_server_that_exits_on_initialize_is_restarted_at_once() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern --init-fatal")).start();
+    let daemon = Server::named("s").flags("--era modern --init-fatal").start();
     expect_served(&daemon, "2026-07-28");
     assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
     // Once may have been chance.
@@ -87,7 +87,7 @@ fn legacy_server_that_has_become_modern_is_served_after_its_restart() {
 
 #[test]
 fn legacy_server_receives_only_initialize() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     expect_served(&daemon, "2025-11-25");
     let methods: Vec<_> = daemon
         .journal("s")

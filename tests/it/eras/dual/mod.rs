@@ -54,7 +54,7 @@ fn expect_logs(agent: &mut Agent) {
     let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}});
     result(&agent.call("s__raw", &json!({"text": format!("{log}\n")})));
     agent.expect_notification("notifications/message");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": unanswered}}));
+    agent.cancel(&unanswered);
 }
 
 /// A modern agent's calls reach the server as they are, and the server's input requests keep the names that it gave them.

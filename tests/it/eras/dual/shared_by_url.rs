@@ -128,7 +128,7 @@ fn legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
     until("the call has reached the server", || (count(&front, "tools/call", true) == 1).then_some(()));
     assert!(was_modern(&legacy.call("s__echo", &json!({}))));
     assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
-    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending}}));
+    modern.cancel(&pending);
     until("it is reopened", || (version(&daemon, "legacy").as_deref() == Some(LEGACY)).then_some(()));
     expect_native_legacy(&mut legacy);
 }
@@ -301,5 +301,5 @@ fn subscribers_of_both_eras_receive_updates() {
     legacy.expect_notification("notifications/resources/updated");
     modern.subscription_notification(&subscription, "notifications/resources/updated");
     let cancelled = json!({"requestId": subscription});
-    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}));
+    modern.notify("notifications/cancelled", &cancelled);
 }

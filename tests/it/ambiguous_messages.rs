@@ -142,7 +142,7 @@ fn ambiguous_json_does_not_cancel_the_call_of_another_agent() {
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let theirs = victim.start_call("a__sleep", &json!({"ms": 700, "whose": "theirs"}));
     let sent: Value = serde_json::from_str(&daemon.wait_journal("a", "theirs")).expect("JSON");
-    let own = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let own = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     // One that was not sent yet would only be taken back.
     daemon.wait_journal("a", "60000");
     for key in ["RequestId", "requestid", "reque\u{17f}tId", "requestId\\u0000", "requestId"] {

@@ -45,7 +45,7 @@ fn call_record_has_all_that_is_known_of_the_call() {
     let time = call["time"].as_str().expect("a time");
     assert!(time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
     let duration = call["duration_ms"].as_f64().expect("a number");
-    assert!((30.0..10_000.0).contains(&duration), "{call}");
+    assert!((30.0..600_000.0).contains(&duration), "{call}");
     assert!(call["request_bytes"].as_u64() > Some(100) && call["reply_bytes"].as_u64() > Some(100), "{call}");
     assert!(call["arguments"].is_null(), "{call}");
     let table = daemon.client(&["calls"]).expect_code(0);
@@ -55,16 +55,16 @@ fn call_record_has_all_that_is_known_of_the_call() {
 
 #[test]
 fn every_outcome_of_a_call_has_a_name() {
-    let setup = Setup::with(Server::named("a").line("call_timeout = \"300ms\"\ndeny = [\"echo\"]"));
+    let setup = Setup::with(Server::named("a").line("tool_timeouts = { raw = \"300ms\" }\ndeny = [\"echo\"]"));
     let daemon = setup.server(Server::named("b").flags("--exit-at-start 3")).start();
     let mut agent = Agent::ready(&daemon);
     agent.call("a__cwd", &json!({}));
     agent.call("a__refuse", &json!({}));
     agent.call("a__fail", &json!({"code": -5}));
-    agent.call("a__sleep", &json!({"ms": 60_000}));
+    agent.call("a__raw", &json!({"answer": false}));
     agent.call("a__echo", &json!({}));
     agent.call("nothing", &json!({}));
-    let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let id = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     agent.cancel(&id);
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0 && row["calls"] == 5);
     agent.call("a__die", &json!({}));

@@ -9,11 +9,13 @@ use crate::support::{Agent, Server, Setup, arguments, code, signal};
 fn slow_call_does_not_delay_others() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 700}));
+    let gate = daemon.gate();
+    let slow = agent.start_call("a__sleep", &gate.arguments());
     for n in 0..20 {
         assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
     }
     agent.expect_quiet();
+    gate.open();
     arguments(&agent.answer(&slow));
 }
 
@@ -63,7 +65,7 @@ fn agents_with_equal_progress_tokens_receive_progress_of_their_own_call_only() {
 fn cancelled_call_is_cancelled_at_the_server_and_never_answered() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let id = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
     agent.notify("notifications/cancelled", &json!({"requestId": id, "reason": "why"}));
     let cancel: Value = serde_json::from_str(&daemon.wait_journal("a", "notifications/cancelled")).expect("JSON");
@@ -77,18 +79,22 @@ fn cancelled_call_is_cancelled_at_the_server_and_never_answered() {
 fn response_after_cancellation_is_dropped_and_counted() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("a__sleep", &json!({"ms": 200, "ignore_cancel": true}));
-    daemon.wait_journal("a", "ignore_cancel");
+    let gate = daemon.gate();
+    let id = agent.start_call("a__sleep", &gate.stubborn_arguments());
+    daemon.wait_at_gate("a", &gate);
     agent.cancel(&id);
+    daemon.wait_journal("a", "notifications/cancelled");
+    gate.open();
     daemon.wait_row("a", "counts the late answer", |row| row["stray_responses"] == 1);
     agent.expect_quiet();
 }
 
 #[test]
 fn call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
-    let daemon = Server::named("a").line("call_timeout = \"300ms\"").start();
+    let limits = "call_timeout = \"300ms\"\ntool_timeouts = { echo = \"10m\" }";
+    let daemon = Server::named("a").line(limits).start();
     let mut agent = Agent::ready(&daemon);
-    let answer = agent.call("a__sleep", &json!({"ms": 60_000}));
+    let answer = agent.call("a__sleep", &json!({"ms": 600_000}));
     assert_eq!((code(&answer), &answer["error"]["data"]), (-31002, &json!({"server": "a", "outcome": "unknown"})));
     daemon.wait_journal("a", "notifications/cancelled");
     arguments(&agent.call("a__echo", &json!({})));
@@ -96,11 +102,12 @@ fn call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
 
 #[test]
 fn progress_keeps_a_long_call_alive() {
-    let daemon = Server::named("a").line("call_timeout = \"1500ms\"").start();
+    // A pause in the progress is 20 times shorter than the limit, which ends before the last progress.
+    let daemon = Server::named("a").line("call_timeout = \"8s\"").start();
     let mut agent = Agent::ready(&daemon);
-    let params = json!({"name": "a__progress", "arguments": {"n": 6, "every": 400}, "_meta": {"progressToken": "t"}});
+    let params = json!({"name": "a__progress", "arguments": {"n": 25, "every": 400}, "_meta": {"progressToken": "t"}});
     let id = agent.start_request("tools/call", &params);
-    for _ in 0..6 {
+    for _ in 0..25 {
         agent.expect_notification("notifications/progress");
     }
     arguments(&agent.answer(&id));

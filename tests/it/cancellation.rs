@@ -35,9 +35,9 @@ fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
 fn cancelled_call_that_is_never_answered_blocks_server_requests_only_for_a_time() {
     for era in Era::BOTH {
         // Without an answer to a ping the server is not known to have read the cancellation.
-        let daemon = Server::named("s").flags("--no-pings").line("call_timeout = \"1s\"").start();
+        let daemon = Server::named("s").flags("--no-pings").line("call_timeout = \"4s\"").start();
         let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
-        let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
+        let cancelled = one.start_call("s__sleep", &json!({"ms": 600_000}));
         daemon.wait_journal("s", "60000");
         one.cancel(&cancelled);
         daemon.wait_journal("s", "notifications/cancelled");
@@ -50,9 +50,9 @@ fn cancelled_call_that_is_never_answered_blocks_server_requests_only_for_a_time(
 
 #[test]
 fn timed_out_call_blocks_server_requests_only_for_a_time() {
-    let daemon = Server::named("s").line("call_timeout = \"500ms\"").start();
+    let daemon = Server::named("s").line("call_timeout = \"3s\"").start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
-    let answer = one.call("s__sleep", &json!({"ms": 60_000}));
+    let answer = one.call("s__sleep", &json!({"ms": 600_000}));
     assert_eq!(answer["error"]["code"], -31002, "{answer}");
     until("it is asked", || is_served_a_question(&mut other, Era::Legacy).then_some(()));
     other.expect_quiet();
@@ -71,7 +71,7 @@ fn server_may_send_requests_to_other_agents_after_reading_a_cancellation() {
         for leaves in [false, true] {
             let daemon = Server::named("s").start();
             let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
-            let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
+            let cancelled = one.start_call("s__sleep", &json!({"ms": 600_000}));
             daemon.wait_journal("s", "60000");
             if leaves {
                 one.disconnect();
@@ -91,12 +91,14 @@ fn server_may_send_requests_to_other_agents_after_reading_a_cancellation() {
 fn server_that_continues_a_cancelled_call_is_not_trusted_again() {
     let daemon = Server::named("s").start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
-    for (count, ms) in [(1, 3000), (2, 60_000)] {
-        let cancelled = one.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
-        daemon.wait_journal("s", &format!("\"ms\":{ms}"));
+    for count in 1..=2 {
+        let gate = daemon.gate();
+        let cancelled = one.start_call("s__sleep", &gate.stubborn_arguments());
+        daemon.wait_at_gate("s", &gate);
         one.cancel(&cancelled);
         wait_pings(&daemon, count);
         if count == 1 {
+            gate.open();
             daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, code, content, result};
+use crate::support::{Agent, Daemon, Server, Setup, code, content, initialize_params, result};
 
 const ELICIT: &str = "elicitation/create";
 
@@ -68,8 +68,10 @@ fn configured_roots_are_returned_at_once() {
     let notification: Value = serde_json::from_str(&daemon.wait_journal("s", "\"at start\"")).expect("JSON");
     assert_eq!(notification["result"], expected);
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 200}));
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
     assert_eq!(roots(&mut one)["result"], expected);
+    gate.open();
     result(&other.answer(&busy));
     assert!(declared(&daemon)[0].contains(r#""roots":{}"#));
 }
@@ -78,9 +80,7 @@ fn configured_roots_are_returned_at_once() {
 fn roots_of_a_workspace_are_its_directory() {
     let daemon = start(|server| server.line("sharing = \"workspace\"").line("roots = [\"${agent:cwd}\"]"));
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}, "_meta": {"mcpd/cwd": "/"}});
-    result(&agent.request("initialize", &params));
-    agent.notify("notifications/initialized", &Value::Null);
+    result(&agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": "/"})));
     assert_eq!(roots(&mut agent)["result"]["roots"], json!([{"uri": "file:///", "name": "/"}]));
 }
 
@@ -89,8 +89,7 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
     let daemon = start(|server| server.line("sharing = \"session\"").flags("--ask-at-start roots/list"));
     let capabilities = json!({"roots": {"listChanged": true}});
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "a", "version": "1"}});
-    result(&agent.request("initialize", &params));
+    result(&agent.request("initialize", &initialize_params("2025-11-25", &capabilities)));
     daemon.wait_row("s", "has its instance", |row| row["instances"][1]["state"] == "ready");
     agent.expect_quiet();
     agent.notify("notifications/initialized", &Value::Null);

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, arguments, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, arguments, call_text, signal, until, wait_exit};
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"shim","version":"1"}}}"#;
 
@@ -53,9 +53,7 @@ fn connect_passes_bytes_unchanged_in_both_directions() {
     let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     let awkward = r#"{"zeta":1.10,  "alpha":12345678901234567890123,"s":"\u00e9é\/"}"#;
-    let call = format!(
-        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"a__echo","arguments":{awkward}}}}}"#
-    );
+    let call = call_text("7", "a__echo", awkward);
     let answer = shim.ask(&call);
     assert!(answer.contains(awkward), "{answer}");
     assert_eq!(daemon.status()["agents"][0]["client"], "shim 1");
@@ -67,9 +65,7 @@ fn connect_passes_bytes_unchanged_in_both_directions() {
 fn answers_still_come_after_its_stdin_has_ended() {
     let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
-    shim.send_line(
-        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":300}}}"#,
-    );
+    shim.send_line(&call_text("7", "a__sleep", r#"{"ms":300}"#));
     drop(shim.stdin.take());
     assert!(shim.next_line().contains("\"id\":7"));
     assert_eq!(shim.next_line(), "");
@@ -81,9 +77,7 @@ fn large_messages_pass_in_both_directions() {
     let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     let text = "x".repeat(2 << 20);
-    let call = format!(
-        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"a__echo","arguments":{{"t":"{text}"}}}}}}"#
-    );
+    let call = call_text("7", "a__echo", &format!(r#"{{"t":"{text}"}}"#));
     assert!(shim.ask(&call).contains(&text));
     drop(shim.stdin.take());
     wait_exit(&mut shim.child);
@@ -94,9 +88,7 @@ fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
     let daemon = Server::named("a").start();
     for how in [Signal::TERM, Signal::KILL] {
         let mut shim = Shim::ready(&daemon);
-        shim.send_line(
-            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":60000}}}"#,
-        );
+        shim.send_line(&call_text("7", "a__sleep", r#"{"ms":60000}"#));
         daemon.wait_row("a", "has the call in flight", |row| row["in_flight"] == 1);
         signal(shim.child.id(), how);
         wait_exit(&mut shim.child);
@@ -124,9 +116,7 @@ fn interrupt_is_ignored_until_the_agent_has_closed_its_output() {
         let answer = shim.ask(&format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"ping"}}"#));
         assert!(answer.contains("\"result\""), "{answer}");
     }
-    shim.send_line(
-        r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":600000}}}"#,
-    );
+    shim.send_line(&call_text("9", "a__sleep", r#"{"ms":600000}"#));
     daemon.wait_journal("a", "600000");
     drop(shim.stdin.take());
     let status = until("it is interrupted", || {

@@ -39,11 +39,13 @@ fn calls_of_a_dying_server_fail_at_once_and_are_not_repeated() {
 fn crash_does_not_affect_other_servers() {
     let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
-    let long = agent.start_call("good__sleep", &json!({"ms": 500}));
+    let gate = daemon.gate();
+    let long = agent.start_call("good__sleep", &gate.arguments());
     for how in ["kill", "exit", "kill"] {
         expect_died(&agent.call("a__die", &json!({"how": how})));
         arguments(&agent.call("good__echo", &json!({})));
     }
+    gate.open();
     arguments(&agent.answer(&long));
     assert_eq!(daemon.row("good")["restarts"], 0);
 }

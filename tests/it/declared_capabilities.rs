@@ -6,7 +6,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Agent, Daemon, Era, Place, Server, Setup, code, connect_as, quoted, resident_kib, result, skipped, until,
+    Agent, Daemon, Era, FACE, Place, Server, Setup, code, connect_as, initialize_params, quoted, resident_kib, result,
+    skipped, until,
 };
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -349,12 +350,13 @@ fn gated(place: &Rc<Place>, name: &str) -> Server {
 }
 
 fn start_initialize(agent: &mut Agent, server: &str) -> Value {
-    agent.start_request("initialize", &initialize_params(server))
+    agent.start_request("initialize", &face_params(server))
 }
 
-fn initialize_params(server: &str) -> Value {
-    let info = json!({"name": "test-agent", "version": "7"});
-    json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": {"mcpd/server": server}})
+fn face_params(server: &str) -> Value {
+    let mut params = initialize_params("2025-11-25", &json!({}));
+    params["_meta"] = json!({ FACE: server });
+    params
 }
 
 /// Case C18.
@@ -400,7 +402,7 @@ fn initialize_that_a_quota_refuses_can_be_repeated() {
         result(&busy.request("ping", &json!({})));
     }
     let mut agent = guest();
-    agent.send(&json!({"jsonrpc": "2.0", "id": text, "method": "initialize", "params": initialize_params("a")}));
+    agent.send(&json!({"jsonrpc": "2.0", "id": text, "method": "initialize", "params": face_params("a")}));
     let refusal = agent.answer(&text.into());
     assert!(
         refusal["error"]["message"].as_str().is_some_and(|message| message.contains("256KiB of unfinished messages")),

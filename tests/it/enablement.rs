@@ -45,8 +45,9 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
     let [agent, other] = &mut agents;
     let (before, listed) = (daemon.server_pid("a"), agent.tools());
     other.tools();
-    let pending = agent.start_call("a__sleep", &json!({"ms": 1500}));
-    daemon.wait_journal("a", "1500");
+    let gate = daemon.gate();
+    let pending = agent.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
     says(&daemon, &["disable", "a"], "a: disabled\n");
     other.expect_notification(CHANGED);
     assert!(other.tools().iter().all(|tool| tool.starts_with("b__")));
@@ -64,6 +65,7 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
     let shown = format!("a       disabled  {before}");
     assert!(table.stdout.contains(&shown), "{table}");
     says(&daemon, &["restart", "b"], "b: ready\n");
+    gate.open();
     arguments(&agent.answer(&pending));
     says(&daemon, &["disable", "a"], "a: disabled\n");
     says(&daemon, &["enable", "a"], "a: ready\n");

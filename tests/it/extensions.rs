@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reload::text;
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, notification, plain, result};
 
 /// The extensions that an agent of this era is sent.
 pub(crate) fn declared(daemon: &Daemon, era: Era) -> Value {
@@ -278,7 +278,7 @@ fn cancelled_merged_list_cancels_the_calls_of_all_servers() {
 
 /// The notification `method` of a server as the tool `raw` writes it.
 fn raw(agent: &mut Agent, tool: &str, method: &str, params: &Value) {
-    let text = format!("{}\n", json!({"jsonrpc": "2.0", "method": method, "params": params})).replace("\"$ID\"", "$ID");
+    let text = format!("{}\n", notification(method, &params)).replace("\"$ID\"", "$ID");
     let call = json!({"name": tool, "arguments": {"text": text}, "_meta": {"progressToken": "own"}});
     result(&agent.request("tools/call", &call));
 }
@@ -340,7 +340,7 @@ fn notification_of_an_agent_names_its_own_calls_only() {
     let received = daemon.wait_journal("s", r#""name":"sleep""#);
     let received: Value = serde_json::from_str(&received[received.find('{').expect("JSON")..]).expect("JSON");
     let id = &received["id"];
-    let step = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/x/step", "params": params});
+    let step = |params: Value| notification("notifications/x/step", &params);
     other.send(&step(json!({"requestId": id, "n": "other"})));
     other.send(&step(json!({"progressToken": id, "n": "other"})));
     other.send(&step(json!({"progressToken": "own", "n": "other"})));

@@ -114,7 +114,7 @@ fn servers_are_started_in_parallel() {
 
 /// Calls `tool` while a slower call runs, and returns its answer, which has to come first.
 fn answered_before_a_slow_call(agent: &mut Agent, tool: &str) -> Value {
-    agent.start_call("good__sleep", &json!({"ms": 2000}));
+    let slow = agent.start_call("good__sleep", &json!({"ms": 600_000}));
     let call = agent.start_call(tool, &json!({}));
     let answer = loop {
         let message = agent.next();
@@ -123,6 +123,7 @@ fn answered_before_a_slow_call(agent: &mut Agent, tool: &str) -> Value {
         }
     };
     assert_eq!(answer["id"], call, "{answer}");
+    agent.cancel(&slow);
     answer
 }
 

@@ -2,21 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, resident_kib, skipped};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, request, resident_kib, skipped};
 
 /// Has `agent` ask for the same so many times, in one write.
 fn burst(agent: &mut Agent, tool: &str, arguments: &Value, count: usize) {
     let call = |id: usize| {
         let params = json!({"name": tool, "arguments": arguments});
-        json!({"jsonrpc": "2.0", "id": format!("{tool} {id}"), "method": "tools/call", "params": params}).to_string()
-            + "\n"
+        request(format!("{tool} {id}"), "tools/call", &params).to_string() + "\n"
     };
     agent.send_raw((0..count).map(call).collect::<String>());
 }
 
 /// Calls that end only when they are cancelled.
 fn hold(agent: &mut Agent, count: usize) {
-    burst(agent, "a__sleep", &json!({"ms": 60_000}), count);
+    burst(agent, "a__sleep", &json!({"ms": 600_000}), count);
 }
 
 /// Case F3.
@@ -137,7 +136,7 @@ fn unanswered_calls_of_an_agent_are_limited_in_bytes_across_servers() {
     let head = "[daemon]\nmax_message = \"64KiB\"";
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).head(head).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let large = json!({"ms": 60_000, "text": "x".repeat(60_000)});
+    let large = json!({"ms": 600_000, "text": "x".repeat(60_000)});
     let mut parked = Vec::new();
     // One after the other: a server is not given two of them at once.
     for count in 1..=2 {
@@ -161,7 +160,8 @@ fn agent_that_reads_nothing_is_disconnected_and_its_calls_are_cancelled() {
     let head = "[daemon]\nmax_message = \"64KiB\"";
     let daemon = Setup::with(Server::named("a")).head(head).start();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let own = agent.start_call("a__sleep", &json!({"ms": 3000, "whose": "mine"}));
+    let gate = daemon.gate();
+    let own = agent.start_call("a__sleep", &gate.arguments());
     hold(&mut deaf, 20);
     daemon.wait_row("a", "has them in flight", |row| row["in_flight"] == 21);
     // Far more than the sockets between them hold.
@@ -169,7 +169,8 @@ fn agent_that_reads_nothing_is_disconnected_and_its_calls_are_cancelled() {
     daemon.wait_status("counts one agent", |status| status["agents"].as_array().is_some_and(|all| all.len() == 1));
     daemon.wait_row("a", "has one call in flight", |row| row["in_flight"] == 1);
     arguments(&agent.call("a__echo", &json!({})));
-    assert_eq!(arguments(&agent.answer(&own))["whose"], "mine");
+    gate.open();
+    assert_eq!(arguments(&agent.answer(&own)), &gate.arguments());
     let cancelled = daemon.count_journal("a", "notifications/cancelled");
     assert!((20..=60).contains(&cancelled), "{cancelled} calls were cancelled");
     deaf.disconnect();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, resident_kib, result};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, request, resident_kib, result};
 
 /// Fails if the daemon holds more than so many MiB.
 #[track_caller]
@@ -65,7 +65,7 @@ fn notification_flood_reaches_no_agent_and_blocks_no_others() {
     let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     // With calls of both, nobody can know whose the messages are.
-    let open = other.start_call("a__sleep", &json!({"ms": 60_000}));
+    let open = other.start_call("a__sleep", &json!({"ms": 600_000}));
     daemon.wait_journal("a", "60000");
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"busy"}}"#;
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
@@ -90,7 +90,7 @@ fn slow_large_message_of_an_agent_blocks_no_others_and_arrives_whole() {
     let (mut slow, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let text = "x".repeat(9 << 20);
     let call = json!({"name": "a__echo", "arguments": {"text": text}});
-    let line = json!({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": call}).to_string() + "\n";
+    let line = request("slow", "tools/call", &call).to_string() + "\n";
     for (n, part) in line.as_bytes().chunks(64 << 10).enumerate() {
         slow.send_raw(part);
         if n % 8 == 0 {
@@ -127,7 +127,7 @@ fn agent_that_toggles_its_subscriptions_waits_for_the_servers_that_process_them(
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let set = |level: &str| {
         let params = json!({ "level": level });
-        format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": "logging/setLevel", "params": params}))
+        format!("{}\n", request("x", "logging/setLevel", &params))
     };
     agent.send_raw((set("info") + &set("error")).repeat(100_000));
     (0..200_000).for_each(|_| drop(result(&agent.next()).clone()));

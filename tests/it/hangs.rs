@@ -103,11 +103,11 @@ fn server_that_stops_reading_blocks_no_others() {
 /// Cases A7 and B13.
 #[test]
 fn suspended_server_times_out_its_own_calls_only() {
-    let daemon = Setup::beside_good(Server::named("a").line("call_timeout = \"400ms\"")).start();
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { sleep = \"400ms\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let pid = daemon.server_pid("a");
     signal(pid, Signal::STOP);
-    let call = agent.start_call("a__echo", &json!({}));
+    let call = agent.start_call("a__sleep", &json!({}));
     arguments(&agent.call("good__echo", &json!({})));
     assert_eq!(code(&agent.answer(&call)), -31002);
     signal(pid, Signal::CONT);

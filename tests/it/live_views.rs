@@ -13,12 +13,15 @@ use crate::support::{
 
 #[test]
 fn long_wait_shows_its_reason_and_leaves_nothing_on_the_screen() {
-    let server = Server::named("slow").flags("--init-delay 1500");
-    let daemon = Setup::with(server).start();
+    let place = Place::new();
+    let gate = place.write("gate", "");
+    let daemon = Setup::with(Server::named("slow").arg("--init-until").arg(&gate)).start_in(&place);
+    fs::remove_file(&gate).expect("it is there");
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
     terminal.line("m restart slow");
     let meanwhile = terminal.wait("restarting slow · ");
     assert!(!meanwhile.contains("slow: ready"), "{meanwhile}");
+    place.write("gate", "");
     let screen = terminal.wait("slow: ready\n$");
     assert_eq!(screen, "$ m restart slow\nslow: ready\n$");
     // Nobody sees what is piped.
@@ -193,8 +196,10 @@ fn top_counts_past_and_new_calls() {
     let piped = daemon.client(&["top"]).expect_code(0);
     assert!(piped.stdout.contains("a/echo") && piped.stdout.contains("6 calls"), "{piped}");
     let Some(terminal) = showing(&daemon, "m top", "6 calls") else { return };
-    let waiting = agent.start_call("a__sleep", &json!({"ms": 2500}));
+    let gate = daemon.gate();
+    let waiting = agent.start_call("a__sleep", &gate.arguments());
     terminal.wait("1 in flight");
+    gate.open();
     agent.answer(&waiting);
     let screen = terminal.wait("7 calls");
     let slowest = screen.lines().skip_while(|line| !line.contains("SLOWEST CALLS")).nth(1).expect("a row");

@@ -84,7 +84,7 @@ fn zero_byte_neither_forms_nor_ends_a_message() {
 /// Case B12.
 #[test]
 fn malformed_response_ends_its_call_with_one_well_formed_error() {
-    let daemon = Setup::beside_good(Server::named("a").line("call_timeout = \"20s\"")).start();
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { raw = \"60s\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let oddities = [
         r#"{"jsonrpc":"2.0","id":$ID}"#,
@@ -121,9 +121,11 @@ fn oversized_response_fails_only_its_call() {
     let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"");
     let daemon = setup.start();
     let mut agent = Agent::ready(&daemon);
-    let other = agent.start_call("a__sleep", &json!({"ms": 500}));
+    let gate = daemon.gate();
+    let other = agent.start_call("a__sleep", &gate.arguments());
     let answer = agent.call("a__big", &json!({"bytes": 100_000}));
     assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")));
+    gate.open();
     arguments(&agent.answer(&other));
     arguments(&agent.call("a__echo", &json!({})));
     assert_eq!(daemon.row("a")["restarts"], 0);
@@ -132,7 +134,7 @@ fn oversized_response_fails_only_its_call() {
 /// Case B6.
 #[test]
 fn invalid_utf8_reaches_no_agent() {
-    let daemon = Setup::beside_good(Server::named("a").line("call_timeout = \"2s\"")).start();
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { invalid_utf8 = \"2s\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__invalid_utf8", &json!({}));
     assert!([-31001, -31002].contains(&code(&answer)), "{answer}");
@@ -209,7 +211,7 @@ fn tool_with_an_oversized_or_missing_schema_affects_no_other_tools() {
 /// Case B17.
 #[test]
 fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
-    let daemon = Setup::beside_good(Server::named("a").line("call_timeout = \"20s\"")).start();
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { raw = \"60s\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{deep}}}\n");

@@ -170,9 +170,11 @@ fn task_is_requested_at_the_instance_that_created_it() {
     let pool = Server::named("s").flags("--era modern --tasks").line("sharing = \"pool\"");
     let daemon = Setup::with(pool.line("idle_timeout = \"200ms\"")).start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::modern(&daemon, &json!({"extensions": {EXTENSION: {}}})));
-    let busy = one.start_call("s__sleep", &json!({"ms": 1200}));
-    daemon.wait_journal("s", "1200");
+    let gate = daemon.gate();
+    let busy = one.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let id = result(&other.request("tools/call", &wants))["taskId"].clone();
+    gate.open();
     arguments(&one.answer(&busy));
     let clock = one.start_call("s__sleep", &json!({"ms": 1500}));
     one.answer(&clock);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Server, Setup, arguments, call_text, code, result};
 
 /// Sends one line and gives the answer, then makes sure that the connection lives on.
 fn answer_to(agent: &mut Agent, line: &str) -> Value {
@@ -240,8 +240,7 @@ fn call_without_usable_params_is_refused() {
 fn id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call =
-        r#"{"jsonrpc":"2.0","id":"twice","method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":500}}}"#;
+    let call = call_text(r#""twice""#, "a__sleep", r#"{"ms":500}"#);
     agent.send_raw(format!("{call}\n{call}\n"));
     assert_eq!(code(&agent.answer(&json!("twice"))), -32600);
     arguments(&agent.answer(&json!("twice")));

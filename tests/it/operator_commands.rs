@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reload::{changing, text};
-use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, WAIT_LIMIT, arguments, code, until};
+use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, WAIT_LIMIT, arguments, code, request, until};
 
 fn state(daemon: &Daemon, server: &str) -> (String, bool) {
     let row = daemon.row(server);
@@ -239,7 +239,7 @@ fn ask(daemon: &Daemon, method: &str, server: &str) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(socket).expect("it accepts");
     stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
     let params = json!({"version": "0", "server": server, "logs": {"follow": true}});
-    let question = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let question = request(1, method, &params);
     stream.write_all(format!("{question}\n").as_bytes()).expect("it is read");
     BufReader::new(stream)
 }

@@ -179,7 +179,8 @@ fn agent_whose_instance_does_not_start_sees_the_last_known_lists() {
 fn instance_that_hangs_during_its_start_delays_the_first_list_for_a_limited_time() {
     let hanging = Server::named("s").line("sharing = \"session\"").env("WHERE", "${agent:cwd}").flags("--init-never");
     // Longer than a test waits for anything.
-    let daemon = Setup::with(hanging.line("handshake_timeout = \"10m\"")).server(Server::named("a")).start();
+    let setup = Setup::with(hanging.line("handshake_timeout = \"10m\"")).server(Server::named("a"));
+    let daemon = setup.head("[daemon]\nfirst_list_wait = \"5s\"").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
     assert!(agent.tools().contains(&"a__echo".to_owned()));

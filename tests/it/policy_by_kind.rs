@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, request, result, until};
 
 const LIBRARY: &str = r#"{
     "prompts": [{"name": "greet"}, {"name": "secret_plan"}],
@@ -22,14 +22,13 @@ const LISTS: [(&str, &str, &str); 4] = [
     ("resources/templates/list", "resourceTemplates", "uriTemplate"),
 ];
 
-fn library(place: &Place, lines: &[&str]) -> Server {
+fn library(lines: &[&str]) -> Server {
     let server = Server::named("s").flags("--bare --tool echo").library(LIBRARY);
     lines.iter().fold(server, |server, line| server.line(*line))
 }
 
 fn start(lines: &[&str]) -> Daemon {
-    let place = Place::new();
-    Setup::with(library(&place, lines)).start_in(&place)
+    library(lines).start()
 }
 
 /// Names or URIs of each of the four lists.
@@ -42,7 +41,7 @@ fn listed(agent: &mut Agent) -> [Vec<String>; 4] {
 
 /// The raw answer to a request whose params are these.
 fn answer_to(agent: &mut Agent, method: &str, params: &Value) -> String {
-    agent.send_raw(format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params})));
+    agent.send_raw(format!("{}\n", request("x", method, &params)));
     agent.next_line().expect("an answer")
 }
 
@@ -216,7 +215,7 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
 #[test]
 fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
     let place = Place::new();
-    let toml = |lines: &[&str]| library(&place, lines).toml(&place);
+    let toml = |lines: &[&str]| library(lines).toml(&place);
     let file = place.write("changing.toml", toml(&[]));
     let mut daemon = Setup::new().config(file).start_in(&Rc::clone(&place));
     let pid = daemon.server_pid("s");

@@ -66,8 +66,9 @@ fn profiles_change_without_affecting_agents_of_other_profiles() {
     let daemon = start("[profiles.one]\nservers = ['a']\n[profiles.two]\nservers = ['b']");
     let before = pids(&daemon);
     let [mut default, mut one, mut two] = ["mcp", "one", "two"].map(|profile| agent(&daemon, profile));
-    let call = one.start_call("a__sleep", &json!({ "ms": 500 }));
-    daemon.wait_journal("a", "500");
+    let gate = daemon.gate();
+    let call = one.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
 
     reload(&daemon, "[profiles.one]\nservers = ['a']\n[profiles.two]\n[profiles.three]\ndeny = ['*/sleep']");
     two.expect_notification(CHANGED);
@@ -75,6 +76,7 @@ fn profiles_change_without_affecting_agents_of_other_profiles() {
     arguments(&two.call("a__echo", &json!({})));
     let mut three = agent(&daemon, "three");
     assert_eq!(three.tools(), ["a__echo", "b__echo"]);
+    gate.open();
     arguments(&one.answer(&call));
 
     reload(&daemon, "[profiles.one]\nservers = ['a']\n[profiles.three]\ndeny = ['*/echo']");

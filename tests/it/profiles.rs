@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, call_text, code, result, until};
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"greet"},{"name":"secret"}],"completions":true,"logging":true,
     "resources":[{"uri":"x://1","name":"one"},{"uri":"x://secret/1","name":"two"}],
@@ -52,7 +52,7 @@ fn name_outside_the_profile_gets_the_answer_of_an_unknown_name() {
     let daemon = start();
     let mut agent = agent(&daemon, "reviewer");
     let mut answer_to = |name: &str| {
-        let call = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"NAME","arguments":{}}}"#;
+        let call = call_text(r#""x""#, "NAME", "{}");
         agent.send_raw(call.replace("NAME", name) + "\n");
         agent.next_line().expect("an answer")
     };

@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Agent, Daemon, Server, Setup, arguments, as_user, code, connect_as, resident_kib, result, skipped, until,
+    Agent, Daemon, Server, Setup, arguments, as_user, code, connect_as, request, resident_kib, result, skipped, until,
 };
 
 /// Of a user that the profile `open` admits.
@@ -153,7 +153,7 @@ fn refused_requests_of_a_guest_beyond_a_burst_are_read_with_pauses_and_all_answe
         ("the method is unknown", -32601, ("missing/method", json!({}))),
     ] {
         let mut guest = ready_guest(&daemon);
-        let request = |id| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string() + "\n";
+        let request = |id| request(id, method, &params).to_string() + "\n";
         let start = Instant::now();
         guest.send_raw((0..REQUESTS).map(request).collect::<String>());
         arguments(&own.call("a__echo", &json!({"beside": why})));
@@ -199,7 +199,7 @@ fn calls_beyond_the_rate_are_refused_until_the_time_that_the_error_states() {
     let mut agent = agent(&daemon);
     let call = |n| {
         let params = json!({"name": "a__echo", "arguments": {"n": n}});
-        json!({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params}).to_string() + "\n"
+        request(n, "tools/call", &params).to_string() + "\n"
     };
     // Written at once, they are read at once.
     agent.send_raw((0..CALLS).map(call).collect::<String>());
@@ -260,12 +260,14 @@ fn request_of_a_guest_beyond_its_bytes_is_refused_while_others_are_unanswered() 
     let daemon = Setup::with(Server::named("a")).head(&head).start();
     let mut agent = ready_guest(&daemon);
     let text = "x".repeat(4200);
-    let mut call = || {
+    let mut call = |n: usize| {
         let id = agent.start_call("a__sleep", &json!({"ms": 600_000, "text": text}));
         result(&agent.request("ping", &json!({})));
+        // A server that does not keep up would have the call refused for another reason.
+        daemon.wait_journal_count("a", "600000", n.min(FITTING));
         id
     };
-    let ids: Vec<_> = (0..FITTING + 5).map(|_| call()).collect();
+    let ids: Vec<_> = (1..=FITTING + 5).map(|n| call(n)).collect();
     for id in &ids[FITTING..] {
         expect_quota(&agent.answer(id), "256KiB of unfinished messages");
     }

@@ -69,12 +69,16 @@ fn two_agents_with_one_uri_are_one_subscription_at_the_server() {
 fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() {
     let daemon = server().flags("--one-at-a-time").start();
     let [mut one, mut other, mut leaver] = [(); 3].map(|()| Agent::ready(&daemon));
-    let busy = one.start_call("s__sleep", &json!({"ms": 1000}));
-    daemon.wait_journal("s", "\"ms\":1000");
+    let gate = daemon.gate();
+    let busy = one.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let params = |uri: &str| json!({ "uri": uri });
     let asks = [&mut one, &mut other, &mut leaver]
         .map(|agent| ["x://1", "x://no"].map(|uri| agent.start_request("resources/subscribe", &params(uri))));
+    [&mut one, &mut other, &mut leaver].into_iter().for_each(Agent::expect_quiet);
     leaver.disconnect();
+    daemon.wait_status("has two agents", |status| status["agents"].as_array().is_some_and(|agents| agents.len() == 2));
+    gate.open();
     arguments(&one.answer(&busy));
     for (agent, [accepted, refused]) in [&mut one, &mut other].into_iter().zip(&asks) {
         result(&agent.answer(accepted));
@@ -173,13 +177,16 @@ fn subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
 fn unsubscribe_before_the_response_leaves_no_subscription() {
     let daemon = server().flags("--one-at-a-time").start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 1000}));
-    daemon.wait_journal("s", "\"ms\":1000");
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let cancelled = one.start_request("resources/subscribe", &json!({"uri": "x://1"}));
     daemon.wait_row("s", "was sent both", |row| row["in_flight"] == 2);
     one.cancel(&cancelled);
     let pending = one.start_request("resources/subscribe", &json!({"uri": "x://2"}));
     let unsubscribe = one.start_request("resources/unsubscribe", &json!({"uri": "x://2"}));
+    one.expect_quiet();
+    gate.open();
     arguments(&other.answer(&busy));
     result(&one.answer(&pending));
     result(&one.answer(&unsubscribe));
@@ -194,15 +201,18 @@ fn unsubscribe_before_the_response_leaves_no_subscription() {
 
 #[test]
 fn subscription_that_the_server_does_not_confirm_in_time_fails() {
-    let daemon = server().flags("--one-at-a-time").line("call_timeout = \"200ms\"").start();
+    let limits = "call_timeout = \"200ms\"\ntool_timeouts = { raw = \"10m\" }";
+    let daemon = server().flags("--one-at-a-time").line(limits).start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = one.start_call("s__sleep", &json!({"ms": 1000}));
-    daemon.wait_journal("s", "\"ms\":1000");
+    let gate = daemon.gate();
+    let busy = one.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let asks = [&mut one, &mut other].map(|agent| agent.start_request("resources/subscribe", &json!({"uri": "x://1"})));
     assert_eq!(code(&one.answer(&busy)), -31002);
     for (agent, id) in [&mut one, &mut other].into_iter().zip(&asks) {
         assert_eq!(code(&agent.answer(id)), -31002);
     }
+    gate.open();
     wait_requested(&daemon, "unsubscribe", "x://1", 1);
     change(&mut one, &["x://1"]);
     one.expect_quiet();
@@ -231,10 +241,9 @@ fn agent_has_a_bounded_number_and_size_of_subscriptions() {
 
 #[test]
 fn lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
-    let place = Place::new();
-    let lazy = |place| server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
-    let daemon = Setup::with(lazy(&place)).server(clock).start_in(&place);
+    let daemon = Setup::with(lazy).server(clock).start();
     let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::ready(&daemon);
@@ -257,10 +266,12 @@ fn each_way_of_sharing_knows_its_subscribers() {
         let daemon = server().line(format!("sharing = \"{sharing}\"")).start();
         let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
         // A pool that is busy has others answer calls, but subscriptions stay where they are.
-        let busy = [(); 2].map(|()| other.start_call("s__sleep", &json!({"ms": 200})));
+        let gate = daemon.gate();
+        let busy = [(); 2].map(|()| other.start_call("s__sleep", &gate.arguments()));
         result(&subscribe(&mut one, "x://1"));
         result(&subscribe(&mut other, "x://1"));
         assert_eq!(request_count(&daemon, "subscribe", "x://1"), instances, "{sharing}");
+        gate.open();
         busy.iter().for_each(|id| drop(arguments(&other.answer(id)).clone()));
         result(&subscribe(&mut other, "x://2"));
         assert_eq!(request_count(&daemon, "subscribe", "x://2"), 1, "{sharing}");

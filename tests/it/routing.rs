@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Server, Setup, arguments, call_text, code, result};
 
 /// JSON that a careless relay alters: numbers, key order, escapes, white space, doubled keys.
 const AWKWARD: &str = r#"{"zeta":1.10,"alpha":12345678901234567890123,"e":1E+2,"z":-0.0,"tiny":5e-324,  "caf\u00e9":"\u00e9é\/\\\"\ud83d\ude00😀\u0000","dup":1,"dup":2,"":[ ],"n":null,"deep":[[[[{"b":1,"a":2}]]]]}"#;
@@ -99,11 +99,7 @@ fn id_keeps_its_spelling() {
 fn number_one_and_the_text_one_are_two_ids() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call = |id: &str, ms: u32| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"a__sleep","arguments":{{"ms":{ms}}}}}}}"#
-        )
-    };
+    let call = |id: &str, ms: u32| call_text(id, "a__sleep", &format!(r#"{{"ms":{ms}}}"#));
     agent.send_raw(format!("{}\n{}\n", call("1", 300), call("\"1\"", 1)));
     assert_eq!(arguments(&agent.answer(&json!("1"))), &json!({"ms": 1}));
     assert_eq!(arguments(&agent.answer(&json!(1))), &json!({"ms": 300}));
@@ -161,9 +157,7 @@ fn response_written_byte_by_byte_is_unchanged() {
 fn call_written_one_byte_at_a_time_is_the_same_call() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a__echo","arguments":{AWKWARD}}}}}"#
-    );
+    let call = call_text("1", "a__echo", AWKWARD);
     for byte in call.bytes().chain(*b"\n") {
         agent.send_raw([byte]);
     }

@@ -4,7 +4,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Server, Setup, arguments, code, content, result, until, wait_exit};
+use crate::support::{
+    Agent, Daemon, MCPD, Server, Setup, arguments, code, content, initialize_params, request, result, until, wait_exit,
+};
 
 const SAMPLE: &str = "sampling/createMessage";
 
@@ -61,9 +63,8 @@ fn agent_is_notified_when_a_server_cancels_its_request() {
 fn request_cancelled_before_its_agent_is_ready_takes_no_slot() {
     let daemon = start(|server| server);
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": {"name": "a", "version": "1"}});
-    result(&agent.request("initialize", &params));
-    let question = |id: &str| format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {}}));
+    result(&agent.request("initialize", &initialize_params("2025-11-25", &json!({"sampling": {}}))));
+    let question = |id: &str| format!("{}\n", request(id, SAMPLE, &json!({})));
     let withdrawal = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"early"}}"#;
     let text = question("early") + withdrawal + "\n";
     arguments(&agent.call("s__raw", &json!({ "text": text, "times": 100 })));
@@ -112,7 +113,7 @@ fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
 /// Case C14.
 #[test]
 fn unanswered_server_request_times_out_for_server_and_agent() {
-    let daemon = start(|server| server.line("call_timeout = \"300ms\""));
+    let daemon = start(|server| server.line("call_timeout = \"5s\""));
     let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     assert_eq!(code(&agent.answer(&call)), -31002);
@@ -123,7 +124,7 @@ fn unanswered_server_request_times_out_for_server_and_agent() {
 
 #[test]
 fn progress_of_an_agent_extends_the_call_of_the_request() {
-    let daemon = start(|server| server.line("call_timeout = \"3s\""));
+    let daemon = start(|server| server.line("call_timeout = \"10s\""));
     let mut agent = capable_agent(&daemon);
     let params = json!({"_meta": {"progressToken": 7}});
     let call = agent.start_call("s__send_request", &json!({"method": SAMPLE, "params": params}));
@@ -131,7 +132,7 @@ fn progress_of_an_agent_extends_the_call_of_the_request() {
     let progress_text = |n: i64| format!("\"progress\":{n}");
     for n in 1..=2 {
         // Waits for most of the time that the call has.
-        arguments(&agent.call("idle__sleep", &json!({"ms": 2000})));
+        arguments(&agent.call("idle__sleep", &json!({"ms": 6000})));
         let params = json!({"progressToken": question["params"]["_meta"]["progressToken"], "progress": n});
         agent.notify("notifications/progress", &params);
         daemon.wait_journal("s", &progress_text(n));
@@ -207,7 +208,7 @@ fn malformed_or_oversized_response_of_an_agent_is_an_error_for_the_server() {
 /// Case B21.
 #[test]
 fn server_with_too_many_requests_is_refused_without_affecting_others() {
-    let daemon = start(|server| server.line("call_timeout = \"5s\""));
+    let daemon = start(|server| server.line("call_timeout = \"15s\""));
     let [mut agent, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let call = agent.start_call("s__send_request", &json!({"method": SAMPLE, "times": 1000}));
     let questions: Vec<_> = (0..64).map(|_| agent.expect_request(SAMPLE)).collect();
@@ -232,7 +233,7 @@ fn request_to_an_agent_that_does_not_read_is_refused() {
     let mut agent = capable_agent(&daemon);
     let call = |id: usize, tool: &str, arguments: Value| {
         let params = json!({ "name": tool, "arguments": arguments });
-        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+        format!("{}\n", request(id, "tools/call", &params))
     };
     // More than the socket holds, and less than an agent is cut off for; all at once, for then it is not read from.
     let large: String = (10..14).map(|id| call(id, "s__big", json!({"bytes": 200_000}))).collect();

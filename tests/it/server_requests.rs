@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, content, result};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, call_text, code, content, notification, result};
 
 const SAMPLE: &str = "sampling/createMessage";
 const ELICIT: &str = "elicitation/create";
@@ -67,7 +67,7 @@ fn server_request_for_a_task_of_the_agent_is_answered_without_one() {
             let error = refusal(&mut agent, method, &json!({"taskId": "t"}));
             assert_eq!(error["code"], -32601, "{sharing} {method}: {error}");
         }
-        let status = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "t"}});
+        let status = notification("notifications/tasks/status", &json!({"taskId": "t"}));
         agent.send(&status);
         agent.expect_quiet();
         assert!(!daemon.journal("s").iter().any(|line| line.contains("notifications/tasks/status")), "{sharing}");
@@ -79,7 +79,7 @@ fn only_id_and_token_of_a_server_request_are_replaced_and_restored() {
     let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     let params = r#"{"zeta":1.10,"_meta":{"x":"\/","progressToken":"t-\u0031"},"mode":"form"}"#;
-    let call = r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"s__send_request","arguments":{"method":"elicitation/create","params":PARAMS}}}"#;
+    let call = call_text(r#""c""#, "s__send_request", r#"{"method":"elicitation/create","params":PARAMS}"#);
     agent.send_raw(call.replace("PARAMS", params) + "\n");
     let line = agent.next_line().expect("a line");
     let id = serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone();
@@ -103,11 +103,13 @@ fn only_id_and_token_of_a_server_request_are_replaced_and_restored() {
 fn server_request_is_refused_at_once_while_two_agents_have_calls() {
     let daemon = Server::named("s").start();
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 1500}));
-    daemon.wait_journal("s", "\"ms\":1500");
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let error = refusal(&mut one, SAMPLE, &json!({}));
     assert_eq!((&error["code"], &error["data"]["outcome"]), (&json!(-31004), &json!("not_sent")), "{error}");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("several agents")), "{error}");
+    gate.open();
     arguments(&other.answer(&busy));
     let call = start_question(&mut one, SAMPLE, &json!({}));
     let question = one.expect_request(SAMPLE);

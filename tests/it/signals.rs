@@ -21,8 +21,9 @@ fn expect_stop(mut daemon: Daemon) {
 fn suspended_daemon_resumes() {
     let daemon = Server::named("a").start();
     let (mut agent, pid) = (Agent::ready(&daemon), daemon.server_pid("a"));
-    let running = agent.start_call("a__sleep", &json!({"ms": 300}));
-    daemon.wait_journal("a", "300");
+    let gate = daemon.gate();
+    let running = agent.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
     for _ in 0..3 {
         stop(daemon.pid());
         let mut newcomer = Agent::connect(&daemon);
@@ -32,6 +33,7 @@ fn suspended_daemon_resumes() {
         arguments(&agent.answer(&call));
         assert_eq!(newcomer.answer(&greeting)["result"], json!({}));
     }
+    gate.open();
     arguments(&agent.answer(&running));
     assert_eq!((daemon.server_pid("a"), &daemon.row("a")["restarts"]), (pid, &json!(0)));
 }
@@ -87,7 +89,7 @@ fn server_suspended_during_its_stop_is_ended() {
     let mut daemon = Setup::beside_good(Server::named("a").flags("--leave-delay 600000")).start();
     let pid = daemon.server_pid("a");
     daemon.signal(Signal::TERM);
-    until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
+    daemon.wait_journal("a", "# eof");
     stop(pid);
     assert!(daemon.wait_exit().success());
     daemon.expect_no_family(WAIT_LIMIT);
@@ -98,7 +100,7 @@ fn server_suspended_during_its_stop_is_ended() {
 fn reload_during_a_shutdown_starts_nothing() {
     let mut daemon = Setup::beside_good(Server::named("a").flags("--leave-delay 500")).start();
     daemon.signal(Signal::TERM);
-    until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
+    daemon.wait_journal("a", "# eof");
     Setup::with(Server::named("new")).write(daemon.place());
     daemon.stop_in_order(Signal::HUP);
     assert_eq!(daemon.journal("new"), Vec::<String>::new());

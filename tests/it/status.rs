@@ -26,7 +26,8 @@ fn server_row_shows_what_runs_and_its_counters() {
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__echo", &json!({}));
     assert_eq!(code(&agent.call("a__fail", &json!({"code": -5}))), -5);
-    let pending = agent.start_call("a__sleep", &json!({"ms": 700}));
+    let gate = daemon.gate();
+    let pending = agent.start_call("a__sleep", &gate.arguments());
     let row = daemon.wait_row("a", "counts the call in flight", |row| row["in_flight"] == 1);
     let expected = json!({
         "name": "a", "state": "ready", "protocol": "2025-11-25", "software": "scripted 1.0", "tools_exposed": 3,
@@ -37,6 +38,7 @@ fn server_row_shows_what_runs_and_its_counters() {
         assert_eq!(&row[key], value, "{key} in {row}");
     }
     assert!(row["uptime_ms"].is_u64() && row["guard_pid"].is_u64() && row["last_error"].is_null(), "{row}");
+    gate.open();
     arguments(&agent.answer(&pending));
 }
 

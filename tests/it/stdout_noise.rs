@@ -65,7 +65,7 @@ fn oversized_server_request_does_not_answer_a_call() {
 /// Case B4.
 #[test]
 fn oversized_response_ends_its_call_at_once_whatever_it_contains() {
-    let server = Server::named("a").flags("--bare --tool raw").line("call_timeout = \"3s\"");
+    let server = Server::named("a").flags("--bare --tool raw");
     let daemon = Setup::with(server).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = Agent::ready(&daemon);
     let lines = [

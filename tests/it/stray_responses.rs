@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::support::{Agent, Server, Setup, Shim, arguments, code, result, until};
+use crate::support::{Agent, Server, Setup, Shim, arguments, call_text, code, result, until};
 
 /// Responses that belong to no request.
 const STRAY: [&str; 12] = [
@@ -82,7 +82,7 @@ fn servers_get_no_answer_to_responses_without_a_request() {
 fn agent_that_reuses_the_id_of_an_unanswered_request_is_named_in_the_log_once() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::working_in(&daemon, Path::new("/"));
-    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":1000}}}"#;
+    let call = call_text("7", "a__sleep", r#"{"ms":5000}"#);
     (0..4).for_each(|_| agent.send_raw(format!("{call}\n")));
     for _ in 0..3 {
         assert_eq!(code(&agent.next()), -32600);

@@ -217,9 +217,11 @@ fn subscription_reaches_the_instance_that_runs_the_task() {
             agent
         });
         // In a pool, the busy instance is not chosen, and then the one with the task is not.
-        let busy = one.start_call("s__sleep", &json!({"ms": 1200}));
-        daemon.wait_journal("s", "1200");
+        let gate = daemon.gate();
+        let busy = one.start_call("s__sleep", &gate.arguments());
+        daemon.wait_at_gate("s", &gate);
         let second = made_working(&mut two);
+        gate.open();
         arguments(&one.answer(&busy));
         let first = made_working(&mut one);
         assert_ne!(first, second, "two instances have a task of the same id");

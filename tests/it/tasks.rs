@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, notification, request, result, until};
 
 fn server(name: &str) -> Server {
     Server::named(name).flags("--tasks")
@@ -94,7 +94,7 @@ fn token(daemon: &Daemon, tool: &str) -> Value {
 
 /// Has the server say something while no call of the agent's is unanswered but this one.
 fn notify(agent: &mut Agent, method: &str, params: &Value) {
-    let line = json!({"jsonrpc": "2.0", "method": method, "params": params});
+    let line = notification(method, &params);
     arguments(&agent.call("s__raw", &json!({"text": format!("{line}\n")})));
 }
 
@@ -337,7 +337,7 @@ fn list_that_is_cancelled_is_not_answered() {
     for id in [&waiting[1], &waiting[0]] {
         agent.cancel(&id);
     }
-    agent.send(&json!({"jsonrpc": "2.0", "id": waiting[2], "method": "ping"}));
+    agent.send(&request(waiting[2].clone(), "ping", &Value::Null));
     let refusal = agent.answer(&waiting[2]);
     assert_eq!(code(&refusal), -32600, "its id is in use");
     assert_eq!(result(&agent.answer(&waiting[2]))["tasks"].as_array().map(Vec::len), Some(1));
@@ -520,9 +520,11 @@ fn pool_instance_stays_up_for_its_task_and_receives_its_requests() {
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"1500ms\"");
     let daemon = Setup::with(pool).server(clock).start();
     let mut agent = Agent::ready(&daemon);
-    let busy = agent.start_call("s__sleep", &json!({"ms": 1200}));
-    daemon.wait_journal("s", "1200");
+    let gate = daemon.gate();
+    let busy = agent.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let id = created(&mut agent, "s__echo", &json!({"id": "second"}));
+    gate.open();
     arguments(&agent.answer(&busy));
     // The other one is kept far longer than this one would be.
     arguments(&agent.call("clock__echo", &json!({})));
@@ -582,7 +584,7 @@ fn lazy_server_stays_up_for_its_pending_requests() {
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
     let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
-    let asking = json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {}});
+    let asking = request("q", "sampling/createMessage", &json!({}));
     arguments(&agent.call("s__raw", &json!({ "text": format!("{asking}\n") })));
     let question = agent.expect_request("sampling/createMessage");
     arguments(&agent.call("clock__echo", &json!({})));
@@ -594,7 +596,7 @@ fn lazy_server_stays_up_for_its_pending_requests() {
 
 #[test]
 fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
-    let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"600ms\" }")).start();
+    let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"6s\" }")).start();
     let [mut agent, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let [lasting, silent] = [(); 2].map(|()| created(&mut agent, "s__echo", &json!({})));
     let mute = agent.start_request("tasks/result", &json!({"taskId": silent}));
@@ -602,7 +604,7 @@ fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
     daemon.wait_journal("s", "tasks/result");
     for n in 0..3 {
         // Each sign comes within the limit, all together take far longer.
-        arguments(&other.call("s__sleep", &json!({"ms": 350})));
+        arguments(&other.call("s__sleep", &json!({"ms": 3500})));
         if n == 1 {
             assert_eq!(status(&mut agent, &lasting), "working");
         } else {

@@ -67,7 +67,7 @@ fn first_call_waits_for_the_server_that_may_have_the_tool() {
 #[test]
 fn after_five_seconds_a_list_waits_no_longer_and_the_rest_is_announced() {
     let slow = bare("slow", &["x"]).flags("--init-delay 30000").line("handshake_timeout = \"5m\"");
-    let setup = Setup::with(slow).server(bare("fast", &["y"]));
+    let setup = Setup::with(slow).server(bare("fast", &["y"])).head("[daemon]\nfirst_list_wait = \"5s\"");
     let daemon = setup.spawn();
     daemon.wait_row("fast", "has listed", |row| row["tools_exposed"] == 1);
     let mut agent = Agent::ready(&daemon);

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::support::{Ran, Server, Setup, UserManager, until, wait_exit};
+use crate::support::{Ran, Server, Setup, UserManager, initialize, notification, request, until, wait_exit};
 
 /// The beginning of the error, and its place.
 const REASON: [&str; 2] = ["unknown key `deamon`", "config.toml:1:2"];
@@ -22,11 +22,6 @@ fn break_configuration(manager: &UserManager) -> String {
     let text = fs::read_to_string(&file).expect("text");
     manager.place().write("config.toml", format!("[deamon]\n{text}"));
     text
-}
-
-fn hello() -> Value {
-    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
 }
 
 #[track_caller]
@@ -63,13 +58,13 @@ fn agent_whose_daemon_does_not_return_receives_the_reason() {
         stdout.read_line(&mut line).expect("text");
         line
     };
-    writeln!(stdin, "{}\n{}", hello(), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    writeln!(stdin, "{}\n{}", initialize("2025-06-18"), notification("notifications/initialized", &Value::Null))
         .expect("it reads");
     assert!(next().contains("\"result\""));
 
     let text = break_configuration(&manager);
     manager.systemctl(&["restart", "mcpd.service"]);
-    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).expect("it reads");
+    writeln!(stdin, "{}", request(2, "tools/list", &Value::Null)).expect("it reads");
     let answer = loop {
         let line = next();
         assert!(!line.is_empty(), "it has ended");
@@ -111,7 +106,7 @@ fn agent_that_waits_at_the_socket_through_many_failed_starts_is_served_after_the
     manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
     let text = break_configuration(&manager);
     let mut agent = UnixStream::connect(manager.agent_socket()).expect("the socket listens");
-    writeln!(agent, "{}", hello()).expect("it is sent");
+    writeln!(agent, "{}", initialize("2025-06-18")).expect("it is sent");
     until("systemd has started it 20 times", || (manager.log().matches(REASON[0]).count() >= 20).then_some(()));
     manager.systemctl(&["is-active", "mcpd.socket"]).expect_code(0);
     manager.place().write("config.toml", text);

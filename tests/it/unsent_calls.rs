@@ -22,7 +22,7 @@ fn resume(pid: u32, agent: &mut Agent) {
 /// More than a pipe holds, in lines of which several fit.
 fn start_calls(agent: &mut Agent) -> Vec<Value> {
     let text = "x".repeat(100_000);
-    (0..8).map(|n| agent.start_call("a__echo", &json!({"n": n, "text": text}))).collect()
+    (0..8).map(|n| agent.start_call("a__sleep", &json!({"n": n, "text": text}))).collect()
 }
 
 /// The requests in the server's journal, each with the number its arguments carry.
@@ -34,7 +34,7 @@ fn received_calls(daemon: &Daemon) -> Vec<(Value, Value)> {
 
 #[test]
 fn call_that_timed_out_before_it_was_written_never_reaches_its_server() {
-    let daemon = Server::named("a").line("call_timeout = \"2s\"").start();
+    let daemon = Server::named("a").line("tool_timeouts = { sleep = \"2s\" }").start();
     let mut agent = Agent::ready(&daemon);
     let pid = stop(&daemon);
     let calls = start_calls(&mut agent);

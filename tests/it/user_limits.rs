@@ -113,11 +113,7 @@ fn guest_claims_a_bounded_number_of_directories() {
     let claiming = |agent: &mut Agent, number: usize| {
         let directory = daemon.place().path(&number.to_string());
         std::fs::create_dir_all(&directory).expect("the test's own");
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
-            "_meta": {"mcpd/cwd": directory},
-        });
-        agent.request("initialize", &params);
+        agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory}));
         agent.call("a__echo", &json!({"n": number}))
     };
     let as_guest = || Agent::from_stream(connect_as(GUEST, &socket).expect("it may come in"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, arguments, until};
+use crate::support::{Agent, Daemon, Era, arguments, notification, until};
 
 pub(super) const TOOLS: &str = "notifications/tools/list_changed";
 pub(super) const UPDATED: &str = "notifications/resources/updated";
@@ -19,7 +19,7 @@ pub(super) fn change_tools(daemon: &Daemon, server: Era, tool: &str) {
 
 /// Has a server say that resources have changed.
 pub(super) fn touch(daemon: &Daemon, server: Era, uris: &[&str]) {
-    let updated = |uri: &&str| format!("{}\n", json!({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}));
+    let updated = |uri: &&str| format!("{}\n", notification(UPDATED, &json!({"uri": uri})));
     let text: String = uris.iter().map(updated).collect();
     let mut other = modern(daemon);
     match server {

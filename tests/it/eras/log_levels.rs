@@ -32,8 +32,10 @@ fn after_the_call_the_server_logs_as_before() {
     expect(&daemon, &["error"]);
     let mut agent = Agent::modern(&daemon, &json!({}));
     agent.log_from("debug");
-    let call = agent.start_call("old__sleep", &json!({"ms": 300}));
+    let gate = daemon.gate();
+    let call = agent.start_call("old__sleep", &gate.arguments());
     expect(&daemon, &["error", "debug"]);
+    gate.open();
     agent.answer(&call);
     expect(&daemon, &["error", "debug", "error"]);
     other.expect_quiet();
@@ -64,9 +66,12 @@ fn most_verbose_of_several_calls_sets_the_level() {
         agent.log_from(level);
         agent
     });
-    let long = least.start_call("old__sleep", &json!({"ms": 60_000}));
+    let long = least.start_call("old__sleep", &json!({"ms": 600_000}));
     expect(&daemon, &["warning"]);
-    let short = most.start_call("old__sleep", &json!({"ms": 100}));
+    let gate = daemon.gate();
+    let short = most.start_call("old__sleep", &gate.arguments());
+    expect(&daemon, &["warning", "debug"]);
+    gate.open();
     most.answer(&short);
     expect(&daemon, &["warning", "debug", "warning"]);
     least.cancel(&long);

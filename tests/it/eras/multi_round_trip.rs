@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Server, arguments, code, content, inputs, result, state};
+use crate::support::{Agent, Daemon, Era, Server, arguments, code, content, inputs, request, result, state};
 
 const SAMPLE: &str = "sampling/createMessage";
 const ELICIT: &str = "elicitation/create";
@@ -164,7 +164,7 @@ fn request_of_uncertain_owner_is_refused_at_once() {
     let daemon = Server::named("s").start();
     for neighbour in Era::BOTH {
         let (mut one, mut other) = (capable_agent(&daemon), neighbour.agent(&daemon, &json!({"sampling": {}})));
-        let busy = other.start_call("s__sleep", &json!({"ms": 60_000, "mark": format!("{neighbour:?}")}));
+        let busy = other.start_call("s__sleep", &json!({"ms": 600_000, "mark": format!("{neighbour:?}")}));
         daemon.wait_journal("s", &format!("\"mark\":\"{neighbour:?}\""));
         let answer = one.call("s__send_request", &question(SAMPLE, &json!({})));
         assert_eq!(content(&answer)["error"]["code"], -31004, "{answer}");
@@ -181,7 +181,7 @@ fn request_of_uncertain_owner_is_refused_at_once() {
 fn agent_with_another_call_of_its_own_receives_the_request() {
     let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    let busy = agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    let busy = agent.start_call("s__sleep", &json!({"ms": 600_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     let asking = question(SAMPLE, &json!({}));
     let required = agent.call("s__send_request", &asking);
@@ -198,11 +198,14 @@ fn agent_with_another_call_of_its_own_receives_the_request() {
 fn agent_that_has_cancelled_another_call_receives_the_request() {
     let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    for ms in [3000, 60_000] {
-        let busy = agent.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
-        daemon.wait_journal("s", &format!("\"ms\":{ms}"));
+    for answers in [true, false] {
+        let gate = daemon.gate();
+        let busy = agent.start_call("s__sleep", &gate.stubborn_arguments());
+        daemon.wait_at_gate("s", &gate);
         agent.cancel(&busy);
-        if ms == 3000 {
+        if answers {
+            daemon.wait_journal("s", "notifications/cancelled");
+            gate.open();
             daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
         }
     }
@@ -217,7 +220,7 @@ fn agent_that_has_cancelled_another_call_receives_the_request() {
 fn concurrent_requests_of_one_call_are_bundled() {
     let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    let required = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
+    let required = |id: &str| request(id, SAMPLE, &json!({"for": id}));
     let arguments = json!({"text": format!("{}\n{}\n", required("q-1"), required("q-2")), "answer": false});
     let answer = agent.call("s__raw", &arguments);
     let inputs: Vec<_> = inputs(&answer).iter().map(|(key, input)| (key.clone(), input["params"].clone())).collect();
@@ -253,7 +256,7 @@ fn other_agents_may_call_the_server_while_a_call_is_suspended() {
 fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
     let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    agent.start_call("s__sleep", &json!({"ms": 600_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     agent.disconnect();
     daemon.wait_journal("s", "notifications/cancelled");

@@ -108,13 +108,16 @@ fn subscription_that_is_cancelled_before_its_acknowledgement_leaves_none_at_the_
     let daemon = Setup::with(full(&place, Era::Legacy).flags("--one-at-a-time")).start_in(&place);
     let mut other = Agent::ready(&daemon);
     let other_tools = other.tools().len();
-    let busy = other.start_call("old__sleep", &json!({"ms": 700}));
-    daemon.wait_journal("old", "\"ms\":700");
+    let gate = daemon.gate();
+    let busy = other.start_call("old__sleep", &gate.arguments());
+    daemon.wait_at_gate("old", &gate);
     let mut agent = modern(&daemon);
     let filter = json!({"notifications": {"resourceSubscriptions": ["old://1"]}});
     let listen = agent.start_request("subscriptions/listen", &filter);
     assert_eq!(agent.tools().len(), other_tools, "it is served meanwhile");
     agent.cancel(&listen);
+    agent.expect_quiet();
+    gate.open();
     result(&other.answer(&busy));
     daemon.wait_journal("old", "resources/unsubscribe");
     touch(&daemon, Era::Legacy, &["old://1"]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, code, inputs, result, state};
+use crate::support::{Agent, Daemon, Server, Setup, code, inputs, request, result, state};
 
 const SAMPLE: &str = "sampling/createMessage";
 
@@ -200,7 +200,7 @@ fn two_suspended_calls_have_separate_states() {
 /// Case J11.
 #[test]
 fn state_expires_with_the_call_and_the_server_is_notified() {
-    let daemon = Server::named("s").line("call_timeout = \"500ms\"").start();
+    let daemon = Server::named("s").line("call_timeout = \"5s\"").start();
     let (mut agent, required) = required(&daemon);
     daemon.wait_journal("s", "notifications/cancelled");
     let response: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
@@ -215,7 +215,7 @@ fn state_expires_with_the_call_and_the_server_is_notified() {
 fn server_that_answers_without_waiting_for_input_leaves_nothing_pending() {
     let daemon = start();
     let mut agent = make_capable(Agent::connect(&daemon));
-    let question = json!({"jsonrpc": "2.0", "id": "q", "method": SAMPLE, "params": {}});
+    let question = request("q", SAMPLE, &json!({}));
     let arguments = json!({"text": format!("{question}\n")});
     let mut answer = agent.call("s__raw", &arguments);
     // Which of both the agent gets first is a matter of time.

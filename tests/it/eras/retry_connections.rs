@@ -60,7 +60,7 @@ fn request_is_refused_while_both_connections_have_a_call_at_the_instance() {
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
     let required = one.call("s__send_request", &arguments);
-    let busy = one.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    let busy = one.start_call("s__sleep", &json!({"ms": 600_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     let id = start_again(&mut other, &arguments, &required);
     let answer = other.answer(&id);

@@ -206,7 +206,7 @@ fn cancelled_call_has_its_stream_closed_without_further_messages() {
     let place = Place::new();
     let (front, daemon) = start_in(&place, Answers::Events, "");
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     agent.cancel(&call);
     let cancelled = format!(r#""requestId":{}"#, sent.json()["id"]);
@@ -281,7 +281,7 @@ fn hundred_calls_at_once_each_get_their_own_answer() {
 fn restarted_server_answers_the_next_call() {
     let (front, daemon) = start(Answers::Events);
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let slow = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     expect_error(&agent.call("a__die", &json!({})), -31001, "unknown");
     expect_error(&agent.answer(&slow), -31001, "unknown");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{beside, expect_well, start, start_with};
 use crate::support::http::{Answers, Behavior, Front, HttpServer, Lock, Response};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, content, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, content, notification, until};
 
 const BEHAVIORS: [fn() -> Behavior; 3] = [Behavior::default, Behavior::json, Behavior::old];
 
@@ -87,7 +87,7 @@ fn messages_right_after_the_stream_opens_are_received() {
 fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
     let (front, daemon) = start(Behavior { answers: Answers::Events, ..Behavior::default() });
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
-    let busy = other.start_call("a__sleep", &json!({"ms": 60_000}));
+    let busy = other.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the other's call", |request| request.rpc() == "tools/call");
     let call =
         one.start_call("a__send_request", &json!({"method": "elicitation/create", "params": {"message": "who?"}}));
@@ -194,8 +194,7 @@ fn oversized_event_is_skipped_and_later_events_are_read() {
         let mut agent = Agent::ready(&daemon);
         agent.tools();
         listened_to(&front);
-        let large =
-            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(300 << 10)}});
+        let large = notification("notifications/message", &json!({"data": "x".repeat(300 << 10)}));
         front.notify(&large.to_string());
         arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"]})));
         agent.expect_notification("notifications/tools/list_changed");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{outcome, start};
-use crate::support::{Agent, Daemon, Place, Shim, arguments, result, until};
+use crate::support::{Agent, Daemon, Place, Shim, arguments, initialize_params, request, result, until};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
@@ -59,12 +59,13 @@ fn welcome(peer: &mut Agent, daemon: &str, protocol: &str) -> Value {
     request
 }
 
+/// A request that the peer of an agent sends.
+fn roots_request() -> Value {
+    request(41, "roots/list", &Value::Null)
+}
+
 fn hello(shim: &mut Shim) -> Value {
-    let info = json!({"name": "x", "version": "1"});
-    shim.start_request(
-        "initialize",
-        &json!({"protocolVersion": "2099-01-01", "capabilities": {"roots": {}}, "clientInfo": info}),
-    )
+    shim.start_request("initialize", &initialize_params("2099-01-01", &json!({"roots": {}})))
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     shim.notify("notifications/initialized", &Value::Null);
     peer.expect_notification("notifications/initialized");
     shim.wait_log(&format!("mcpd connect {OWN}: the daemon is 9.9.9"));
-    peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
+    peer.send(&roots_request());
     shim.expect_request("roots/list");
     peer.disconnect();
     shim.expect_notification("notifications/cancelled");
@@ -99,7 +100,7 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     peer.respond(&request, &json!({"content": []}));
     result(&shim.answer(&call));
     // One that knows nothing of `ids_from`.
-    peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
+    peer.send(&roots_request());
     let request = shim.expect_request("roots/list");
     shim.respond(&request, &json!({"roots": []}));
     assert_eq!(peer.answer(&json!(41))["result"], json!({"roots": []}));

@@ -157,7 +157,7 @@ impl Agent {
         let id = Value::from(self.next_id);
         self.next_id += 1;
         let params = self.with_meta(params);
-        self.send(&request(&id, method, &params));
+        self.send(&request(id.clone(), method, &params));
         id
     }
 

@@ -114,6 +114,16 @@ impl Program {
     }
 }
 
+/// The head of a configuration, in which first lists wait for every first start, however busy the machine is.
+fn patient(head: &str) -> String {
+    const PATIENCE: &str = "[daemon]\nfirst_list_wait = \"3m\"\n";
+    match (head.contains("first_list_wait"), head.contains("[daemon]\n")) {
+        (true, _) => head.to_owned(),
+        (false, true) => head.replacen("[daemon]\n", PATIENCE, 1),
+        (false, false) => format!("{head}\n{PATIENCE}"),
+    }
+}
+
 /// Writes the library of the scripted server `name`, unless it is there: a server may be reading it.
 fn write_library(place: &Place, name: &str, text: &str) -> String {
     let file = place.path(&format!("{name}.library"));
@@ -228,7 +238,7 @@ impl Setup {
             File::options().create(true).append(true).open(journal).expect("the test's own directory is writable");
         }
         let servers: String = self.servers.iter().map(|server| server.toml(place)).collect();
-        place.write("config.toml", format!("{}\n{servers}", self.head))
+        place.write("config.toml", format!("{}\n{servers}", patient(&self.head)))
     }
 
     /// Starts the daemon and waits until its servers' first starts have ended.

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-/// A request.
-pub(crate) fn request(id: &Value, method: &str, params: &Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+/// A request, without params if they are null.
+pub(crate) fn request(id: impl Into<Value>, method: &str, params: &Value) -> Value {
+    let mut message = notification(method, params);
+    message["id"] = id.into();
+    message
 }
 
 /// A notification, without params if they are null.
@@ -21,10 +23,16 @@ pub(crate) fn initialize_params(version: &str, capabilities: &Value) -> Value {
     json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info})
 }
 
-/// The line of a call. The arguments stay as they are, byte for byte.
-pub(crate) fn call_line(id: &str, tool: &str, arguments: &str) -> String {
-    let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}\n")
+/// The request `initialize` of an agent that has no capabilities.
+pub(crate) fn initialize(version: &str) -> Value {
+    request(1, "initialize", &initialize_params(version, &json!({})))
+}
+
+/// The text of a call, with the id and the arguments byte for byte.
+pub(crate) fn call_text(id: &str, tool: &str, arguments: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
+    )
 }
 
 /// The result of a response; panics on an error.

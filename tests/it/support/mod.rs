@@ -28,7 +28,7 @@ pub(crate) use self::daemon::{Daemon, answer_to_ended_operator};
 pub(crate) use self::gate::Gate;
 pub(crate) use self::landlock::{NO_NAMESPACES, kernel_has_landlock, system_has_namespaces};
 pub(crate) use self::messages::{
-    arguments, call_line, code, content, expect_died, initialize_params, notification, request, result,
+    arguments, call_text, code, content, expect_died, initialize, initialize_params, notification, request, result,
 };
 pub(crate) use self::modern::{Era, FACE, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::output::{print_line, skipped};

@@ -22,8 +22,8 @@ impl Daemon {
     }
 
     /// A gate for calls to its scripted servers.
-    pub(crate) fn gate(&self, name: &str) -> Gate {
-        Gate::new(self.place(), name)
+    pub(crate) fn gate(&self) -> Gate {
+        Gate::new(self.place())
     }
 
     /// The open files of the daemon, as the kernel names them.

@@ -312,7 +312,10 @@ impl Server {
         );
         let result = if self.flags.init_garbage { "7" } else { &result };
         let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };
-        self.after(self.flags.init_delay, answer);
+        match self.flags.init_until.clone() {
+            Some(gate) => self.after_gate(gate, answer),
+            None => self.after(self.flags.init_delay, answer),
+        }
     }
 
     fn refuses_page(&self, params: &Value) -> bool {

@@ -70,8 +70,10 @@ fn agents_of_each_era_are_served_natively_at_once() {
     let (front, daemon) = start();
     let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
-    let waiting = legacy.start_call("s__sleep", &json!({"ms": 4000}));
+    let gate = daemon.gate();
+    let waiting = legacy.start_call("s__sleep", &gate.arguments());
     expect_native_modern(&mut modern);
+    gate.open();
     result(&legacy.answer(&waiting));
     expect_native_legacy(&mut legacy);
     expect_native_modern(&mut modern);
@@ -250,7 +252,7 @@ fn missing_login_affects_both_eras() {
 fn idle_modern_instance_is_ended_and_started_again() {
     let place = Place::new();
     let front = front(&place);
-    let daemon = Setup::with(front.server().line("idle_timeout = \"300ms\"")).start_in(&place);
+    let daemon = Setup::with(front.server().line("idle_timeout = \"3s\"")).start_in(&place);
     arguments(&Agent::with_capabilities(&daemon, &all()).call("s__echo", &json!({})));
     let mut modern = Agent::modern(&daemon, &all());
     for _ in 0..2 {

@@ -96,7 +96,7 @@ fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
     }
     daemon.wait_status("counts no agent", |status| status["agents"] == json!([]));
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
-    until("both calls were cancelled", || (daemon.count_journal("a", "notifications/cancelled") == 2).then_some(()));
+    daemon.wait_journal_count("a", "notifications/cancelled", 2);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn calls_of_a_dying_server_fail_at_once_and_are_not_repeated() {
         .iter_mut()
         .map(|agent| (0..10).map(|n| agent.start_call("a__sleep", &json!({"ms": 600_000, "n": n}))).collect())
         .collect();
-    until("the server has them all", || (daemon.count_journal("a", "600000") == 50).then_some(()));
+    daemon.wait_journal_count("a", "600000", 50);
     let first = daemon.server_pid("a");
     signal(first, Signal::KILL);
     for (agent, ids) in agents.iter_mut().zip(&calls) {

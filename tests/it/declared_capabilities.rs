@@ -390,7 +390,7 @@ fn initialize_that_a_quota_refuses_can_be_repeated() {
     let setup = Setup::with(gated(&place, "a")).server(Server::named("s"));
     let head = format!("[daemon]\nmax_message = \"64KiB\"\n[profiles.p]\nallow_uids = [{GUEST}]");
     let daemon = setup.head(&head).spawn_in(&place);
-    let socket = daemon.place().runtime_dir().join("p.sock");
+    let socket = daemon.profile_socket("p");
     let guest = || Agent::from_stream(until("the socket accepts", || connect_as(GUEST, &socket).ok()));
     let mut busy = guest();
     busy.initialize("2025-11-25");

@@ -96,7 +96,7 @@ fn lists_of_an_extension_are_merged() {
         .server(server("two", json!([2])))
         .head("[profiles.p]\nmax_calls = 1")
         .start();
-    let mut limited = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
+    let mut limited = Agent::ready_at(&daemon.profile_socket("p"));
     let mut agent = Agent::ready(&daemon);
     for agent in [&mut agent, &mut limited] {
         // It counts as one call.
@@ -290,7 +290,7 @@ fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
     let daemon = Setup::new().head(head).server(server).start();
     let (mut one, mut two) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let mut face = Era::Legacy.agent_at_face(&daemon, "s");
-    let mut narrow = Agent::ready_at(&daemon.place().runtime_dir().join("narrow.sock"));
+    let mut narrow = Agent::ready_at(&daemon.profile_socket("narrow"));
     [&mut one, &mut two, &mut face, &mut narrow].into_iter().for_each(Agent::expect_quiet);
     raw(&mut one, "s__raw", "notifications/x/changed", &json!({"n": 1.50}));
     for agent in [&mut one, &mut two, &mut face] {

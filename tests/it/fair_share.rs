@@ -50,7 +50,7 @@ fn user_with_many_connections_has_one_share_of_a_full_server() {
     }
     let head = format!("[profiles.open]\nallow_uids = [{GUEST}]\nmax_calls = 65536\nrate = 1000000");
     let daemon = Setup::with(Server::named("a")).head(&head).start();
-    let socket = daemon.place().runtime_dir().join("open.sock");
+    let socket = daemon.profile_socket("open");
     let mut guests: Vec<_> =
         (0..4).map(|_| Agent::from_stream(connect_as(GUEST, &socket).expect("admitted"))).collect();
     for guest in &mut guests {

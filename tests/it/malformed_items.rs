@@ -15,13 +15,13 @@ fn with_tools(rests: &[&str], line: &str) -> Daemon {
     Setup::with(odd).server(Server::named("other").flags("--bare --tool echo")).start_in(&place)
 }
 
-fn listed(agent: &mut Agent) -> Vec<Value> {
+fn list_tools(agent: &mut Agent) -> Vec<Value> {
     result(&agent.request("tools/list", &json!({})))["tools"].as_array().expect("tools").clone()
 }
 
 /// The tools of `odd` but the valid one, without their names.
 fn seen(agent: &mut Agent) -> Vec<(String, Value)> {
-    let mut tools = listed(agent);
+    let mut tools = list_tools(agent);
     assert_eq!(tools.remove(0), json!({"name": "odd__good", "zeta": 1.10, "inputSchema": {"type": "object"}}));
     assert_eq!(tools.pop().expect("the tool of the other server")["name"], "other__echo");
     let tools = tools.into_iter().map(|mut tool| {

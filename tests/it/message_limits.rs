@@ -19,7 +19,7 @@ fn start(daemon: u32, server: u32, profile: u32) -> Daemon {
 }
 
 fn agent(daemon: &Daemon) -> Agent {
-    Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"))
+    Agent::ready_at(&daemon.profile_socket("p"))
 }
 
 /// Fails unless `answer` is the error for a message that exceeds the limit of this table.

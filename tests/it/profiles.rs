@@ -87,20 +87,15 @@ fn no_instance_starts_for_an_agent_whose_profile_lacks_the_server() {
     let head = "[profiles.without]\nservers = ['shared']\n[profiles.with]\nservers = ['own']";
     let own = Server::named("own").line("sharing = 'session'");
     let daemon = Setup::new().head(head).server(own).server(Server::named("shared")).start();
-    let before = starts(&daemon);
+    let before = daemon.count_starts("own");
     let mut without = agent(&daemon, "without");
     assert!(without.tools().iter().all(|tool| tool.starts_with("shared__")));
     arguments(&without.call("shared__echo", &json!({})));
-    assert_eq!(starts(&daemon), before);
+    assert_eq!(daemon.count_starts("own"), before);
     let mut with = agent(&daemon, "with");
     arguments(&with.call("own__echo", &json!({})));
-    assert_eq!(starts(&daemon), before + 1);
+    assert_eq!(daemon.count_starts("own"), before + 1);
     without.expect_quiet();
-}
-
-/// How often an instance of `own` was started.
-fn starts(daemon: &Daemon) -> usize {
-    daemon.count_starts("own")
 }
 
 /// A server with everything, for all agents and for those of `plain`, from which a part is kept.

@@ -12,7 +12,7 @@ fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
     Setup::with(change(server)).server(Server::named("mute")).start_in(&place)
 }
 
-fn started() -> Daemon {
+fn start_logging() -> Daemon {
     start(|server| server)
 }
 
@@ -56,7 +56,7 @@ fn wait_levels(daemon: &Daemon, expected: &[&str]) {
 
 #[test]
 fn log_message_reaches_the_agent_whose_call_is_in_flight_unchanged() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let odd = r#"{"method":"notifications/message", "params":{"x":1.10,"data":{"b":1,"a":"\/"},"level":"in\u0066o"},"jsonrpc":"2.0"}"#;
     let call = one.start_call("s__raw", &json!({"text": format!("{odd}\n")}));
@@ -75,7 +75,7 @@ fn log_message_reaches_the_agent_whose_call_is_in_flight_unchanged() {
 
 #[test]
 fn log_message_with_several_possible_owners_is_dropped() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let gate = daemon.gate();
     let busy = other.start_call("s__sleep", &gate.arguments());
@@ -103,7 +103,7 @@ fn cancel_call(daemon: &Daemon, agent: &mut Agent) -> Gate {
 
 #[test]
 fn message_during_an_unanswered_cancellation_reaches_the_one_agent_with_an_open_call() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other, mut third] = [(); 3].map(|()| Agent::ready(&daemon));
     cancel_call(&daemon, &mut other);
     log(&mut one, "error", "mine");
@@ -167,7 +167,7 @@ fn each_agent_receives_log_messages_from_its_own_level_on() {
 
 #[test]
 fn set_level_requires_a_known_level_and_a_handshake() {
-    let daemon = started();
+    let daemon = start_logging();
     let mut early = Agent::connect(&daemon);
     assert_eq!(code(&early.request("logging/setLevel", &json!({"level": "info"}))), -32602);
     assert_eq!(result(&early.initialize("2024-11-05"))["capabilities"]["logging"], json!({}));
@@ -181,7 +181,7 @@ fn set_level_requires_a_known_level_and_a_handshake() {
 
 #[test]
 fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     set_level(&mut one, "error");
     wait_levels(&daemon, &["error"]);
@@ -200,7 +200,7 @@ fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() 
 
 #[test]
 fn agent_that_changes_its_mind_without_end_fills_no_servers_input() {
-    let daemon = started();
+    let daemon = start_logging();
     let mut agent = Agent::ready(&daemon);
     let gate = daemon.gate();
     let deaf = agent.start_call("s__stop_reading", &gate.arguments());

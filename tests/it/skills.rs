@@ -49,7 +49,7 @@ fn start(era: Era, lines: &str) -> Daemon {
     Setup::with(server_one(era).line(lines)).server(server_two(era)).server(Server::named("plain")).start()
 }
 
-fn listed(agent: &mut Agent) -> Vec<String> {
+fn list_skills(agent: &mut Agent) -> Vec<String> {
     let answer = agent.request("skills/list", &json!({}));
     let skills = result(&answer)["skills"].as_array().expect("a list").clone();
     skills.iter().map(|skill| skill["uri"].as_str().expect("text").to_owned()).collect()
@@ -126,7 +126,7 @@ fn server_that_fails_does_not_hide_the_skills_of_the_others() {
     let library = json!({"extensions": {SKILLS: {}}, "files": {}, "methods": malformed});
     let daemon = Setup::with(Server::named("broken").library(&library)).server(server_one(Era::Legacy)).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
     daemon.wait_row("broken", "reports its list", |row| row.to_string().contains("skills/list"));
 }
@@ -139,7 +139,7 @@ fn read_of_a_resource_waits_for_its_server_beside_a_server_with_skills() {
     let late = Server::named("late").library(&library).flags("--exit-unless").arg(&gate);
     let daemon = Setup::with(server_one(Era::Legacy)).server(late).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    listed(&mut agent);
+    list_skills(&mut agent);
     let read = agent.start_request("resources/read", &json!({"uri": "b://x"}));
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one", "a skill does not wait");
     fs::write(&gate, "").expect("the test's own");
@@ -153,7 +153,7 @@ fn every_page_of_each_server_is_in_the_list() {
     for era in Era::BOTH {
         let mut agent = era.agent(&daemon, &json!({}));
         assert_eq!(
-            listed(&mut agent),
+            list_skills(&mut agent),
             ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"],
             "{era:?}"
         );
@@ -169,7 +169,7 @@ fn denied_skill_is_neither_listed_nor_gettable_nor_readable() {
     ] {
         let daemon = Setup::with(server_one(Era::Legacy).line(rules)).start();
         for mut agent in [Agent::ready(&daemon), Era::Legacy.agent_at_face(&daemon, "one")] {
-            assert!(!listed(&mut agent).contains(&"skill://acme/refunds/SKILL.md".to_owned()), "{rules}");
+            assert!(!list_skills(&mut agent).contains(&"skill://acme/refunds/SKILL.md".to_owned()), "{rules}");
             let mut answer = |method: &str, uri: &str| {
                 let answer = agent.request(method, &json!({"uri": uri}));
                 answer["error"].to_string().replace("acme/refunds", "never/there")
@@ -202,7 +202,7 @@ fn skills_are_hidden_where_expose_does_not_name_them() {
             let discovered = face.request("server/discover", &json!({}));
             let declared = &result(&discovered)["capabilities"];
             assert!(declared["resources"].is_object(), "skills require resources: {declared}");
-            assert_eq!(listed(&mut agent).len(), 2);
+            assert_eq!(list_skills(&mut agent).len(), 2);
             assert_eq!(text(&mut agent, "skill://hidden/SKILL.md"), "one", "its files are exposed with it");
         } else {
             for method in ["skills/list", "skills/get", "resources/directory/read"] {
@@ -219,7 +219,7 @@ fn resource_that_another_server_lists_is_no_skill_of_this_one() {
     let lister = Server::named("lister").library(&lister);
     let daemon = Setup::with(server_one(Era::Legacy)).server(server_two(Era::Legacy)).server(lister).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"]);
     assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://git/SKILL.md"}))), -32602);
 }
 
@@ -232,11 +232,11 @@ fn skills_of_a_server_that_is_down_stay_listed() {
     let daemon = Setup::with(down).server(server_one(Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let all = ["skill://down/SKILL.md", "skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"];
-    assert_eq!(listed(&mut agent), all);
+    assert_eq!(list_skills(&mut agent), all);
     fs::remove_file(&gate).expect("it is there");
     assert_eq!(code(&agent.call("down__die", &json!({}))), -31001);
     daemon.wait_row("down", "is down", |row| row["state"] == "backoff");
-    assert_eq!(listed(&mut agent), all);
+    assert_eq!(list_skills(&mut agent), all);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
 }
 
@@ -245,12 +245,12 @@ fn changed_resources_update_the_list_of_skills() {
     let place = Place::new();
     let daemon = Setup::with(server_one(Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent).len(), 2);
+    assert_eq!(list_skills(&mut agent).len(), 2);
     place.write("one.library", library(&["skill://fresh"], &[], "one").to_string());
     let change = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
     agent.call("one__raw", &json!({"text": format!("{change}\n")}));
     agent.expect_notification("notifications/resources/list_changed");
-    assert_eq!(listed(&mut agent), ["skill://fresh/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://fresh/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://fresh/ref/a.md"), "one");
 }
 
@@ -260,7 +260,7 @@ fn list_of_skills_is_cut_at_the_limit_of_lists() {
     let skills: Vec<_> = directories.iter().map(|directory| entry(directory)).collect();
     let many = json!({"extensions": {SKILLS: {}}, "skills": skills});
     let daemon = Setup::with(Server::named("many").library(&many)).start();
-    assert_eq!(listed(&mut Agent::ready(&daemon)).len(), 10_000);
+    assert_eq!(list_skills(&mut Agent::ready(&daemon)).len(), 10_000);
 }
 
 #[test]
@@ -273,14 +273,14 @@ fn skills_are_listed_from_the_disk_cache_before_their_server_runs() {
         let daemon = setup().start_in(&place);
         let mut agent = Agent::ready(&daemon);
         assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
-        assert_eq!(listed(&mut agent), all);
+        assert_eq!(list_skills(&mut agent), all);
     }
     fs::remove_file(&gate).expect("it is there");
     let daemon = setup().start_in(&place);
     for era in Era::BOTH {
         assert_eq!(declared(&daemon, era), json!({SKILLS: {"directoryRead": true}}));
-        assert_eq!(listed(&mut era.agent(&daemon, &json!({}))), all);
-        assert_eq!(listed(&mut era.agent_at_face(&daemon, "one")), all);
+        assert_eq!(list_skills(&mut era.agent(&daemon, &json!({}))), all);
+        assert_eq!(list_skills(&mut era.agent_at_face(&daemon, "one")), all);
     }
     assert_eq!(daemon.row("one")["state"], "idle");
 }
@@ -293,10 +293,10 @@ fn profile_and_session_instance_have_their_own_skills() {
         .server(server_two(Era::Legacy))
         .start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent).len(), 3);
+    assert_eq!(list_skills(&mut agent).len(), 3);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
-    let mut agent = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
+    let mut agent = Agent::ready_at(&daemon.profile_socket("p"));
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "two");
     assert!(text(&mut agent, "skill://acme/refunds/SKILL.md").is_i64(), "an error");
 }
@@ -320,7 +320,7 @@ fn skill_within_a_skill_of_another_server_is_not_listed() {
     let nested = Server::named("nested").library(&library(&["skill://git/ref"], &[], "nested"));
     let daemon = Setup::with(server_one(Era::Legacy)).server(nested).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/ref/a.md"), "one");
 }
 
@@ -372,7 +372,7 @@ fn listed_skill_is_read_from_the_server_that_lists_it() {
     let first = Server::named("first").library(&library(&[], &["skill://git"], "first"));
     let daemon = Setup::with(first).server(server_two(Era::Legacy)).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
     for file in ["SKILL.md", "ref/a.md"] {
         assert_eq!(text(&mut agent, &format!("skill://git/{file}")), "two", "{file}");
     }
@@ -388,7 +388,7 @@ fn extension_of_the_same_name_does_not_have_the_methods_of_skills() {
     let rules = "expose = [\"skills\", \"com.example/skills\"]\n[servers.s.skills]\ndeny = [\"skill://payroll\"]";
     let daemon = Setup::with(Server::named("s").library(&library).line(rules)).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md"]);
     assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://payroll/SKILL.md"}))), -32602);
 }
 

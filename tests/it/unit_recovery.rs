@@ -12,7 +12,7 @@ use crate::support::{Ran, Server, Setup, UserManager, initialize, notification, 
 const REASON: [&str; 2] = ["unknown key `deamon`", "config.toml:1:2"];
 
 /// One that is installed, with its socket or without.
-fn installed() -> Option<UserManager> {
+fn install() -> Option<UserManager> {
     UserManager::installed(&Setup::with(Server::named("plain")))
 }
 
@@ -33,7 +33,7 @@ fn expect_reason(text: &str, ran: &Ran) {
 
 #[test]
 fn agents_of_a_broken_configuration_receive_file_and_line_as_often_as_they_come() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
     let text = break_configuration(&manager);
     for _ in 0..3 {
@@ -49,7 +49,7 @@ fn agents_of_a_broken_configuration_receive_file_and_line_as_often_as_they_come(
 
 #[test]
 fn agent_whose_daemon_does_not_return_receives_the_reason() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     let mut agent = manager.agent();
     let mut stdin = agent.stdin.take().expect("a piped stream");
     let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
@@ -82,7 +82,7 @@ fn agent_whose_daemon_does_not_return_receives_the_reason() {
 
 #[test]
 fn every_command_that_needs_the_unit_starts_it_once_the_configuration_is_repaired() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     for command in [&["start"][..], &["reload"], &["service", "install", "--no-linger"]] {
         manager.mcpd(&["stop"]).expect_code(0);
         let text = break_configuration(&manager);
@@ -99,7 +99,7 @@ fn every_command_that_needs_the_unit_starts_it_once_the_configuration_is_repaire
 /// Case E11.
 #[test]
 fn agent_that_waits_at_the_socket_through_many_failed_starts_is_served_after_the_repair() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     // Sooner than the unit has it.
     manager.place().write("xdg-config/systemd/user/mcpd.service.d/soon.conf", "[Service]\nRestartSec=100ms\n");
     manager.systemctl(&["daemon-reload"]).expect_code(0);
@@ -119,7 +119,7 @@ fn agent_that_waits_at_the_socket_through_many_failed_starts_is_served_after_the
 
 #[test]
 fn status_without_a_daemon_shows_the_unit_and_the_remedy() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     let status = |state: &str, command: &str| {
         let ran = manager.mcpd(&["status"]).expect_code(3);
         assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");

@@ -64,11 +64,6 @@ pub(super) fn wait_unsubscribed(daemon: &Daemon) {
     until("nobody is left who wants it", || (!listens_for(daemon, "new", "new://1")).then_some(()));
 }
 
-/// How often a server was asked for something.
-pub(super) fn request_count(daemon: &Daemon, server: &str, what: &str) -> usize {
-    daemon.count_journal(server, what)
-}
-
 /// Each server says that its resource has changed, and the agent is told of both, and of nothing else.
 pub(super) fn expect_updates(daemon: &Daemon, agent: &mut Agent, id: &Value) {
     for server in Era::BOTH {

@@ -20,16 +20,12 @@ fn opening(daemon: &Daemon, server: &str) -> Vec<String> {
     methods.take_while(|method| !method.ends_with("/list")).collect()
 }
 
-fn starts(daemon: &Daemon, server: &str) -> usize {
-    daemon.count_starts(server)
-}
-
 const PROBE: &str = "server/discover";
 const LEGACY: [&str; 2] = ["initialize", "notifications/initialized"];
 const PROBED: [&str; 3] = [PROBE, LEGACY[0], LEGACY[1]];
 
 #[track_caller]
-fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
+pub(super) fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
     let row = daemon.wait_row(server, "is ready", |row| row["state"] == "ready");
     assert_eq!(row["protocol"], protocol, "{row}");
     for era in Era::BOTH {
@@ -80,7 +76,7 @@ fn server_that_exits_on_the_probe_is_restarted_without_it() {
     let daemon = Setup::with(probed("s").flags("--probe fatal")).start();
     expect_served(&daemon, "s", "2025-11-25");
     assert_eq!(opening(&daemon, "s"), LEGACY);
-    assert_eq!(starts(&daemon, "s"), 2);
+    assert_eq!(daemon.count_starts("s"), 2);
 }
 
 /// Case J4.

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::changes::{
-    TOOLS, UPDATED, change_tools, expect_updates, modern, open, request_count, touch, wait_subscribed,
-    wait_unsubscribed,
+    TOOLS, UPDATED, change_tools, expect_updates, modern, open, touch, wait_subscribed, wait_unsubscribed,
 };
 use super::{both, full};
 use crate::support::{Agent, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
@@ -151,7 +150,7 @@ fn subscription_continues_after_a_server_restart() {
         daemon.wait_row(server.name(), "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
     }
     wait_subscribed(&daemon);
-    until("there, too", || (request_count(&daemon, "old", "resources/subscribe") == 2).then_some(()));
+    daemon.wait_journal_count("old", "resources/subscribe", 2);
     expect_updates(&daemon, &mut agent, &id);
     agent.disconnect();
 }
@@ -164,11 +163,9 @@ fn subscription_ended_by_the_server_is_renewed() {
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
     wait_subscribed(&daemon);
     for (round, how) in ["result", "cancelled"].into_iter().enumerate() {
-        let before = request_count(&daemon, "new", "subscriptions/listen");
+        let before = daemon.count_journal("new", "subscriptions/listen");
         arguments(&modern(&daemon).call("new__end_subscriptions", &json!({"how": how})));
-        until("it is asked for again", || {
-            (request_count(&daemon, "new", "subscriptions/listen") > before).then_some(())
-        });
+        until("it is asked for again", || (daemon.count_journal("new", "subscriptions/listen") > before).then_some(()));
         change_tools(&daemon, Era::Modern, &format!("fresh{round}"));
         until("it is told", || agent.tools().contains(&format!("new__fresh{round}")).then_some(()));
         agent.subscription_notification(&id, TOOLS);

@@ -14,7 +14,7 @@ use crate::support::{Agent, Daemon, MCPD, Place, Ran, SCRIPTED, Server, Setup, p
 /// A daemon of the default files, with a server `first`.
 fn start_by_default_files(head: &str) -> (Daemon, Rc<Place>) {
     let place = Place::new();
-    place.write_user_config(&format!("{head}{}", Server::named("first").toml(&place)));
+    place.write_user_config(format!("{head}{}", Server::named("first").toml(&place)));
     (Setup::new().without_config().start_in(&place), place)
 }
 

@@ -120,7 +120,7 @@ fn answer_and_a_cancellation_that_cross_end_their_call_once() {
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..200).map(|n| agent.start_call("a__sleep", &json!({"ms": n % 7}))).collect();
     for id in calls.iter().skip(1).step_by(2) {
-        agent.cancel(&id);
+        agent.cancel(id);
     }
     let cancelled = agent.start_request("ping", &json!({}));
     let last = agent.start_call("a__sleep", &json!({"ms": 50}));

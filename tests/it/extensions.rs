@@ -87,10 +87,9 @@ fn extension_request_is_routed_by_its_name_and_renamed() {
 
 #[test]
 fn lists_of_an_extension_are_merged() {
-    let server = |name: &str, items: Value| {
-        Server::named(name).library(&extension(&json!({"x/list": {"items": items, "a": 1}})))
-    };
-    let broken = Server::named("broken").library(&extension(&json!({"x/run": null})));
+    let server =
+        |name: &str, items: Value| Server::named(name).library(extension(&json!({"x/list": {"items": items, "a": 1}})));
+    let broken = Server::named("broken").library(extension(&json!({"x/run": null})));
     let daemon = Setup::with(server("one", json!([{"n": 1.50}])))
         .server(broken)
         .server(server("two", json!([2])))
@@ -178,7 +177,7 @@ fn name_that_policy_would_hide_is_refused_before_it_is_listed() {
 
 #[test]
 fn profile_with_rules_hides_extensions_that_it_does_not_name() {
-    let server = Server::named("s").library(&extension(&json!({"x/run": null})));
+    let server = Server::named("s").library(extension(&json!({"x/run": null})));
     let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]\n[profiles.named]\nexpose = [\"io.example/x\"]";
     let daemon = Setup::new().head(head).server(server).start();
     let at = |profile: &str| Agent::ready_at(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
@@ -214,7 +213,7 @@ fn method_of_mcp_is_forwarded_neither_as_a_notification_nor_as_a_request() {
     ];
     for (method, params) in &notifications {
         for to in [&mut face, &mut agent] {
-            to.notify(method, &params);
+            to.notify(method, params);
         }
     }
     for method in ["sampling/createMessage", "roots/list", "notifications/cancelled", "notifications/x/seen"] {
@@ -278,14 +277,14 @@ fn cancelled_merged_list_cancels_the_calls_of_all_servers() {
 
 /// The notification `method` of a server as the tool `raw` writes it.
 fn raw(agent: &mut Agent, tool: &str, method: &str, params: &Value) {
-    let text = format!("{}\n", notification(method, &params)).replace("\"$ID\"", "$ID");
+    let text = format!("{}\n", notification(method, params)).replace("\"$ID\"", "$ID");
     let call = json!({"name": tool, "arguments": {"text": text}, "_meta": {"progressToken": "own"}});
     result(&agent.request("tools/call", &call));
 }
 
 #[test]
 fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
-    let server = Server::named("s").library(&extension(&json!({})));
+    let server = Server::named("s").library(extension(&json!({})));
     let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]";
     let daemon = Setup::new().head(head).server(server).start();
     let (mut one, mut two) = (Agent::ready(&daemon), Agent::ready(&daemon));

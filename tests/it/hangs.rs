@@ -107,7 +107,7 @@ fn suspended_server_times_out_its_own_calls_only() {
     let mut agent = Agent::ready(&daemon);
     let pid = daemon.server_pid("a");
     signal(pid, Signal::STOP);
-    let call = agent.start_call("a__sleep", &json!({}));
+    let call = agent.start_call("a__sleep", &json!({"ignore_cancel": true}));
     arguments(&agent.call("good__echo", &json!({})));
     assert_eq!(code(&agent.answer(&call)), -31002);
     signal(pid, Signal::CONT);

@@ -32,7 +32,7 @@ impl ScriptedServer {
     }
 
     fn send(&mut self, id: &Value, method: &str, params: &Value) {
-        let line = request(id.clone(), method, &params);
+        let line = request(id.clone(), method, params);
         writeln!(self.input.as_ref().expect("not closed"), "{line}").expect("it reads");
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, result};
+use crate::support::{Agent, Daemon, Place, Server, Setup, result};
 
 fn saying(name: &str, text: &str) -> Server {
     Server::named(name).arg("--instructions").arg(text)
@@ -49,7 +49,9 @@ fn session_instances_contribute_their_instructions_once() {
 
 #[test]
 fn idle_server_contributes_its_last_known_instructions() {
-    let start = || Setup::with(saying("lazy", "Wake me.").line("start = \"lazy\"\nidle_timeout = \"300ms\"")).start();
+    let place = Place::new();
+    let lazy = || saying("lazy", "Wake me.").line("start = \"lazy\"\nidle_timeout = \"300ms\"");
+    let start = || Setup::with(lazy()).start_in(&place);
     start().wait_row("lazy", "sleeps", |row| row["state"] == "idle");
     let daemon = start();
     assert_eq!(daemon.row("lazy")["state"], "idle");

@@ -323,7 +323,7 @@ fn odd_prompts_resources_templates_and_skills_are_mended_or_left_out_alone() {
             "prompts": [{"name": "good"}], "resources": [{"uri": "y://good", "name": "good"}],
             "resourceTemplates": [{"uriTemplate": "y://{good}", "name": "good"}],
         });
-        let setup = Setup::with(servers.server("odd").library(&Value::Object(library)));
+        let setup = Setup::with(servers.server("odd").library(Value::Object(library)));
         let daemon = setup.server(servers.server("other").library(&good)).start();
         let mut agent = agents.agent(&daemon, &json!({}));
         for (method, key, rows) in OTHER_KINDS {

@@ -12,7 +12,7 @@ use crate::support::{Agent, Daemon, Place, Server, Setup};
 /// A daemon of the default files with these servers.
 fn start_by_default_files(servers: &[Server]) -> (Daemon, Rc<Place>) {
     let place = Place::new();
-    place.write_user_config(&servers.iter().map(|server| server.toml(&place)).collect::<String>());
+    place.write_user_config(servers.iter().map(|server| server.toml(&place)).collect::<String>());
     (Setup::new().without_config().start_in(&place), place)
 }
 

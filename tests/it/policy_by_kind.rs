@@ -41,7 +41,7 @@ fn list_all(agent: &mut Agent) -> [Vec<String>; 4] {
 
 /// The raw answer to a request whose params are these.
 fn answer_to(agent: &mut Agent, method: &str, params: &Value) -> String {
-    agent.send_raw(format!("{}\n", request("x", method, &params)));
+    agent.send_raw(format!("{}\n", request("x", method, params)));
     agent.next_line().expect("an answer")
 }
 

@@ -260,14 +260,14 @@ fn request_of_a_guest_beyond_its_bytes_is_refused_while_others_are_unanswered() 
     let daemon = Setup::with(Server::named("a")).head(&head).start();
     let mut agent = ready_guest(&daemon);
     let text = "x".repeat(4200);
-    let mut call = |n: usize| {
+    let call = |n: usize| {
         let id = agent.start_call("a__sleep", &json!({"ms": 600_000, "text": text}));
         result(&agent.request("ping", &json!({})));
         // A server that does not keep up would have the call refused for another reason.
         daemon.wait_journal_count("a", "600000", n.min(FITTING));
         id
     };
-    let ids: Vec<_> = (1..=FITTING + 5).map(|n| call(n)).collect();
+    let ids: Vec<_> = (1..=FITTING + 5).map(call).collect();
     for id in &ids[FITTING..] {
         expect_quota(&agent.answer(id), "256KiB of unfinished messages");
     }

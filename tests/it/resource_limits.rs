@@ -66,7 +66,7 @@ fn server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again()
     assert_eq!(row["limits"], expected);
     let before = manager.unit_processes();
     let mut agent = Agent::ready_at(&manager.agent_socket());
-    let gate = Gate::new(&manager.place());
+    let gate = Gate::new(manager.place());
     let other = agent.start_call("free__sleep", &gate.arguments());
     let answer = shell(&mut agent, "limited", KEEP);
     assert_eq!(code(&answer), -31001, "{answer}");

@@ -37,11 +37,11 @@ fn library(listed: &[&str], unlisted: &[&str], text: &str) -> Value {
 }
 
 fn server_one(era: Era) -> Server {
-    era.server("one").library(&library(&["skill://git", "skill://acme/refunds"], &["skill://hidden"], "one"))
+    era.server("one").library(library(&["skill://git", "skill://acme/refunds"], &["skill://hidden"], "one"))
 }
 
 fn server_two(era: Era) -> Server {
-    era.server("two").library(&library(&["skill://git", "github://x/deploy"], &["skill://other"], "two"))
+    era.server("two").library(library(&["skill://git", "github://x/deploy"], &["skill://other"], "two"))
 }
 
 /// Both servers, the first with these lines in its table.
@@ -227,7 +227,7 @@ fn resource_that_another_server_lists_is_no_skill_of_this_one() {
 fn skills_of_a_server_that_is_down_stay_listed() {
     let place = Place::new();
     let gate = place.write("gate", "");
-    let down = Server::named("down").library(&library(&["skill://down"], &[], "down"));
+    let down = Server::named("down").library(library(&["skill://down"], &[], "down"));
     let down = down.flags("--exit-unless").arg(&gate);
     let daemon = Setup::with(down).server(server_one(Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
@@ -317,7 +317,7 @@ fn entry_that_cannot_be_filtered_is_left_out() {
 /// Case H17.
 #[test]
 fn skill_within_a_skill_of_another_server_is_not_listed() {
-    let nested = Server::named("nested").library(&library(&["skill://git/ref"], &[], "nested"));
+    let nested = Server::named("nested").library(library(&["skill://git/ref"], &[], "nested"));
     let daemon = Setup::with(server_one(Era::Legacy)).server(nested).start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
@@ -369,7 +369,7 @@ fn request_without_a_uri_reaches_no_server_that_has_rules_on_skills() {
 /// Case H17.
 #[test]
 fn listed_skill_is_read_from_the_server_that_lists_it() {
-    let first = Server::named("first").library(&library(&[], &["skill://git"], "first"));
+    let first = Server::named("first").library(library(&[], &["skill://git"], "first"));
     let daemon = Setup::with(first).server(server_two(Era::Legacy)).start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);

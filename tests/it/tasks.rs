@@ -94,7 +94,7 @@ fn token(daemon: &Daemon, tool: &str) -> Value {
 
 /// Has the server say something while no call of the agent's is unanswered but this one.
 fn notify(agent: &mut Agent, method: &str, params: &Value) {
-    let line = notification(method, &params);
+    let line = notification(method, params);
     arguments(&agent.call("s__raw", &json!({"text": format!("{line}\n")})));
 }
 
@@ -335,7 +335,7 @@ fn list_that_is_cancelled_is_not_answered() {
     create_task(&mut agent, "s__echo", &json!({"mute": true}));
     let waiting = [(); 3].map(|()| agent.start_request("tasks/list", &json!({})));
     for id in [&waiting[1], &waiting[0]] {
-        agent.cancel(&id);
+        agent.cancel(id);
     }
     agent.send(&request(waiting[2].clone(), "ping", &Value::Null));
     let refusal = agent.answer(&waiting[2]);

@@ -75,7 +75,7 @@ fn call_that_was_cancelled_before_it_was_written_never_reaches_its_server() {
     let calls = start_calls(&mut agent);
     agent.expect_quiet();
     for id in &calls {
-        agent.cancel(&id);
+        agent.cancel(id);
     }
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
     resume(pid, &mut agent);

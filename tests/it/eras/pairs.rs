@@ -200,7 +200,7 @@ fn log_messages_reach_the_requesting_agent_from_its_level_on() {
             .as_array()
             .expect("a list")
             .iter()
-            .map(|params| format!("{}\n", notification("notifications/message", &params)))
+            .map(|params| format!("{}\n", notification("notifications/message", params)))
             .collect();
         // A modern server says nothing else; what a legacy one says is mcpd's to choose from.
         let call = match server {

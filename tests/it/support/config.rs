@@ -116,11 +116,11 @@ impl Program {
 
 /// The head of a configuration, in which first lists wait for every first start, however busy the machine is.
 fn patient(head: &str) -> String {
-    const PATIENCE: &str = "[daemon]\nfirst_list_wait = \"3m\"\n";
+    const FIRST_LISTS: &str = "[daemon]\nfirst_list_wait = \"3m\"\n";
     match (head.contains("first_list_wait"), head.contains("[daemon]\n")) {
         (true, _) => head.to_owned(),
-        (false, true) => head.replacen("[daemon]\n", PATIENCE, 1),
-        (false, false) => format!("{head}\n{PATIENCE}"),
+        (false, true) => head.replacen("[daemon]\n", FIRST_LISTS, 1),
+        (false, false) => format!("{head}\n{FIRST_LISTS}"),
     }
 }
 

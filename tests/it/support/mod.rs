@@ -1,8 +1,10 @@
 //! The test harness: the real binary in a directory of its own, and agents that account for every message.
 //!
 //! `place` (directory, environment, tag) → `config` → `daemon` (start, stop) · `watch` (status queries) · `user_manager` (systemd) ·
-//! `terminal` (tmux) · `agent` (lines on the socket) · `messages` · `gate` (calls that tests end) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
+//! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
 //! `processes` · `http` (servers at URLs) · `landlock` · `wait` (polling) · `output`.
+//!
+//! `messages` builds messages and checks responses. A call waits at a `gate` until the test opens it.
 
 mod agent;
 mod config;

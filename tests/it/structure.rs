@@ -48,6 +48,7 @@ const ACYCLIC: &[&str] = &[
     "bridge",
     "calls",
     "catalog",
+    "cli",
     "config",
     "daemon",
     "jsonrpc",
@@ -56,6 +57,9 @@ const ACYCLIC: &[&str] = &[
     "session",
     "sockets",
 ];
+
+/// Imports the type of each command, and commands print how others are called. So circles through it do not count.
+const COMMAND_TABLE: &str = "cli/arguments";
 
 /// Modules that are one component each: a type, and the files that only it uses.
 const COMPONENTS: &[&str] = &[
@@ -274,7 +278,8 @@ fn component(module: &str) -> String {
 
 #[test]
 fn files_do_not_import_each_other_in_circles() {
-    let imports = imports(&modules());
+    let mut imports = imports(&modules());
+    imports.remove(COMMAND_TABLE).expect("it imports commands");
     for circle in circles(&imports) {
         let components: BTreeSet<_> = circle.iter().map(|module| component(module)).collect();
         let is_checked = circle.iter().any(|module| ACYCLIC.contains(&top(module)));

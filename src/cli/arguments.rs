@@ -109,7 +109,7 @@ pub(super) enum Command {
     /// that page here.
     Login(super::login::Arguments),
     /// Revoke the login of a server and delete its tokens
-    Logout(super::logout::Arguments),
+    Logout(super::login::LogoutArguments),
     /// Validate the configuration; needs no daemon and starts nothing
     Check(super::check::Arguments),
     /// Print the JSON Schema of the configuration, for editors

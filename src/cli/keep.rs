@@ -59,20 +59,12 @@ impl Keep {
         server: &str,
         toggle: &Toggle,
     ) -> Result<WrittenToggle, ExitCode> {
-        match toggle {
-            Toggle::EnableTool(tool) => self.write_and_apply(directory, (server, Some(tool)), true).await,
-            Toggle::DisableTool(tool) => self.write_and_apply(directory, (server, Some(tool)), false).await,
-            Toggle::Enable => self.write_and_apply(directory, (server, None), true).await,
-            Toggle::Disable | Toggle::Stop => self.write_and_apply(directory, (server, None), false).await,
-        }
-    }
-
-    async fn write_and_apply(
-        &self,
-        directory: &RuntimeDir,
-        (server, tool): (&str, Option<&str>),
-        enabled: bool,
-    ) -> Result<WrittenToggle, ExitCode> {
+        let (tool, enabled) = match toggle {
+            Toggle::EnableTool(tool) => (Some(tool), true),
+            Toggle::DisableTool(tool) => (Some(tool), false),
+            Toggle::Enable => (None, true),
+            Toggle::Disable | Toggle::Stop => (None, false),
+        };
         let files = match &self.config {
             Some(file) => vec![file.clone()],
             None => DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await.files,
@@ -118,7 +110,7 @@ impl Keep {
         let state = if enabled { StateName::Enabled } else { StateName::Disabled };
         let name = tool.map(|tool| tool.name);
         let result = ControlReport { tool: name.clone(), state, reason: None, done: true, temporary: false };
-        if !self.apply(directory, server, &path).await? {
+        if !self.reload(directory, server, &path).await? {
             if let Some(why) = hidden {
                 print_note!("note: agents still do not see it: {why}");
             }
@@ -135,7 +127,7 @@ impl Keep {
     }
 
     /// Makes a running daemon that reads `path` reload. Returns whether there is one.
-    async fn apply(&self, directory: &RuntimeDir, server: &str, path: &Path) -> Result<bool, ExitCode> {
+    async fn reload(&self, directory: &RuntimeDir, server: &str, path: &Path) -> Result<bool, ExitCode> {
         if !directory.is_served() {
             note_no_daemon(self.config.as_deref());
             return Ok(false);

@@ -1,6 +1,6 @@
-//! `mcpd login`: logs in to a server, or lists the logins, and makes the running daemon use a changed login.
+//! `mcpd login` and `mcpd logout`: log in to a server, list the logins or delete one, and make the running daemon use the change.
 //!
-//! It reads the configuration with the daemon's environment, as `mcpd doctor` does, and stores the login where the daemon finds it.
+//! They read the configuration with the daemon's environment, as `mcpd doctor` does, and store the login where the daemon finds it.
 //!
 //! The person reaches mcpd by a page in the browser, and by lines pasted into standard input meanwhile. Other users can read the address in the
 //! arguments of the opening program. So it is a loopback address of mcpd, which redirects only this user's browser. A private file would not
@@ -30,7 +30,7 @@ use crate::config::interpolate::{Process, Sources, UnusableValue};
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::net::client::{Clients, NetError};
 use crate::oauth::{
-    self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Loopback,
+    self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Logout, Loopback,
     ValidLogin,
 };
 use crate::shim::Input;
@@ -60,6 +60,15 @@ pub(super) struct Arguments {
 }
 
 #[derive(Debug, clap::Args)]
+pub(super) struct LogoutArguments {
+    /// Server to log out of, even if it is no longer configured
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    server: String,
+    #[command(flatten)]
+    files: Files,
+}
+
+#[derive(Debug, clap::Args)]
 pub(super) struct Files {
     /// Configuration file; repeatable [default: the files that the running daemon uses; if none runs, as for `mcpd serve`]
     #[arg(long, value_name = "FILE")]
@@ -80,6 +89,32 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
             Ok(after_login(&context.probe, name, was_logged_in).await)
         }
     }
+}
+
+/// Deletes the login of a server, and revokes it at the authorization server. `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
+pub(super) async fn run_logout(
+    arguments: &LogoutArguments,
+    given: Option<PathBuf>,
+    directory: Option<RuntimeDir>,
+) -> CommandResult {
+    let name = &*arguments.server;
+    let context = LoginContext::load(&arguments.files, given, directory).await?;
+    let login = match context.login(name).await {
+        Ok(login) => login,
+        Err(reason) => context.stored(name).await.ok_or_else(|| fail(USAGE, format!("{name}: {reason}")))?,
+    };
+    let logged_out = with_spinner(|| format!("logging out of {name}"), login.log_out()).await;
+    let Logout { was_logged_in, logs_in_again, not_revoked } =
+        logged_out.map_err(|reason| fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))))?;
+    if let Some(reason) = not_revoked {
+        print_note!("{name}: forgotten here only: {}", one_line(&reason.to_string()));
+    }
+    if !was_logged_in {
+        return Ok(print(format!("{name}: nobody was logged in\n")));
+    }
+    let again = if logs_in_again { ", until its client credentials let mcpd in again" } else { "" };
+    try_print(format!("{name}: logged out{again}\n"))?;
+    Ok(after_logout(&context.probe, name).await)
 }
 
 enum LoginOutcome {
@@ -186,7 +221,7 @@ async fn allowed(login: &Login) -> String {
 
 /// Why a server has no login, after its name.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoLogin {
+enum NoLogin {
     /// With a hint at a similar name.
     #[error("is not a configured server{0}")]
     NotConfigured(String),
@@ -203,8 +238,8 @@ pub(super) enum NoLogin {
 }
 
 /// The configuration and the directory of logins, as the daemon sees them.
-pub(super) struct LoginContext {
-    pub(super) probe: DaemonProbe,
+struct LoginContext {
+    probe: DaemonProbe,
     config: Config,
     directory: PathBuf,
     clients: Clients,
@@ -213,11 +248,7 @@ pub(super) struct LoginContext {
 impl LoginContext {
     /// # Errors
     /// Prints an invalid configuration or a missing directory, and returns the exit code.
-    pub(super) async fn load(
-        files: &Files,
-        given: Option<PathBuf>,
-        directory: Option<RuntimeDir>,
-    ) -> Result<Self, ExitCode> {
+    async fn load(files: &Files, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> Result<Self, ExitCode> {
         let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
         let config = config::load(&probe.files, &probe.sources).map_err(|error| config_failure(&error))?.config;
         let without = "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it";
@@ -237,7 +268,7 @@ impl LoginContext {
     ///
     /// # Errors
     /// If the server has no login.
-    pub(super) async fn login(&self, name: &str) -> Result<Login, NoLogin> {
+    async fn login(&self, name: &str) -> Result<Login, NoLogin> {
         let servers = &self.config.servers;
         let Some(server) = servers.iter().find(|server| &*server.name == name) else {
             return Err(NoLogin::NotConfigured(hint(name, servers.iter().map(|server| &*server.name))));
@@ -259,7 +290,7 @@ impl LoginContext {
     }
 
     /// The stored login of a server that is no longer configured.
-    pub(super) async fn stored(&self, name: &str) -> Option<Login> {
+    async fn stored(&self, name: &str) -> Option<Login> {
         let url = oauth::stored_url(&self.directory, name).await?;
         self.login_of(name, &Remote { url, ..Remote::default() }).await.ok()
     }
@@ -294,7 +325,7 @@ async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode
 }
 
 /// Restarts the server without its login, and prints its state.
-pub(super) async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
+async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
     match restarted(probe, name, |_| true).await {
         Ok(Effect::None | Effect::UnknownServer | Effect::FormerConfiguration) => ExitCode::SUCCESS,
         Ok(Effect::Restarted(report)) => print(format!("{name}: {}\n", shown(&report))),
@@ -378,12 +409,12 @@ struct PasteReader {
 }
 
 impl PasteReader {
-    pub(super) fn open() -> Self {
+    fn open() -> Self {
         Self { input: Input::open().ok(), read: Vec::new() }
     }
 
     /// The next line that is not empty. Pends forever at the end of the input.
-    pub(super) async fn line(&mut self) -> String {
+    async fn line(&mut self) -> String {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();

@@ -25,7 +25,6 @@ mod edit;
 mod import;
 mod keep;
 mod login;
-mod logout;
 mod logs;
 mod prompt;
 mod reload;
@@ -91,7 +90,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload).await),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
-        Command::Logout(logout) => block_on(logout::run(&logout, given, directory.ok())),
+        Command::Logout(logout) => block_on(login::run_logout(&logout, given, directory.ok())),
         Command::Sandbox(arguments) => block_on(sandbox::run(arguments, given, directory.ok())),
         Command::Check(arguments) => block_on(check::run(&arguments, directory.ok())),
         Command::Completions { shell } => completions::run(shell),

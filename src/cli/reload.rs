@@ -170,12 +170,13 @@ pub(super) struct JsonLogFilter {
 /// Sets the filter, if one is given, and prints the filter in effect.
 async fn run_log_filter(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> CommandResult {
     filter.map(Filter::parse).transpose().map_err(|error| fail(USAGE, error))?;
-    Ok(match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if as_json => print_report(&JsonLogFilter { filter }),
-        Ok(filter) => print(filter + "\n"),
-        Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
-        Err(error) => admin_failure(&error),
-    })
+    let filter = admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await.map_err(refusal)?;
+    Ok(if as_json { print_report(&JsonLogFilter { filter }) } else { print(filter + "\n") })
+}
+
+/// Prints why the daemon did not do it. What it refuses is not valid.
+fn refusal(error: AdminError) -> ExitCode {
+    if let AdminError::Refused(_) = error { fail(USAGE, error) } else { admin_failure(&error) }
 }
 
 /// Time limit for the service manager.
@@ -269,11 +270,8 @@ pub(in crate::cli) async fn reload_after_edit(
     as_json: bool,
 ) -> CommandResult {
     let activity = || "applying the configuration".to_owned();
-    let report = match with_spinner(activity, admin::reload(&directory.socket(ADMIN_SOCKET))).await {
-        Ok(report) => report,
-        Err(error @ AdminError::Refused(_)) => return Err(fail(USAGE, error)),
-        Err(error) => return Err(admin_failure(&error)),
-    };
+    let reloaded = with_spinner(activity, admin::reload(&directory.socket(ADMIN_SOCKET))).await;
+    let report = reloaded.map_err(refusal)?;
     let (listed, ToolsSummary { servers, .. }) =
         tool_names::request(directory, ToolsRequest::default()).await.unwrap_or_default();
     let servers: Vec<_> = servers.iter().filter(|server| is_described(&server.name, &report, scope)).collect();

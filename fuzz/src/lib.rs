@@ -199,8 +199,8 @@ mod mcpd {
                     stream.read(Bytes::copy_from_slice(piece));
                     assert!(stream.buffered() <= 2 * max, "{} bytes are buffered", stream.buffered());
                     result.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
-                        sse_parser::Event::Data { name, data } => Some((name, data)),
-                        sse_parser::Event::TooLarge => None,
+                        sse_parser::SseEvent::Data { name, data } => Some((name, data)),
+                        sse_parser::SseEvent::TooLarge => None,
                     }));
                 }
                 (result.last_id, result.retry) = (stream.last_id().cloned(), stream.retry());

@@ -22,7 +22,7 @@ pub use self::list::{
 };
 pub use self::names::Names;
 pub use self::skills::visible_response;
-use self::template::Template;
+use self::template::UriTemplate;
 use crate::config::{CallLimit, Settings};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
@@ -86,7 +86,7 @@ pub struct Exposure {
 #[derive(Debug)]
 struct ListedTemplate {
     text: Arc<str>,
-    template: Template,
+    template: UriTemplate,
     /// The index of its server.
     server: usize,
 }
@@ -146,7 +146,7 @@ impl Catalog {
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
         let readings = Uri::new(uri);
-        let of_template = |is_it: &dyn Fn(&Template) -> bool| {
+        let of_template = |is_it: &dyn Fn(&UriTemplate) -> bool| {
             let found = self.templates.iter().filter(|listed| is_it(&listed.template));
             // Policy permitted the text of a template when it was listed.
             let mut permitted =
@@ -154,7 +154,7 @@ impl Catalog {
             permitted.next().map(|listed| listed.server)
         };
         // A completion names a template itself. A template of another server may match it too.
-        let parsed = uri.contains('{').then(|| Template::parse(uri));
+        let parsed = uri.contains('{').then(|| UriTemplate::parse(uri));
         let listed = || parsed.as_ref().and_then(|parsed| of_template(&|template| template == parsed));
         let matching = || of_template(&|template| template.matches(uri));
         let named = || self.interfaces.get(uri).copied();
@@ -254,7 +254,7 @@ impl Offer {
         }
         let is_resource =
             lists[ListKind::Resources].items.iter().any(|item| *item.key == *uri && !item.validity.is_left_out());
-        let has_template = |key: &str| Template::parse(key).matches(uri) && permits(key);
+        let has_template = |key: &str| UriTemplate::parse(key).matches(uri) && permits(key);
         let names_it = |tool: &&Item| tool.interface().is_some_and(|named| *named == *uri);
         let tools = &lists[ListKind::Tools];
         let is_interface = || {

@@ -58,7 +58,9 @@ use self::task::ManagerTask;
 pub use self::tools::{ExposedTool, ToolRef};
 pub use self::view::Toggle;
 use self::view::ToggleResult;
-pub(crate) use self::view::{Enablement, Member, ServedProfile, Unlisted, View, ViewPart, WatchedView, start_for_call};
+pub(crate) use self::view::{
+    Enablement, Member, ServedProfile, UnlistedName, View, ViewPart, WatchedView, start_for_call,
+};
 pub(crate) use self::wait_ready::ServerOutcome;
 pub use crate::backoff::RestartDelays;
 use crate::client::connected;

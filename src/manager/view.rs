@@ -1,7 +1,7 @@
 //! Snapshots of what is exposed to agents of a profile, to one agent, or to the operator.
 //!
 //! The face of a server is the part of a view that belongs to this server, under the server's own names. It is built when an agent first
-//! uses it. A call that waits before it is sent to its server is checked against the newest view ([`WatchedView`]). [`Unlisted`] says whether
+//! uses it. A call that waits before it is sent to its server is checked against the newest view ([`WatchedView`]). [`UnlistedName`] says whether
 //! a request for a name that no list has waits for a server that may still list it.
 
 use std::future::{Future, pending};
@@ -426,7 +426,7 @@ impl ExposureView for WatchedView {
 
 /// What becomes of a request for an unlisted name.
 #[derive(Debug)]
-pub(crate) enum Unlisted<'a> {
+pub(crate) enum UnlistedName<'a> {
     /// No server may still list it.
     Unknown,
     /// These servers may list it in time, so the request waits.
@@ -435,7 +435,7 @@ pub(crate) enum Unlisted<'a> {
     Down(CallError),
 }
 
-impl<'a> Unlisted<'a> {
+impl<'a> UnlistedName<'a> {
     /// Decides about a request that waits at most until `until`. The `candidates` are the servers that may still list the name
     /// ([`View::may_still_list`]). Those that the request waits for are started by [`start_for_call`].
     pub(crate) fn of(candidates: Vec<&'a Member>, until: Instant, now: Instant) -> Self {

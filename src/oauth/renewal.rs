@@ -21,7 +21,7 @@ use crate::clock;
 const RENEWAL_RETRY: Duration = Duration::from_secs(30);
 
 /// The next step to a token.
-pub(super) enum Step {
+pub(super) enum RenewalStep {
     /// There is a valid token.
     Use(Token),
     /// A new one must be obtained.
@@ -38,22 +38,26 @@ impl Login {
     ///
     /// # Errors
     /// If a person must log in.
-    pub(super) fn step(&self, stored: Option<LoginRecord>, refused: Option<&HeaderValue>) -> Result<Step, NoToken> {
+    pub(super) fn step(
+        &self,
+        stored: Option<LoginRecord>,
+        refused: Option<&HeaderValue>,
+    ) -> Result<RenewalStep, NoToken> {
         let never = || NoToken::LoginNeeded { why: self.why_not_logged_in() };
         let record = Box::new(stored.ok_or_else(never)?);
         let Some(grant) = &record.grant else {
             // The server must have required a login first.
             let may_try = record.challenge.is_some() && self.may_use_client_credentials();
-            return if may_try { Ok(Step::Renew { record, is_valid: false }) } else { Err(never()) };
+            return if may_try { Ok(RenewalStep::Renew { record, is_valid: false }) } else { Err(never()) };
         };
         let may_renew = !grant.uses_client_credentials || self.may_use_client_credentials();
         match grant.token_state(refused, clock::unix_seconds()) {
-            TokenState::Valid => Token::of(grant).map(Step::Use),
-            TokenState::RenewalDue => Ok(Step::Renew { record, is_valid: true }),
-            TokenState::Expired if may_renew => Ok(Step::Renew { record, is_valid: false }),
+            TokenState::Valid => Token::of(grant).map(RenewalStep::Use),
+            TokenState::RenewalDue => Ok(RenewalStep::Renew { record, is_valid: true }),
+            TokenState::Expired if may_renew => Ok(RenewalStep::Renew { record, is_valid: false }),
             // Credentials that were refused may be accepted with the current configuration.
             TokenState::Unavailable(_) if grant.uses_client_credentials && may_renew => {
-                Ok(Step::Renew { record, is_valid: false })
+                Ok(RenewalStep::Renew { record, is_valid: false })
             }
             TokenState::Unavailable(why) if !grant.uses_client_credentials => Err(NoToken::LoginNeeded { why }),
             TokenState::Expired | TokenState::Unavailable(_) => Err(never()),
@@ -65,8 +69,8 @@ impl Login {
         let lock = self.store().lock().await.map_err(unavailable)?;
         let stored = self.applicable(lock.read().await.map_err(unavailable)?);
         let (record, is_valid) = match self.step(stored, refused.as_ref())? {
-            Step::Use(token) => return Ok(token),
-            Step::Renew { record, is_valid } => (*record, is_valid),
+            RenewalStep::Use(token) => return Ok(token),
+            RenewalStep::Renew { record, is_valid } => (*record, is_valid),
         };
         if let Some(grant) = &record.grant {
             self.http().restrict_to(grant);

@@ -159,8 +159,8 @@ pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (payer, bytes): (Payer, usiz
     let counts = || entries().map(|entry| (entry.payer, 1));
     let sizes = || entries().map(|entry| (entry.payer, entry.bytes));
     own < MAX_WAITING_PER_SESSION
-        && (len < MAX_WAITING || Usage::of(counts()).is_below_share(MAX_WAITING, payer, 1))
-        && (len == 0 || waiting + bytes <= max_bytes || Usage::of(sizes()).is_below_share(max_bytes, payer, bytes))
+        && (len < MAX_WAITING || Shares::of(counts()).is_below_share(MAX_WAITING, payer, 1))
+        && (len == 0 || waiting + bytes <= max_bytes || Shares::of(sizes()).is_below_share(max_bytes, payer, bytes))
 }
 
 /// Calls in flight at one instance. One more waits ([`FairQueue`]), unless its user or session has less than its share.
@@ -176,9 +176,9 @@ pub(crate) struct Payer {
 }
 
 /// What each session of each user uses: its number of calls, or their bytes.
-pub(super) struct Usage(HashMap<Option<u32>, HashMap<u64, usize>>);
+pub(super) struct Shares(HashMap<Option<u32>, HashMap<u64, usize>>);
 
-impl Usage {
+impl Shares {
     /// Sums up the sizes of each session.
     pub(super) fn of(used: impl Iterator<Item = (Payer, usize)>) -> Self {
         let mut users: HashMap<_, HashMap<_, _>> = HashMap::new();
@@ -206,7 +206,7 @@ pub(super) enum Vacancies {
     Everybody,
     Nobody,
     /// Whoever has less than its share.
-    BelowShare(Usage),
+    BelowShare(Shares),
 }
 
 impl Vacancies {

@@ -170,7 +170,7 @@ impl<H> Task<H> {
 
 #[derive(Debug, Default)]
 pub(super) struct TaskPages {
-    current: Option<Page>,
+    current: Option<TaskPage>,
     waiting: VecDeque<PageRequest>,
 }
 
@@ -184,10 +184,10 @@ pub(super) struct PageRequest {
 }
 
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct TaskPage {
     /// Raw id of the request.
     pub(super) id: Bytes,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<PolledTask>,
     /// Where the next one begins.
     pub(super) next: Option<u64>,
     #[expect(dead_code, reason = "it counts the request until it is dropped")]
@@ -195,7 +195,7 @@ pub(super) struct Page {
 }
 
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct PolledTask {
     /// Number of the task.
     pub(super) number: u64,
     /// The call that polls it.
@@ -239,24 +239,24 @@ impl TaskPages {
     }
 
     /// Begins to gather a page.
-    pub(super) fn gather(&mut self, page: Page) {
+    pub(super) fn gather(&mut self, page: TaskPage) {
         self.current = Some(page);
     }
 
     /// The call `key` was answered. It may be the poll of a task on the page. Returns the page if it is complete.
-    pub(super) fn record_poll(&mut self, key: CallKey, polled: PollResult) -> Option<Page> {
+    pub(super) fn record_poll(&mut self, key: CallKey, polled: PollResult) -> Option<TaskPage> {
         let item = self.current.as_mut()?.items.iter_mut().find(|item| item.key == key)?;
         item.polled = polled;
         self.take_complete()
     }
 
     /// The page, if every task on it was polled.
-    pub(super) fn take_complete(&mut self) -> Option<Page> {
+    pub(super) fn take_complete(&mut self) -> Option<TaskPage> {
         self.current.take_if(|page| page.items.iter().all(|item| item.polled != PollResult::Awaited))
     }
 
     /// The agent cancels the request. Returns the items of the page, if it is being gathered.
-    pub(super) fn cancel(&mut self, id: &Bytes) -> Vec<Item> {
+    pub(super) fn cancel(&mut self, id: &Bytes) -> Vec<PolledTask> {
         self.waiting.retain(|request| request.id != *id);
         self.current.take_if(|page| page.id == *id).map_or_else(Vec::new, |page| page.items)
     }
@@ -368,9 +368,9 @@ mod tests {
         );
     }
 
-    fn page(id: &'static str, serials: &[u64]) -> Page {
-        let item = |serial: &u64| Item { number: *serial, key: key(*serial), polled: PollResult::Awaited };
-        Page { id: Bytes::from(id), items: serials.iter().map(item).collect(), next: None, charge: a_charge() }
+    fn page(id: &'static str, serials: &[u64]) -> TaskPage {
+        let item = |serial: &u64| PolledTask { number: *serial, key: key(*serial), polled: PollResult::Awaited };
+        TaskPage { id: Bytes::from(id), items: serials.iter().map(item).collect(), next: None, charge: a_charge() }
     }
 
     fn next(pages: &mut TaskPages) -> Option<(Bytes, u64)> {
@@ -389,7 +389,7 @@ mod tests {
             pages.record_poll(key(9), PollResult::Gone).is_none()
                 && pages.record_poll(key(8), PollResult::Gone).is_none()
         );
-        let polled = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
+        let polled = |page: TaskPage| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
         let fresh = PollResult::Fresh(Bytes::from("x"));
         assert_eq!(pages.record_poll(key(7), fresh.clone()).map(polled), Some(vec![fresh, PollResult::Gone]));
         assert_eq!(next(&mut pages), Some((other, 5)));

@@ -22,12 +22,12 @@ use crate::transport::Incoming;
 pub(super) struct Request {
     /// Raw.
     pub(super) id: Bytes,
-    pub(super) effect: Effect,
+    pub(super) effect: RequestEffect,
 }
 
 /// The effect of a successful request, which the next daemon must learn, too.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Effect {
+pub(super) enum RequestEffect {
     /// None.
     Plain,
     /// `initialize`: the session is open.
@@ -49,7 +49,7 @@ impl Request {
     pub(super) fn of(incoming: &Incoming) -> Option<Self> {
         match incoming {
             Incoming::Message { message: Message::Request { id, method, params }, .. } => {
-                Some(Self { id: copied(id), effect: Effect::of(method, params.as_ref()) })
+                Some(Self { id: copied(id), effect: RequestEffect::of(method, params.as_ref()) })
             }
             // It is answered as an invalid request.
             Incoming::Malformed(MessageError::NotAMessage { id: Some(id) }) => Some(Self::plain(copied(id))),
@@ -59,16 +59,16 @@ impl Request {
 
     /// A request of which only the id is known.
     pub(super) fn plain(id: Bytes) -> Self {
-        Self { id, effect: Effect::Plain }
+        Self { id, effect: RequestEffect::Plain }
     }
 
     /// Whether it can be cancelled: `initialize` cannot (MCP 2025-11-25, `basic/utilities/cancellation`).
     pub(super) fn is_cancellable(&self) -> bool {
-        self.effect != Effect::Initialize
+        self.effect != RequestEffect::Initialize
     }
 }
 
-impl Effect {
+impl RequestEffect {
     fn of(method: &[u8], params: Option<&Bytes>) -> Self {
         let member =
             |name| params.and_then(|params| members(params, [name]).ok()).and_then(|[raw]| raw).map(|raw| copied(&raw));
@@ -233,26 +233,29 @@ mod tests {
     fn requests_have_their_raw_id_and_effect() {
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
         for (line, expected) in [
-            (r#"{"jsonrpc":"2.0","id":"\u0061","method":"ping"}"#, Some((r#""\u0061""#, Effect::Plain))),
+            (r#"{"jsonrpc":"2.0","id":"\u0061","method":"ping"}"#, Some((r#""\u0061""#, RequestEffect::Plain))),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:\/"}}"#,
-                Some(("1", Effect::Subscribe(bytes(r#""a:\/""#)))),
+                Some(("1", RequestEffect::Subscribe(bytes(r#""a:\/""#)))),
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":"a:"}}"#,
-                Some(("1", Effect::Unsubscribe(bytes(r#""a:""#)))),
+                Some(("1", RequestEffect::Unsubscribe(bytes(r#""a:""#)))),
             ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}"#,
-                Some(("1", Effect::LogLevel(bytes(r#""info""#)))),
+                Some(("1", RequestEffect::LogLevel(bytes(r#""info""#)))),
             ),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel"}"#, Some(("1", Effect::Plain))),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}"#, Some(("1", Effect::Plain))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel"}"#, Some(("1", RequestEffect::Plain))),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}"#,
+                Some(("1", RequestEffect::Plain)),
+            ),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"v"}}}"#,
-                Some(("1", Effect::Listen)),
+                Some(("1", RequestEffect::Listen)),
             ),
-            (r#"{"id":7,"method":"ping"}"#, Some(("7", Effect::Plain))),
+            (r#"{"id":7,"method":"ping"}"#, Some(("7", RequestEffect::Plain))),
             (r#"{"jsonrpc":"2.0","method":"ping"}"#, None),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, None),
             (r#"{"jsonrpc":"2.0","id":1}"#, None),

@@ -19,13 +19,14 @@ use crate::config::ServerConfig;
 use crate::era::input::{Input, RetryResponses};
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::Delivery;
-use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::jsonrpc::{Message, parse};
+use crate::printable::one_line;
 use crate::server::agent_scope::roots_result;
-use crate::server::messages::call::{Call, Failure, Origin, RequestKind};
+use crate::server::messages::call::{Call, Failure, MissingInput, Origin, RequestKind};
 
 impl Instance {
     /// Whether a call continues one that this instance has suspended.
@@ -62,7 +63,9 @@ impl Instance {
                 let failure = match error {
                     BridgeError::Malformed => Failure::MalformedResponse,
                     BridgeError::UnknownResult(what) => Failure::UnknownResultType { what },
-                    BridgeError::Input(why) => Failure::InputUnavailable { why },
+                    BridgeError::TooManyInputs(times) => {
+                        Failure::InputUnavailable { why: MissingInput::TooOften(times) }
+                    }
                 };
                 self.fail_with(call, failure, true);
             }
@@ -204,9 +207,6 @@ fn refuse_malformed(call: Call) -> Beginning {
     refuse(call, &ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"))
 }
 
-/// Why a call fails whose inputs are too large. The text continues the name of the server.
-const INPUTS_TOO_LARGE: &str = "requested input, and its requests and their answers together are too large";
-
 impl Instance {
     /// Requests the inputs of the agent, or sends the call again at once if there are none.
     pub(super) fn collect_inputs(&mut self, mut call: PendingCall, inputs: &[Input]) {
@@ -214,12 +214,12 @@ impl Instance {
         let (session, to) = (call.response_handle.key.session, call.response_handle.to().cloned());
         let call = self.wire.register_without_request(call);
         if !has_space_for_inputs(&self.wire, call) {
-            return self.fail_inputs(call, INPUTS_TOO_LARGE.to_owned());
+            return self.fail_inputs(call, MissingInput::TooLarge);
         }
         for (index, input) in inputs.iter().enumerate() {
             let requested = match to.clone() {
                 Some(to) => self.request_input(&Recipient { session, to }, CallInput { call, index }, input),
-                None => Err("nobody waits for it any more".to_owned()),
+                None => Err(MissingInput::NobodyWaits),
             };
             if let Err(why) = requested {
                 return self.fail_inputs(call, why);
@@ -228,12 +228,17 @@ impl Instance {
         self.resend_if_complete(call);
     }
 
-    /// Sends the agent a request for an input, unless the configuration has it. `Err` continues the name of the server.
-    fn request_input(&mut self, recipient: &Recipient, call_input: CallInput, input: &Input) -> Result<(), String> {
+    /// Sends the agent a request for an input, unless the configuration has it.
+    fn request_input(
+        &mut self,
+        recipient: &Recipient,
+        call_input: CallInput,
+        input: &Input,
+    ) -> Result<(), MissingInput> {
         let parsed = forwarded_requests::read_input(input)?;
         if parsed.capability != ClientCapability::Roots || !self.has_configured_roots() {
             let sent = self.forwarded_requests.send_input(&mut self.wire, recipient, call_input, input, parsed);
-            return sent.map_err(|error| error.message);
+            return sent.map_err(|error| MissingInput::NotSent(error.message));
         }
         set_input_response(&mut self.wire, call_input, roots_result(self.config.roots()).into());
         Ok(())
@@ -244,7 +249,7 @@ impl Instance {
         if let Some(InputAnswer { input, response: Ok(line) }) =
             self.forwarded_requests.handle_agent_message(&mut self.wire, received)
         {
-            self.receive_input(input, bridge::input_response_of(&line));
+            self.receive_input(input, input_response(&line));
         }
     }
 
@@ -258,19 +263,19 @@ impl Instance {
     pub(super) fn requests_ended(&mut self, ended: Vec<InputAnswer>) {
         for InputAnswer { input, response } in ended {
             if let Err(why) = response {
-                self.receive_input(input, Err(format!("requested input, but {why}")));
+                self.receive_input(input, Err(MissingInput::Unanswered(why)));
             }
         }
     }
 
-    fn receive_input(&mut self, input: CallInput, result: Result<Bytes, String>) {
+    fn receive_input(&mut self, input: CallInput, result: Result<Bytes, MissingInput>) {
         match result {
             Ok(result) => {
                 set_input_response(&mut self.wire, input, result);
                 if has_space_for_inputs(&self.wire, input.call) {
                     self.resend_if_complete(input.call);
                 } else {
-                    self.fail_inputs(input.call, INPUTS_TOO_LARGE.to_owned());
+                    self.fail_inputs(input.call, MissingInput::TooLarge);
                 }
             }
             Err(why) => self.fail_inputs(input.call, why),
@@ -287,12 +292,26 @@ impl Instance {
         }
     }
 
-    /// The call cannot be sent again; `why` continues the name of the server.
-    fn fail_inputs(&mut self, call: u64, why: String) {
+    /// The call cannot be sent again.
+    fn fail_inputs(&mut self, call: u64, why: MissingInput) {
         self.withdraw_inputs(call);
         if let Some(call) = self.wire.take_call(call) {
             self.fail_with(call, Failure::InputUnavailable { why }, true);
         }
+    }
+}
+
+/// The raw result in this response line of an agent.
+fn input_response(line: &Bytes) -> Result<Bytes, MissingInput> {
+    let line = line.slice(..line.len().saturating_sub(1));
+    match members(&line, ["result", "error"]) {
+        Ok([Some(result), None]) => Ok(result),
+        Ok([_, Some(error)]) => {
+            let message = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
+            let message = message.map(|message| one_line(&String::from_utf8_lossy(&message)));
+            Err(MissingInput::Refused(message.unwrap_or_default()))
+        }
+        _ => Err(MissingInput::NoResult),
     }
 }
 

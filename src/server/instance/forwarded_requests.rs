@@ -24,7 +24,7 @@ use crate::jsonrpc::splice::{applied, splice, without};
 use crate::methods;
 use crate::printable::one_line;
 use crate::server::agent_scope::AgentScope;
-use crate::server::messages::call::{SessionSender, ToAgent};
+use crate::server::messages::call::{MissingInput, SessionSender, ToAgent};
 use crate::server::messages::server_notification::ServerNotification;
 use crate::server::server_request::{
     Cancellation, ForwardedRequest, FromAgentMessage, ParsedRequest, ServerResponseHandle, Withdrawal,
@@ -174,14 +174,12 @@ pub(super) fn unavailable(why: &str, server: &Arc<str>) -> ErrorObject {
     not_delivered(ErrorCode::Unavailable, why, server)
 }
 
-/// Reads an input that a modern server requires. The error continues the name of the server.
-pub(super) fn read_input(Input { method, params, .. }: &Input) -> Result<ParsedRequest, String> {
-    let named = one_line(&String::from_utf8_lossy(method));
-    match ParsedRequest::read(method, params.as_ref()) {
-        None => Err(format!("requires `{named}`, which mcpd does not forward")),
-        Some(Err(error)) => Err(format!("requires `{named}`, but it is malformed: {}", error.message)),
-        Some(Ok(parsed)) => Ok(parsed),
-    }
+/// Reads an input that a modern server requires.
+pub(super) fn read_input(Input { method, params, .. }: &Input) -> Result<ParsedRequest, MissingInput> {
+    let named = || one_line(&String::from_utf8_lossy(method));
+    let parsed = ParsedRequest::read(method, params.as_ref());
+    let parsed = parsed.ok_or_else(|| MissingInput::NotForwarded { method: named() })?;
+    parsed.map_err(|error| MissingInput::Malformed { method: named(), reason: error.message })
 }
 
 async fn next_message(number: u64, mut replies: mpsc::Receiver<FromAgentMessage>) -> FromAgent {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-pub use self::failure::{CallError, Failure};
+pub use self::failure::{CallError, Failure, MissingInput};
 use super::handle::ServerHandle;
 use super::server_notification::ServerNotification;
 use super::subscribers::ResourceSubscriptionChange;

@@ -11,7 +11,7 @@ use crate::account::Cost;
 use crate::calls::CallOutcome;
 use crate::clock::Moment;
 use crate::config::CallLimit;
-use crate::era::subscription::Filter;
+use crate::era::subscription::ListenFilter;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply;
 use crate::manager::{Member, View};
@@ -19,7 +19,7 @@ use crate::message_limit::list_bytes;
 use crate::server::messages::call::{AccessTarget, CallError, CallKey, Failure};
 use crate::server::server_request::Cancellation;
 use crate::server::{ResourceSubscriptionChange, ServerHandle, SubscriptionChange};
-use crate::session::fan_out::{FanOut, MergedList, Next};
+use crate::session::fan_out::{FanOut, FanOutStep, MergedList};
 use crate::session::received_call::ReceivedCall;
 use crate::session::results;
 use crate::session::router::Destination;
@@ -81,12 +81,12 @@ impl<T: Transport> Session<T> {
         self.advance_fan_out(next);
     }
 
-    fn advance_fan_out(&mut self, mut next: Next) {
+    fn advance_fan_out(&mut self, mut next: FanOutStep) {
         loop {
             match next {
-                Next::Wait => return,
-                Next::Complete(fan_out) => return self.answer_fan_out(fan_out),
-                Next::Page { request, extension, server, cursor, began } => {
+                FanOutStep::Wait => return,
+                FanOutStep::Complete(fan_out) => return self.answer_fan_out(fan_out),
+                FanOutStep::Page { request, extension, server, cursor, began } => {
                     let view = self.view.of(request.era(), request.face.as_ref());
                     let member = view.servers.iter().find(|member| member.config.name == server);
                     let sent = match member.filter(|member| is_owner(&request, &extension, member)) {
@@ -149,7 +149,7 @@ fn failed_part(request: &ReceivedCall, member: &Member, failure: Failure) -> Byt
 }
 
 impl<T: Transport> Session<T> {
-    pub(super) fn begin_listen(&mut self, id: &Bytes, mut filter: Filter, face: Option<Arc<str>>) {
+    pub(super) fn begin_listen(&mut self, id: &Bytes, mut filter: ListenFilter, face: Option<Arc<str>>) {
         let charge = match self.unanswered.charge(Cost::Request(0)) {
             Ok(charge) => charge,
             Err(over) => return self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::body;
-use super::sse_parser::{Event, SseParser};
+use super::sse_parser::{SseEvent, SseParser};
 use crate::jsonrpc::Message;
 use crate::net::body::{LARGE, LargeBodySlots};
 use crate::net::client::Response;
@@ -152,18 +152,18 @@ impl SseStream {
         loop {
             while let Some(event) = self.parser.pop() {
                 match event {
-                    Event::TooLarge => return Some(StreamItem::TooLarge),
-                    Event::Data { name, data } if name[..] == *b"endpoint" && !data.starts_with(b"{") => {
+                    SseEvent::TooLarge => return Some(StreamItem::TooLarge),
+                    SseEvent::Data { name, data } if name[..] == *b"endpoint" && !data.starts_with(b"{") => {
                         return Some(StreamItem::Endpoint(data));
                     }
-                    Event::Data { name, data } if name.is_empty() || name[..] == *b"message" => {
+                    SseEvent::Data { name, data } if name.is_empty() || name[..] == *b"message" => {
                         // An event without data only sets the resume id.
                         if let Some(incoming) = body::parse_message(data).await {
                             return Some(StreamItem::Message(incoming));
                         }
                     }
                     // MCP does not define the name, but what answers a request is its response.
-                    Event::Data { data, .. } => {
+                    SseEvent::Data { data, .. } => {
                         if let Some(incoming @ Incoming::Message { message: Message::Response { .. }, .. }) =
                             body::parse_message(data).await
                         {

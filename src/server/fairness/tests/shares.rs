@@ -8,7 +8,7 @@ const CAPACITY: usize = 32;
 
 /// Admits as an instance does.
 fn is_admitted(used: &[Payer], payer: Payer) -> bool {
-    used.len() < CAPACITY || Usage::of(used.iter().map(|of| (*of, 1))).is_below_share(CAPACITY, payer, 1)
+    used.len() < CAPACITY || Shares::of(used.iter().map(|of| (*of, 1))).is_below_share(CAPACITY, payer, 1)
 }
 
 fn count(used: &[Payer], is_it: impl Fn(&Payer) -> bool) -> usize {
@@ -47,7 +47,7 @@ fn many_sessions_of_a_user_leave_another_user_its_share() {
 #[test]
 fn share_is_counted_in_bytes_as_well() {
     let greedy = [(payer(1, 1), 900), (payer(1, 1), 100)];
-    let is_admitted = |payer, size| Usage::of(greedy.into_iter()).is_below_share(1000, payer, size);
+    let is_admitted = |payer, size| Shares::of(greedy.into_iter()).is_below_share(1000, payer, size);
     assert!(!is_admitted(payer(1, 1), 1) && is_admitted(payer(1, 2), 500) && !is_admitted(payer(1, 2), 501));
     assert!(is_admitted(payer(2, 2), 500) && !is_admitted(payer(2, 2), 501));
 }

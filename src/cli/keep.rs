@@ -65,10 +65,7 @@ impl Keep {
             Toggle::Enable => (None, true),
             Toggle::Disable | Toggle::Stop => (None, false),
         };
-        let files = match &self.config {
-            Some(file) => vec![file.clone()],
-            None => DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await.files,
-        };
+        let files = self.files(directory).await;
         let invalid = |error| fail(USAGE, format!("nothing is written: the configuration is not valid\n{error}"));
         let loaded = config::load(&files, &Process).map_err(invalid)?;
         let tool = match tool {
@@ -102,10 +99,10 @@ impl Keep {
         }
         let hidden = tool.as_ref().zip(after_server).filter(|_| enabled);
         let hidden = hidden.and_then(|(tool, server)| hidden_by(&after, server, &tool.name));
-        match (is_changed, &hidden) {
-            (true, _) => print_note!("mcpd: written to {}", path.display()),
-            (false, None) => print_note!("mcpd: {} already says so", path.display()),
-            (false, Some(_)) => {}
+        if is_changed {
+            print_note!("mcpd: written to {}", path.display());
+        } else if hidden.is_none() {
+            print_note!("mcpd: {} already says so", path.display());
         }
         let state = if enabled { StateName::Enabled } else { StateName::Disabled };
         let name = tool.map(|tool| tool.name);
@@ -117,12 +114,15 @@ impl Keep {
             return Ok(WrittenToggle { file: path, result: Some(result) });
         }
         let Some(name) = name else { return Ok(WrittenToggle { file: path, result: None }) };
-        // The configuration decides from now on.
-        let toggle = ServerAction::Toggle(Toggle::EnableTool(name));
-        match admin::control(&directory.socket(ADMIN_SOCKET), toggle, server).await {
-            // A server that is down lists no tools.
-            Ok(_) | Err(AdminError::Refused(_)) => Ok(WrittenToggle { file: path, result: Some(result) }),
-            Err(error) => Err(admin_failure(&error)),
+        end_denial(directory, server, name).await?;
+        Ok(WrittenToggle { file: path, result: Some(result) })
+    }
+
+    /// The configuration files: those of the command line, or of a running daemon, or the usual ones.
+    async fn files(&self, directory: &RuntimeDir) -> Vec<PathBuf> {
+        match &self.config {
+            Some(file) => vec![file.clone()],
+            None => DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await.files,
         }
     }
 
@@ -144,6 +144,16 @@ impl Keep {
         let report = with_spinner(activity, admin::reload(&socket)).await.map_err(failed)?;
         others_failed(&report, Scope::Servers(&[server]));
         Ok(true)
+    }
+}
+
+/// Ends what is denied at run time, so that the configuration alone decides about the tool.
+async fn end_denial(directory: &RuntimeDir, server: &str, tool: String) -> Result<(), ExitCode> {
+    let toggle = ServerAction::Toggle(Toggle::EnableTool(tool));
+    match admin::control(&directory.socket(ADMIN_SOCKET), toggle, server).await {
+        // A server that is down lists no tools.
+        Ok(_) | Err(AdminError::Refused(_)) => Ok(()),
+        Err(error) => Err(admin_failure(&error)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Loads a [`Config`] from files: finds them, reads each in its format, and merges them as layers.
+//! Loads a [`Config`](super::Config) from files: finds them, reads each in its format, and merges them as layers.
 
 mod files;
 mod merge;

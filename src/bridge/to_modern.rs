@@ -11,7 +11,7 @@ use super::{BridgeError, Step};
 use crate::era::input::RequiredInputs;
 use crate::era::request_meta::{self, LegacyClientMeta};
 use crate::era::response::{self, ToLegacy};
-use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::members::{NotAnObject, members_of_parsed, text};
 use crate::jsonrpc::splice::Change;
 use crate::printable::one_line;
 
@@ -92,10 +92,10 @@ impl CallToModern {
 /// The raw result in this response line of an agent. The error text continues the sentence ``server `NAME` …``.
 pub(crate) fn input_response_of(line: &Bytes) -> Result<Bytes, String> {
     let line = line.slice(..line.len().saturating_sub(1));
-    match members(&line, ["result", "error"]) {
+    match members_of_parsed(&line, ["result", "error"]) {
         Ok([Some(result), None]) => Ok(result),
         Ok([_, Some(error)]) => {
-            let message = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
+            let message = members_of_parsed(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
             let message = message.map(|message| one_line(&String::from_utf8_lossy(&message))).unwrap_or_default();
             Err(format!("wanted to know more, which was answered with an error: {message}"))
         }

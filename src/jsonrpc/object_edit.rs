@@ -1,4 +1,4 @@
-//! Removes and inserts members of an object as edits of its text. All other members keep their bytes.
+//! Removes and inserts members of an object of a parsed message, as edits of its text. All other members keep their bytes.
 
 use std::ops::Range;
 
@@ -100,7 +100,7 @@ fn opening(object: &Bytes, members: &str, has_any: bool) -> Change {
 
 /// The edits, and whether members are left.
 fn walk(object: &Bytes, names: &[&str], values: &mut [Option<Bytes>]) -> Result<(Vec<Change>, bool), NotAnObject> {
-    let mut walk = Walk::object(object);
+    let mut walk = Walk::object(object).accepted();
     let (mut changes, mut leaves_any) = (Vec::new(), false);
     // The start of a run of removed members, and the end of the last member.
     let (mut from, mut end) = (None, 0);

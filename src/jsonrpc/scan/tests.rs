@@ -90,10 +90,12 @@ proptest! {
 
     #[test]
     fn accepted_text_has_the_same_parts(values in prop::collection::vec(json(), 1..4), count in 0..200usize) {
-        let long = format!("[{}1]", "1,".repeat(count));
-        let text = format!("[{},{long}]", values.join(","));
+        // Some have a key with a quote.
+        let values = values.into_iter().filter(|value| is_json(value.as_bytes()));
+        let values: Vec<_> = values.chain([format!("[{}1]", "1,".repeat(count))]).collect();
+        let text = format!("[{}]", values.join(","));
         let (found, again) = (parts(Walk::any(text.as_bytes())), parts(Walk::any(text.as_bytes()).accepted()));
-        prop_assume!(found.is_some());
+        prop_assert!(found.is_some());
         prop_assert_eq!(found, again);
     }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 pub(crate) use self::call::BridgedCall;
 pub(crate) use self::to_legacy::{ModernAgent, ServerRequest, read_retry, unopened_urls};
-pub(crate) use self::to_modern::{MAX_RETAINED_MEMORY, input_response_of};
+pub(crate) use self::to_modern::MAX_RETAINED_MEMORY;
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::Input;
 use crate::era::response::Caching;
@@ -52,8 +52,8 @@ pub(crate) enum BridgeError {
     Malformed,
     /// The era of the agent lacks this kind of result.
     UnknownResult(String),
-    /// The server requires inputs that it does not get. The text continues the sentence ``server `NAME` …``.
-    Input(String),
+    /// The server has required inputs this often.
+    TooManyInputs(usize),
 }
 
 /// A request that may be sent several times, with different changes.

@@ -191,16 +191,6 @@ impl AgentSockets {
     }
 }
 
-/// Whether a user may connect as an agent of `profile`.
-pub(super) fn may_connect(profile: &Profile, uid: u32) -> bool {
-    is_own(uid) || profile.allow_uids.contains(&uid)
-}
-
-/// Whether this is the user who runs mcpd.
-pub(super) fn is_own(uid: u32) -> bool {
-    uid == rustix::process::geteuid().as_raw()
-}
-
 fn socket_mode(profile: &Profile) -> SocketMode {
     if profile.allow_uids.is_empty() { SocketMode::Owner } else { SocketMode::Shared }
 }

@@ -15,9 +15,8 @@ use super::{MODERN, TASKS, UNSUPPORTED_VERSION, meta};
 use crate::jsonrpc::is_id;
 use crate::jsonrpc::json_eq::json_eq_except;
 use crate::jsonrpc::members::{NotAnObject, members, members_of_parsed, string, text};
-use crate::jsonrpc::object_edit::{cut, replace_members, with_last, without};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::jsonrpc::splice::{Change, applied};
+use crate::jsonrpc::splice::{Change, applied, cut, replace_members, with_last, without};
 use crate::log_level::LogLevel;
 use crate::printable::beginning;
 

@@ -10,9 +10,8 @@ use serde_json::json;
 use super::input::{self, RequiredInputs};
 use super::{MISSING_CAPABILITY, TASKS, meta};
 use crate::jsonrpc::members::{NotAnObject, elements, members, members_of_parsed, text};
-use crate::jsonrpc::object_edit::{Cut, cut_nested, replace_members, with_first};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::splice::{Change, Cut, cut_nested, replace_members, with_first};
 use crate::printable::excerpt;
 
 /// A person has to open a URL first. MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
@@ -233,7 +232,7 @@ mod tests {
     use super::*;
     use crate::era::input::{Input, RequiredInputs};
     use crate::jsonrpc::splice::applied;
-    use crate::jsonrpc::test_support::{bytes, text};
+    use crate::jsonrpc::tests::{bytes, text};
 
     #[test]
     fn unknown_resource_has_its_own_code_in_the_legacy_era() {

@@ -19,10 +19,9 @@ use bytes::Bytes;
 use super::Message;
 use super::members::{each, members, slices, text_within};
 use super::message::{ENVELOPE, parse};
-use super::object_edit::replace_members;
 use super::pending::parse_own_id;
 use super::scan::Walk;
-use super::splice::{Change, applied};
+use super::splice::{Change, applied, replace_members};
 
 /// Maximum messages of one line.
 const MAX_PARTS: usize = 64;

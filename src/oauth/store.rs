@@ -32,7 +32,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// The directory of logins: `$XDG_STATE_HOME/mcpd/logins`, else in `~/.local/state`.
 #[must_use]
 pub(crate) fn directory(sources: &dyn Sources) -> Option<PathBuf> {
-    Some(sources.base_directory("XDG_STATE_HOME", ".local/state")?.join("mcpd/logins"))
+    Some(sources.state_home()?.join("mcpd/logins"))
 }
 
 /// The file of one server's login.
@@ -228,7 +228,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::config::interpolate::table::Table;
+    use crate::config::interpolate::tests::table::Table;
 
     #[test]
     fn directory_follows_the_xdg_specification() {

@@ -7,7 +7,6 @@
 
 mod info;
 mod negotiation;
-mod plan;
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -18,15 +17,15 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 pub(super) use self::info::ServerInfo;
+pub(super) use self::negotiation::HandshakePlan;
 use self::negotiation::Negotiation;
-pub(super) use self::plan::HandshakePlan;
 use super::era_cache::EraSupport;
+use super::error::ServerError;
 use super::instance::{Instance, PendingRequest};
 use super::link::LinkError;
 use crate::era;
 use crate::jsonrpc::{Message, MessageError};
 use crate::printable::excerpt;
-use crate::server::error::ServerError;
 use crate::transport::{Arrival, Incoming};
 
 /// Characters of a server's text that are quoted.

@@ -20,10 +20,9 @@
 //! | file | events |
 //! | --- | --- |
 //! | [`routing`] | a message or deadline: finds the pending request that it ends |
-//! | [`ending`] | the end of a pending request: what follows for each kind |
+//! | [`ending`] | the end of a pending request: what follows for each kind, for fetched lists, and for errors about the session |
 //! | [`agent_calls`] | calls of agents: queued, answered, failed or cancelled |
-//! | [`bridge_driver`], [`suspended_calls`], [`inputs`] | calls between the eras, their retries, and inputs that they require |
-//! | [`fetched_lists`], [`session_errors`] | fetched lists, and errors about the session |
+//! | [`bridge_driver`], [`suspended_calls`] | calls between the eras, their retries, and inputs that they require |
 //! | [`legacy_requests`] | requests of a legacy server |
 //! | [`notifications`] | notifications, both ways |
 //! | [`task_driver`] | requests and reports about tasks |
@@ -35,18 +34,14 @@ mod attribution;
 mod bridge_driver;
 mod effect;
 mod ending;
-mod fetched_lists;
 mod forwarded_requests;
 mod health_checks;
-mod inputs;
 mod legacy_requests;
 mod lists;
 mod logging;
 mod notifications;
-mod pending_call;
 mod pending_request;
 mod routing;
-mod session_errors;
 mod subscriptions;
 mod suspended_calls;
 mod task_driver;
@@ -75,7 +70,7 @@ pub(super) use self::suspended_calls::{tag, tag_of_retry};
 use self::tasks::TaskTable;
 use self::wire::Wire;
 use super::agent_scope::AgentScope;
-use super::fair_share::Vacancies;
+use super::fairness::Vacancies;
 use super::link::Link;
 use super::stats::Stats;
 use crate::config::ServerConfig;

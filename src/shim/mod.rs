@@ -8,7 +8,6 @@
 //! daemon goes, each request that it may have passed on ends with an error. A request is sent to the next daemon only
 //! if no server has seen it: the daemon has not read it, or has refused it because it was stopping.
 
-mod initialize;
 mod lines;
 mod memory;
 mod reconnect;
@@ -19,8 +18,8 @@ mod subscriptions;
 mod task;
 mod unanswered;
 
-pub(crate) use self::initialize::ShimInfo;
 pub(crate) use self::reconnect::DaemonSockets;
 pub(crate) use self::relay::RelayEvent;
 pub(crate) use self::streams::Input;
 pub(crate) use self::task::{NoDaemon, Outcome, run};
+pub(crate) use crate::shim::request::ShimInfo;

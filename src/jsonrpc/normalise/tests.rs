@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::test_support::{bytes, text};
+use super::super::tests::{bytes, text};
 use super::*;
 
 /// The messages of a line, one per line; `~` before one without a version.

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::pending_call::{Bridge, PendingCall};
+use super::pending_request::{Bridge, PendingCall};
 use super::wire::Wire;
 use crate::bridge::{self, BridgedRequest, MAX_RETAINED_MEMORY, ModernAgent, ServerRequest};
 use crate::era::Era;

@@ -21,8 +21,7 @@ use crate::server::messages::server_notification::{
 };
 use crate::server::messages::tasks::TaskEvent;
 use crate::server::server_request::ForwardedRequest;
-use crate::session::notification_queue::OutgoingNotification;
-use crate::session::output::Output;
+use crate::session::output::{OutgoingNotification, Output};
 use crate::session::results::{self, invalid};
 use crate::session::transport::{Address, Transport};
 use crate::session::unanswered::{OnResponse, SkillRequest, UnansweredCall};

@@ -222,11 +222,12 @@ impl ReceivedCall {
         uri.map_or_else(|| self.unknown(), |uri| TargetKind::Item.unknown(uri.as_bytes(), self.era()))
     }
 
-    /// Whether it calls a tool, gets a prompt or reads a resource.
+    /// Whether it is about a tool, a prompt or the contents of a resource.
     pub(super) fn names_item(&self) -> bool {
         matches!(
             (self.forwarding, self.target_kind),
-            (Forwarding::CallTool | Forwarding::ReadResource, _) | (Forwarding::Plain, TargetKind::Prompt)
+            (Forwarding::CallTool | Forwarding::ReadResource, _)
+                | (Forwarding::Plain, TargetKind::Tool | TargetKind::Prompt)
         )
     }
 

@@ -26,7 +26,7 @@ use crate::client_capabilities::ClientCapability;
 use crate::era::input::Input;
 use crate::era::response::Caching;
 use crate::extensions;
-use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::members::{NotAnObject, members_of_parsed, text};
 use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::splice::Change;
 
@@ -69,7 +69,7 @@ impl BridgedRequest {
     /// # Errors
     /// If it has no method, or its params are no object.
     pub(crate) fn new(line: &RequestLine) -> Result<Self, NotAnObject> {
-        let [method, params] = members(&line.line, ["method", "params"])?;
+        let [method, params] = members_of_parsed(&line.line, ["method", "params"])?;
         let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
         Ok(Self { line: line.clone(), method, params: params.ok_or(NotAnObject)? })
     }

@@ -3,12 +3,13 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use anstyle::Style;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
+use clap::{Arg, ArgMatches, Args, CommandFactory, Error, FromArgMatches, Parser, Subcommand, value_parser};
 
 use super::completions::Shell;
 use super::tips::with_tip;
@@ -49,75 +50,75 @@ const EXIT_CODES: &str = "Exit codes: 0 success · 1 the command failed, or a se
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run the daemon in the foreground
-    Serve(super::serve::Serve),
+    Serve(Deferred<super::serve::Serve>),
     /// Start the daemon, unless it runs
     ///
     /// If the units of `mcpd service install` are installed, systemd starts it. Otherwise it runs detached from this terminal. Exits
     /// with 2 if the configuration is not valid.
     #[command(alias = "up")]
-    Start(super::start::Start),
+    Start(Deferred<super::start::Start>),
     /// Stop the daemon, and wait until it and all servers have ended
     ///
     /// If systemd runs it, its units are stopped, including the sockets. The next `mcpd connect`, `mcpd start` or login starts it
     /// again. Exits with 3 if no daemon runs.
     #[command(alias = "down")]
-    Stop(super::stop::Stop),
+    Stop(Deferred<super::stop::Stop>),
     /// Show servers and agents, problems first
     #[command(aliases = ["ps", "list", "ls"])]
-    Status(super::status::Status),
+    Status(Deferred<super::status::Status>),
     /// List the tools that agents see, with their cost in tokens; or describe one tool
-    Tools(super::tools::Tools),
+    Tools(Deferred<super::tools::Tools>),
     /// Call a tool as an agent would; Ctrl-C cancels the call
-    Call(super::call::Call),
+    Call(Deferred<super::call::Call>),
     /// Show call rates, errors and latency of the last minute, by server and tool
-    Top(super::top::Top),
+    Top(Deferred<super::top::Top>),
     /// Show recorded calls, oldest first
-    Calls(super::calls::Calls),
+    Calls(Deferred<super::calls::Calls>),
     /// Show what servers write to stderr, oldest first
-    Logs(super::logs::Logs),
+    Logs(Deferred<super::logs::Logs>),
     #[command(flatten)]
     Control(super::control::ControlCommand),
     /// Add a server to the configuration; the rest of the file stays as it is
-    Add(super::add::Add),
+    Add(Deferred<super::add::Add>),
     /// Edit the configuration in your editor; it is saved only if it is valid, and applied
     ///
     /// The editor is $VISUAL, else $EDITOR, with its options; without both, `sensible-editor`, `nano` or `vi`. If there are mistakes, they
     /// are shown at their lines as comments, which are never saved.
-    Edit(super::edit::Edit),
+    Edit(Deferred<super::edit::Edit>),
     /// Remove a server from the configuration; the rest of the file stays as it is
     #[command(aliases = ["rm", "delete"])]
-    Remove(super::remove::Remove),
+    Remove(Deferred<super::remove::Remove>),
     /// Add the servers of other clients to the configuration; the rest of the file stays as it is
-    Import(super::import::Import),
+    Import(Deferred<super::import::Import>),
     /// Apply the changed configuration; unchanged servers keep running
     ///
     /// SIGHUP does the same. A new server is started. For a changed server, the new process is started first, and the old one is
     /// stopped only if the new one is ready. Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
-    Reload(super::reload::Arguments),
+    Reload(Deferred<super::reload::Arguments>),
     /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///
     /// Changes nothing without `--fix`. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
-    Doctor(super::doctor::Arguments),
+    Doctor(Deferred<super::doctor::Arguments>),
     /// Run a command in the sandbox of a server; needs no daemon
     ///
     /// The command gets the environment, the working directory and the restrictions of the server, in a session of its own: a shell has no
     /// job control. Exits with the code of the command, or with 128 and the number of the signal that ended it.
-    Sandbox(super::sandbox::Arguments),
+    Sandbox(Deferred<super::sandbox::Arguments>),
     /// Log in to a server with a URL, in a browser; or list all logins
     ///
     /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of
     /// that page here.
-    Login(super::login::Arguments),
+    Login(Deferred<super::login::Arguments>),
     /// Revoke the login of a server and delete its tokens
-    Logout(super::login::LogoutArguments),
+    Logout(Deferred<super::login::LogoutArguments>),
     /// Validate the configuration; needs no daemon and starts nothing
-    Check(super::check::Arguments),
+    Check(Deferred<super::check::Arguments>),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Run the daemon as a systemd user service, from each login on
-    Service(super::service::Arguments),
+    Service(Deferred<super::service::Arguments>),
     /// Connect an agent: agents launch it as their MCP server; with the name of a client it prints the entry to add there
-    Connect(super::connect::Arguments),
+    Connect(Deferred<super::connect::Arguments>),
     /// Print the completion script of a shell; it completes commands, servers and tools
     Completions {
         /// The shell
@@ -125,6 +126,39 @@ pub(super) enum Command {
     },
     /// Show what mcpd does, with a built-in server; needs no configuration
     Demo,
+}
+
+/// The arguments of a command. clap learns them when the command is used: to build those of all commands takes a fifth of the time of
+/// `mcpd call`.
+#[derive(Debug)]
+pub(super) struct Deferred<T>(pub(super) T);
+
+impl<T> Deref for Deferred<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Args> Args for Deferred<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 /// A heading, its commands of daily use, and its other commands.

@@ -17,7 +17,7 @@ use crate::calls::report::CallReport;
 use crate::duration;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// Which calls are shown, and how.
+// Which calls are shown, and how.
 #[derive(Debug, Args)]
 pub(super) struct Calls {
     /// Also show calls that end from now on

@@ -1,4 +1,4 @@
-//! Replaces parts of a line, and removes and inserts members of an object as such edits. All other bytes stay unchanged.
+//! Edits of a line by replacing parts of it: members of an object of a parsed message are removed and inserted. All other bytes stay unchanged.
 
 use std::ops::Range;
 
@@ -172,7 +172,7 @@ fn opening(object: &Bytes, members: &str, has_any: bool) -> Change {
 
 /// The edits, and whether members are left.
 fn walk(object: &Bytes, names: &[&str], values: &mut [Option<Bytes>]) -> Result<(Vec<Change>, bool), NotAnObject> {
-    let mut walk = Walk::object(object);
+    let mut walk = Walk::object(object).accepted();
     let (mut changes, mut leaves_any) = (Vec::new(), false);
     // The start of a run of removed members, and the end of the last member.
     let (mut from, mut end) = (None, 0);

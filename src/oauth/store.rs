@@ -1,4 +1,5 @@
-//! The directory of logins: the file of each server's login with its lock, and the renewals in progress.
+//! The directory of logins: the file of each server's login with its lock, and the renewals in progress. A login is no state of a
+//! daemon: `mcpd login` works without one, and several daemons share it.
 //!
 //! Each server has one file with its name, readable by this user only. It is replaced by renaming, so readers need no
 //! lock. A writer holds the lock file beside it for the whole change: several processes that find an expired token

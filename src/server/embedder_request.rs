@@ -81,7 +81,7 @@ impl ServerHandle {
                         Err(_) => self.failure(Failure::MalformedResponse),
                     });
                 }
-                ToAgent::Request(question) => question.response_handle.unable(question.capability),
+                ToAgent::Request(question) => question.response_handle.refuse_undeclared(question.capability),
                 ToAgent::CallNotification { .. } | ToAgent::ServerNotification(_) => {}
             }
         }

@@ -143,7 +143,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             Some(PendingRequest::Discover) => Some(HandshakeEvent::Discovered(Ok(response))),
             Some(_) | None => {
                 instance.stats().stray_responses.add_one();
-                instance.wire.note_stray_response(&id, response.as_ref());
+                instance.wire.receive_stray_response(&id, response.as_ref());
                 None
             }
         }),

@@ -4,6 +4,7 @@
 //! [`parked_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it behind.
 
 mod attempt;
+mod dispatch;
 mod failure_log;
 mod fanout;
 mod health_checks;

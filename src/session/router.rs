@@ -167,13 +167,13 @@ fn route_call<'v>(
         return if state.is_settled(view) { route_extension(call, view) } else { wait_for_lists(call) };
     }
     match state.target(&call, view) {
-        Some(target) => send(call, target, view),
+        Some(target) => send_to(call, target, view),
         None if until.is_none() && !state.all_instances_listed => wait_for_lists(call),
         None => route_unlisted(call, until.unwrap_or(now + START_WAIT), view, now),
     }
 }
 
-fn send<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) -> Decision<'v> {
+fn send_to<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) -> Decision<'v> {
     let Some(member) = view.servers.get(target.server()) else { return unknown(call) };
     if let RouteTarget::OfInterface(exposed, _) = target {
         call.exposed_name = Bytes::copy_from_slice(exposed.as_bytes());
@@ -182,7 +182,7 @@ fn send<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) -> 
     let mut to = Destination { kind, ..Destination::of(member, access) };
     if let RouteTarget::Route(route) | RouteTarget::OfInterface(_, route) = target {
         let is_own = call.exposed_name == route.name.as_bytes();
-        to.tool = (call.target_kind == TargetKind::Tool).then_some(route);
+        to.tool = (call.forwarding == Forwarding::CallTool).then_some(route);
         to.rename = (!is_own).then(|| (call.raw_exposed_name.clone(), route.raw_name.clone()));
         to.time_limits = route.limit;
     }

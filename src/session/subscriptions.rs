@@ -1,8 +1,9 @@
 //! The subscriptions of the agent: `resources/subscribe` and `subscriptions/listen`.
 //!
 //! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent refers
-//! to a task by the token, and the server refers to it by the server's id. The acknowledgement omits unknown tasks and
-//! resources, and resources whose subscription the server refuses.
+//! to a task by the token, and the server refers to it by the server's id. Each resource is requested from its server like a
+//! `resources/subscribe` of a legacy agent, with the same limits and checks. The acknowledgement waits for the answers, and omits
+//! unknown tasks and resources, and resources whose subscription the server refuses.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".

@@ -7,6 +7,8 @@
 //! While a daemon is connected, all bytes pass unchanged, except for what the shim adds to `initialize`. When the
 //! daemon goes, each request that it may have passed on ends with an error. A request is sent to the next daemon only
 //! if no server has seen it: the daemon has not read it, or has refused it because it was stopping.
+//!
+//! So the conversation is remembered here, not by the daemon: what a daemon kept would be lost by `kill -9` in any case.
 
 mod lines;
 mod memory;

@@ -1,4 +1,12 @@
 //! A listening socket. Its file has the right mode from the start and is removed with the listener.
+//!
+//! `interprocess` creates the socket with mode 0600 or takes over that of systemd, and accepts. The rest is done elsewhere:
+//!
+//! - Streams are tokio's, because those of the crate cannot close one direction.
+//! - Credentials of a peer come from tokio. The crate's `peer_creds` fails for process id 0, which the kernel reports for a process
+//!   outside of the PID namespace. Clients and daemons in different containers would refuse each other.
+//! - Where other users may connect, the mode becomes 0666 after the bind. The umask would reduce a mode that the crate sets, and the
+//!   mode may change with the configuration.
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, Permissions};

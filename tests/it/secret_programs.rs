@@ -143,7 +143,7 @@ fn concurrent_starts_run_a_program_once() {
     let setup = names.iter().fold(Setup::with(showing("other").env("T", &cmd(&program, "y"))), |setup, name| {
         setup.server(showing(name).env("TOKEN", &reference))
     });
-    let daemon = setup.server(showing("good")).start_in(&place);
+    let daemon = setup.server(showing("good")).spawn_in(&place);
     // Others start meanwhile, and the daemon answers.
     daemon.wait_row("good", "is ready", |row| row["state"] == "ready");
     assert_eq!(

@@ -327,7 +327,7 @@ fn served_files(process: &ProcessInfo) -> Vec<PathBuf> {
         return Vec::new();
     };
     let directory = process.directory.clone().unwrap_or_default();
-    serve.config.into_iter().map(|file| directory.join(file)).collect()
+    serve.0.config.into_iter().map(|file| directory.join(file)).collect()
 }
 
 /// Follows the path of a deleted executable.

@@ -90,7 +90,7 @@ impl Instance {
             },
             // The handshake takes its own requests. A response after the handshake ends none.
             PendingRequest::Initialize | PendingRequest::Discover => match ending {
-                Ending::Response(response) => self.note_stray_response(response),
+                Ending::Response(response) => self.receive_stray_response(response),
                 Ending::Unusable(_) | Ending::NoResponse(_) | Ending::Expired | Ending::ServerGone { .. } => {}
             },
             // Any message of the server is a sign of life.

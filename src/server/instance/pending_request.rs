@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use crate::bridge::BridgedCall;
 use crate::calls::CallOutcome;
 use crate::config::CallLimit;
-use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::members::{NotAnObject, members_of_parsed};
 use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::splice::{Change, Edit, splice};
@@ -297,9 +297,9 @@ fn means_not_found(error: &Bytes) -> bool {
 }
 
 fn id_and_token(line: &Bytes) -> Result<(Bytes, Option<Bytes>), NotAnObject> {
-    let [id, params] = members(line, ["id", "params"])?;
+    let [id, params] = members_of_parsed(line, ["id", "params"])?;
     let member = |object: Option<Bytes>, name| match object {
-        Some(object) => members(&object, [name]).map(|[value]| value),
+        Some(object) => members_of_parsed(&object, [name]).map(|[value]| value),
         None => Ok(None),
     };
     let token = member(member(params, "_meta")?, "progressToken")?;

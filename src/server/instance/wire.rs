@@ -175,7 +175,7 @@ impl Wire {
     }
 
     /// The server has sent a response with an id that no pending request has.
-    pub(in crate::server) fn note_stray_response(&mut self, id: &[u8], outcome: Result<&Bytes, &Bytes>) {
+    pub(in crate::server) fn receive_stray_response(&mut self, id: &[u8], outcome: Result<&Bytes, &Bytes>) {
         let is_late = parse_own_id(id).is_some_and(|id| id < self.next_id());
         if !is_late {
             self.evidence.note_unused_id(id, outcome.err().map(|error| &error[..]));

@@ -33,7 +33,7 @@ impl<T: Transport> Session<T> {
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.deliver_notification(notification),
             ToAgent::Request(request) if !self.permits_request(&request) => {
-                request.response_handle.unable(request.capability);
+                request.response_handle.refuse_undeclared(request.capability);
             }
             ToAgent::Request(request) => {
                 self.server_requests.receive(*request, &self.agent, &mut self.output, &mut self.events);

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::era::{self, VERSION_HEADER};
 use crate::jsonrpc::members::{each, members, text};
+use crate::methods;
 
 /// Delimiters around base64.
 const OPENS: &[u8] = b"=?base64?";
@@ -248,8 +249,8 @@ fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
     let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
     let Some(method) = method.and_then(|raw| text(&raw)) else { return headers };
     headers.insert(METHOD, value(&method));
-    if let (Some(params), Some(named_by)) = (params, named_by(&method)) {
-        let [name, arguments] = members(&params, [named_by, "arguments"]).unwrap_or_default();
+    if let (Some(params), Some(naming_param)) = (params, methods::naming_param(&method)) {
+        let [name, arguments] = members(&params, [naming_param, "arguments"]).unwrap_or_default();
         let Some(name) = name.and_then(|raw| text(&raw)) else { return headers };
         headers.insert(NAME, value(&name));
         if let Some(arguments) = arguments.filter(|_| method[..] == *b"tools/call") {
@@ -257,15 +258,4 @@ fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
         }
     }
     headers
-}
-
-/// The param that names a method's target. Task methods belong to the extension `io.modelcontextprotocol/tasks`
-/// (SEP-2663, "Streamable HTTP").
-fn named_by(method: &[u8]) -> Option<&'static str> {
-    match method {
-        b"tools/call" | b"prompts/get" => Some("name"),
-        b"resources/read" => Some("uri"),
-        b"tasks/get" | b"tasks/update" | b"tasks/cancel" => Some("taskId"),
-        _ => None,
-    }
 }

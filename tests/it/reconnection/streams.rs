@@ -123,7 +123,7 @@ fn closed_stdout_counts_as_disconnect() {
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
     let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
     writeln!(stdin, "{}\n{READY}", initialize("2025-11-25")).expect("it is read");
-    daemon.wait_status("has the agent", |status| status["agents"][0]["client"] == "x 1");
+    daemon.wait_status("has the agent", |status| status["agents"][0]["client"] == "test-agent 7");
     drop(stdout);
     let _ = writeln!(stdin, "{}", call(2, &json!({})));
     assert!(wait_exit(&mut child).success());

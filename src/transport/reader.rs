@@ -372,7 +372,7 @@ impl Incoming {
     #[must_use]
     pub fn read(line: Bytes, sender: Sender) -> (Self, Vec<Self>) {
         match parse(&line) {
-            Ok(message) if sender != Sender::Server || !is_suspicious(&message) => {
+            Ok(message) if sender != Sender::Server || !is_suspicious(&message, &line) => {
                 (Self::Message { line, message }, Vec::new())
             }
             parsed => Self::read_unclear(line, parsed, sender),

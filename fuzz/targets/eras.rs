@@ -86,7 +86,11 @@ fn results(raw: &Bytes) {
 
 fn notifications(raw: &Bytes) {
     if let Ok(filter) = ListenFilter::read(raw) {
-        assert_eq!(ListenFilter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was printed is read again");
+        assert_eq!(
+            ListenFilter::read(&filter.listen("").into()).as_ref(),
+            Ok(&filter),
+            "what was printed is read again"
+        );
     }
     check(raw, &subscription::without_subscription(Some(raw)), &["_meta"]);
     if let Some(change) = subscription::for_subscription(raw, Some(raw), b"7") {

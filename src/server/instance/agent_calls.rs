@@ -6,8 +6,9 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::abandoned_calls::{AbandonedCall, GRACE, Until};
+use super::ending::Ending;
 use super::forwarded_requests::RequestEnd;
-use super::pending_request::{Ending, PendingCall, PendingRequest, ServerResponse};
+use super::pending_request::{PendingCall, PendingRequest, ServerResponse};
 use super::wire::{MAX_SMALL_LINE, Wire};
 use super::{Effect, Effects, Instance, suspended_calls};
 use crate::bridge::BridgedCall;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::lists::Fetch;
-use super::pending_request::{Ending, PendingCall, PendingRequest, ServerResponse};
+use super::pending_request::{PendingCall, PendingRequest, ServerResponse};
 use super::wire::Wire;
 use super::{Effect, Effects, Instance};
 use crate::catalog::List;
@@ -25,6 +25,20 @@ use crate::server::error::{ListProblem, ServerError};
 use crate::server::listing::Listing;
 use crate::server::messages::call::Failure;
 use crate::transport::http::{HeaderParams, RequestError, unprocessed};
+
+/// The end of a request.
+pub(super) enum Ending<'a> {
+    /// The server has sent a response.
+    Response(ServerResponse<'a>),
+    /// The response of the server is malformed or too large.
+    Unusable(Failure),
+    /// The transport has failed for this request.
+    NoResponse(RequestError),
+    /// The deadline of the request has passed.
+    Expired,
+    /// The server is gone, or may not be waited for any longer. A call fails by whether it was written.
+    ServerGone { written: &'a Failure, unwritten: &'a Failure },
+}
 
 impl Instance {
     /// Ends a request that has this id at the server.

@@ -1,5 +1,4 @@
-//! Requests to the server without a response, the call of such a request, when they expire, and how they end. [`super::ending`] says what
-//! follows from their ends.
+//! Requests to the server without a response, the call of such a request, and when they expire. [`super::ending`] says what follows from their ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,12 +15,11 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUN
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::methods::TargetKind;
 use crate::server::listing::Listing;
-use crate::server::messages::call::{Access, Call, Failure, Origin, RequestKind, ResponseHandle, SessionSender};
+use crate::server::messages::call::{Access, Call, Origin, RequestKind, ResponseHandle, SessionSender};
 use crate::server::messages::tasks::TaskEvent;
 use crate::server::stats::Stats;
 use crate::task_state::TaskOperation;
 use crate::transport::INLINE;
-use crate::transport::http::RequestError;
 use crate::validity::{ResultKind, may_be_malformed, mended_response};
 
 /// The response of the server to a request.
@@ -32,20 +30,6 @@ pub(super) struct ServerResponse<'a> {
     pub(super) line: &'a Bytes,
     /// The raw result or error.
     pub(super) result: Result<&'a Bytes, &'a Bytes>,
-}
-
-/// The end of a request.
-pub(super) enum Ending<'a> {
-    /// The server has sent a response.
-    Response(ServerResponse<'a>),
-    /// The response of the server is malformed or too large.
-    Unusable(Failure),
-    /// The transport has failed for this request.
-    NoResponse(RequestError),
-    /// The deadline of the request has passed.
-    Expired,
-    /// The server is gone, or may not be waited for any longer. A call fails by whether it was written.
-    ServerGone { written: &'a Failure, unwritten: &'a Failure },
 }
 
 /// A request that the server has not answered.

@@ -204,7 +204,7 @@ pub fn own_id(raw: &[u8]) -> Option<&[u8]> {
 
 /// The messages of a line that has nothing else but terminal sequences and blanks.
 fn separated(line: &Bytes) -> Option<Vec<Bytes>> {
-    let (mut rest, mut parts) = (&line[..], Vec::new());
+    let (mut rest, mut parts, mut has_sequence) = (&line[..], Vec::new(), false);
     loop {
         rest = match rest.first() {
             None => break,
@@ -219,11 +219,14 @@ fn separated(line: &Bytes) -> Option<Vec<Bytes>> {
                 });
                 after
             }
-            Some(_) => &rest[terminal_sequence(rest)?..],
+            Some(_) => {
+                has_sequence = true;
+                &rest[terminal_sequence(rest)?..]
+            }
         };
     }
-    let is_cut = parts.first().is_some_and(|first| first.len() < line.len());
-    is_cut.then_some(parts)
+    // One message with blanks around it is exact.
+    (parts.len() > 1 || has_sequence && !parts.is_empty()).then_some(parts)
 }
 
 /// The length of the terminal sequence at the beginning of `text`. Source: ECMA-48, 5.3 to 5.6, and xterm for the end of OSC.

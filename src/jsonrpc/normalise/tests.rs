@@ -84,6 +84,7 @@ fn ambiguous_or_foreign_line_stays_refused() {
         "\x1b[0m",
         r#"[{"jsonrpc":"2.0","method":"a"}]"#,
         r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+        " {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\t",
         &many,
         "",
     ] {
@@ -136,9 +137,15 @@ fn object() -> impl Strategy<Value = String> {
     })
 }
 
+/// An object with blanks around it.
+fn line() -> impl Strategy<Value = String> {
+    let blanks = prop::sample::select(vec!["", " ", "\t"]);
+    (blanks, object()).prop_map(|(blank, object)| format!("{blank}{object}{blank}"))
+}
+
 proptest! {
     #[test]
-    fn reading_is_a_message_and_is_not_changed_again(line in object(), of_server in prop::bool::ANY) {
+    fn reading_is_a_message_and_is_not_changed_again(line in line(), of_server in prop::bool::ANY) {
         let sender = if of_server { Sender::Server } else { Sender::Agent };
         let Some(found) = normalise(&bytes(&line), sender) else { return Ok(()) };
         let (Normalised::Messages(lines), is_unversioned) = (match found {

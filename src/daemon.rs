@@ -11,6 +11,8 @@ mod agent_sockets;
 mod config_state;
 mod error;
 mod files;
+mod http_agents;
+mod loopback_sockets;
 mod notify;
 mod operators;
 mod pattern_check;
@@ -32,13 +34,14 @@ use futures_util::future::{OptionFuture, join};
 use rustix::net::SendFlags;
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
 use self::config_state::ConfigState;
 pub use self::error::DaemonError;
+use self::http_agents::NewAgent;
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
@@ -51,6 +54,7 @@ use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls::History;
 use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, LoadedConfig};
+use crate::http_listener::{OpenSession, Sessions};
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
@@ -58,11 +62,11 @@ use crate::logging::{self, ServerOutput};
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
-use crate::message_limit::{MessageLimit, buffer_unit};
+use crate::message_limit::buffer_unit;
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
 };
-use crate::session::{self, LineTransport, PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
+use crate::session::{PeerIdentity, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
@@ -75,6 +79,9 @@ const LAST_SERVERS: Duration = Duration::from_secs(5);
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
 /// Capacity of the queue of reload requests; further operators wait.
 const RELOAD_QUEUE: usize = 16;
+
+/// Capacity of the queue of HTTP sessions to open; further ones wait.
+const OPEN_QUEUE: usize = 16;
 
 /// The record of calls, and the log.
 struct Logs {
@@ -99,6 +106,8 @@ struct Daemon {
     agent_count: watch::Sender<usize>,
     next_session: u64,
     task_token_key: Arc<TaskTokenKey>,
+    /// The sessions of legacy agents over HTTP.
+    http_sessions: Sessions,
     /// Raised by signals, and by the daemon itself if it has lost its lock.
     stopping: StopChannel,
     /// Raised when no server is left: sessions write their last answers and end.
@@ -125,16 +134,18 @@ struct Parts {
     descendants: Descendants,
 }
 
-/// Requests of operators that their own tasks cannot answer.
+/// Requests of operators and of HTTP connections that their own tasks cannot answer.
 struct OperatorRequests {
     queries: mpsc::Receiver<admin::Query>,
     reloads: mpsc::Receiver<admin::ReloadRequest>,
+    http_sessions: mpsc::Receiver<OpenSession>,
 }
 
 /// Requests that the daemon's task serves.
 struct Requests {
     queries: mpsc::Receiver<admin::Query>,
     sockets: mpsc::Receiver<PrepareSockets>,
+    http_sessions: mpsc::Receiver<OpenSession>,
 }
 
 fn server_context(
@@ -221,7 +232,8 @@ pub async fn run(
     helpers.spawn(reload.run(signals.reload, requests.reloads));
     helpers.spawn(report_warnings(Arc::clone(&daemon.warnings)));
     watcher.map(|watcher| helpers.spawn(watcher));
-    let requests = Requests { queries: requests.queries, sockets: sockets_to_prepare };
+    let (queries, http_sessions) = (requests.queries, requests.http_sessions);
+    let requests = Requests { queries, sockets: sockets_to_prepare, http_sessions };
     let ended = daemon.serve(&mut upkeep, requests, servers_ended).await;
     // No session is left to end a call, and no server to begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
@@ -259,6 +271,7 @@ impl Daemon {
         let buffer_unit = buffer_unit(limits.max_message_bytes);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
+        let (open_sessions, http_sessions) = mpsc::channel(OPEN_QUEUE);
         let operator = admin::Access {
             queries,
             calls: logs.calls.clone(),
@@ -282,6 +295,7 @@ impl Daemon {
             agent_count: watch::Sender::new(0),
             next_session: 0,
             task_token_key: Arc::new(task_token_key),
+            http_sessions: Sessions::new(open_sessions),
             stopping,
             closing: watch::Sender::new(false),
             descendants,
@@ -291,7 +305,7 @@ impl Daemon {
             log: logs.log,
             config,
         };
-        (daemon, OperatorRequests { queries: received_queries, reloads: received_reloads })
+        (daemon, OperatorRequests { queries: received_queries, reloads: received_reloads, http_sessions })
     }
 
     /// Serves until the manager has ended; then no server is left.
@@ -312,6 +326,10 @@ impl Daemon {
                     // Serves connected agents between two connections of a flood.
                     yield_now().await;
                 }
+                Some((profile, agent)) = OptionFuture::from(self.agents.as_ref().map(|all| all.loopback().accept())) => {
+                    self.accept_loopback(&profile, agent);
+                    yield_now().await;
+                }
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.accept_operator(operator);
                     self.operator_listener.refill();
@@ -320,6 +338,7 @@ impl Daemon {
                 }
                 Some(query) = requests.queries.recv() => self.answer(query),
                 Some(request) = requests.sockets.recv() => self.prepare_sockets(request, upkeep),
+                Some(request) = requests.http_sessions.recv() => self.open_session(request),
                 Ok(()) = self.profiles.changed() => self.serve_profiles(upkeep),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 // Refilled before an agent can take the descriptors that an operator has freed.
@@ -376,6 +395,7 @@ impl Daemon {
         let profiles = Arc::clone(&self.profiles.borrow_and_update());
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
+        self.http_sessions.keep_tokens(&sockets.loopback().tokens());
         self.accounts.ledger().apply(profiles.iter().map(|served| &served.profile), may_connect);
         sockets.set_backlogs(|profile| self.accounts.ledger().burst(profile));
         for agent in self.connected.values_mut() {
@@ -422,40 +442,14 @@ impl Daemon {
             }
         };
         self.next_session = number;
-        let status = Arc::new(SessionStatus::default());
         let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
-        let setup = SessionSetup {
-            number,
-            identity: identity.clone(),
-            guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
-            user,
-            history: self.calls.clone(),
-            view,
-            named_uris,
-            own_server,
-            agent_views: self.manager.agent_views(&profile.name),
-            message_limit: MessageLimit::new(
-                format_args!("profiles.{}", profile.name),
-                profile.quotas.max_message,
-                self.limits.max_message_bytes,
-            ),
-            first_list_wait: self.limits.first_list_wait,
-            stopping: self.stopping.receiver.clone(),
-            closing: self.closing.subscribe(),
-            status: Arc::clone(&status),
-            warnings: Arc::clone(&self.warnings),
-            account,
-            task_token_key: Arc::clone(&self.task_token_key),
-        };
-        let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
-        let transport = LineTransport::new(stream, setup.message_limit.bytes());
-        let orders = SessionOrders { profile_removed: left, cut_off: closed };
-        let task = self.sessions.spawn(session::run(transport, setup, orders));
-        let profile = Arc::clone(&profile.name);
-        let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
-        let connected = ConnectedAgent { number, profile, peer: identity, since, status, leave, cut_off };
-        self.connected.insert(task.id(), connected);
-        self.agent_count.send_replace(self.connected.len());
+        let agent = NewAgent { number, user, identity, own_server, account };
+        let (protocol, origins) = (Arc::default(), Arc::clone(&profile.http_origins));
+        let (setup, orders, connected) = self.prepare_session(agent, profile, view, named_uris, Arc::clone(&protocol));
+        let http_sessions = self.http_sessions.clone();
+        let task = http_agents::serve_agent(stream, setup, orders, protocol, http_sessions, origins);
+        let task = self.sessions.spawn(task);
+        self.add_connected(task.id(), connected);
         true
     }
 
@@ -506,6 +500,14 @@ impl Daemon {
         match query {
             // The operator may have disconnected.
             admin::Query::Status(answer) => drop(answer.send(self.report())),
+            admin::Query::Tokens(answer) => {
+                if let Some(sockets) = &self.agents {
+                    sockets.loopback().read_tokens();
+                    self.http_sessions.keep_tokens(&sockets.loopback().tokens());
+                }
+                // The operator may have disconnected.
+                let _ = answer.send(());
+            }
             admin::Query::LogLevel { filter, answer } => {
                 let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
                 drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
@@ -516,7 +518,7 @@ impl Daemon {
     fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         self.connected.remove(&id);
-        self.agent_count.send_replace(self.connected.len());
+        self.count_agents();
     }
 
     /// Closes connections until the others are within the limits of what they hold.
@@ -535,7 +537,8 @@ impl Daemon {
 
     pub(super) fn report(&self) -> Report {
         let view = self.view.borrow();
-        let mut agents: Vec<AgentReport> = self.connected.values().map(status::agent).collect();
+        let agents = self.connected.values().filter(|agent| agent.is_shown());
+        let mut agents: Vec<AgentReport> = agents.map(status::agent).collect();
         agents.sort_unstable_by_key(|agent| agent.session);
         Report {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -564,10 +567,11 @@ impl Daemon {
         ProfileReport {
             name: profile.name.to_string(),
             socket: listener.path().display().to_string(),
+            http: self.agents.as_ref().and_then(|all| all.loopback().address(&profile.name)).map(|at| at.to_string()),
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
             tools: view.catalog.count(ListKind::Tools),
             cut: manager::report::cut(&view),
-            agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
+            agents: self.connected.values().filter(|agent| agent.profile == profile.name && agent.is_shown()).count(),
             quotas: self.accounts.ledger().report(&profile.name).into_iter().map(status::quota).collect(),
         }
     }

@@ -110,6 +110,8 @@ pub(super) enum Command {
     Schema,
     /// Run the daemon as a systemd user service, from each login on
     Service(super::service::Arguments),
+    /// Print the token for agents on the loopback address of a profile; `--rotate` replaces it
+    Token(super::token::Arguments),
     /// Connect an agent: agents launch it as their MCP server; with the name of a client it prints the entry to add there
     Connect(super::connect::Arguments),
     /// Print the completion script of a shell; it completes commands, servers and tools

@@ -45,6 +45,9 @@ pub(super) struct Arguments {
     /// With `--print`: one entry per server of the profile, each named like its server
     #[arg(long, requires = "entry", conflicts_with = "server")]
     pub(super) each: bool,
+    /// With `--print`: an entry with the URL and token of the profile, for agents that connect over HTTP
+    #[arg(long, requires = "entry")]
+    pub(super) http: bool,
 }
 
 impl Arguments {

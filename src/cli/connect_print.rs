@@ -10,6 +10,7 @@ use super::connect::Arguments;
 use super::{FAILED, USAGE, fail, print, start_failure};
 use crate::config::interpolate::Process;
 use crate::config::{self, LoadedConfig};
+use crate::http_listener::token;
 use crate::known_clients::{Client, Program};
 use crate::sockets::{ADMIN_SOCKET, ExpectedListener, RuntimeDir, SESSION_VARIABLE};
 use crate::{admin, autostart};
@@ -21,6 +22,9 @@ pub(super) fn run(
     given: Option<&Path>,
     directory: Option<&RuntimeDir>,
 ) -> ExitCode {
+    if arguments.http {
+        return print_http(client, arguments, directory);
+    }
     let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is not UTF-8") };
     let options = [options(given), arguments.profile.options()].concat();
     let program = |server: Option<&str>| {
@@ -51,6 +55,67 @@ pub(super) fn run(
     print_note!("{OLD_ENTRIES}");
     warn_unknown(&arguments.profile, directory);
     printed
+}
+
+/// Prints the entries with which `client` connects over HTTP.
+fn print_http(client: &Client, arguments: &Arguments, directory: Option<&RuntimeDir>) -> ExitCode {
+    let profile = &arguments.profile;
+    let socket = match directory.map(|directory| profile.socket(directory)) {
+        Some(Ok(socket)) => socket,
+        Some(Err(code)) => return code,
+        None => return fail(USAGE, "there is no runtime directory: use `--runtime-dir`"),
+    };
+    let servers = match arguments.each.then(|| servers(profile, directory)).transpose() {
+        Ok(servers) => servers.unwrap_or_default(),
+        Err(code) => return code,
+    };
+    let paths: Vec<_> = match (&arguments.server, &servers[..]) {
+        (Some(server), _) => vec![(server.clone(), format!("/servers/{server}"))],
+        (None, []) => vec![("mcpd".to_owned(), "/mcp".to_owned())],
+        (None, all) => all.iter().map(|server| (server.clone(), format!("/servers/{server}"))).collect(),
+    };
+    let at = |base: &str| paths.iter().map(|(name, path)| (name.clone(), format!("{base}{path}"))).collect::<Vec<_>>();
+    let entries = if client.opens_unix_sockets() {
+        client.url_entries(&at(&format!("unix://{}#", socket.display())), None)
+    } else {
+        let Some(address) = loopback_address(profile, directory) else {
+            let table = format!("[profiles.{}]", profile.name());
+            let help = format!("add `http = \"127.0.0.1:7780\"` to `{table}`, then run `mcpd reload`");
+            return fail(USAGE, format!("the profile `{}` is not served over HTTP: {help}", profile.name()));
+        };
+        match token::read_or_create(profile.name()) {
+            Ok(token) => client.url_entries(&at(&format!("http://{address}")), Some(&token)),
+            Err(error) => return fail(FAILED, error),
+        }
+    };
+    let Some(entries) = entries else {
+        let title = client.title;
+        return fail(USAGE, format!("{title} launches its servers; use `mcpd connect --print {}`", client.word));
+    };
+    let file =
+        client.main_file(&Process).map_or_else(|| "its configuration".to_owned(), |file| file.display().to_string());
+    let what = if paths.len() == 1 { "this entry" } else { "these entries" };
+    print_note!("Add {what} to {file} ({}), and keep what the file already has:", client.title);
+    print(entries)
+}
+
+/// The loopback address of a profile: of the daemon if one runs, else as configured.
+fn loopback_address(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Option<String> {
+    let mut report = None;
+    super::block_on(async {
+        if let Some(directory) = directory {
+            report = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
+        }
+        ExitCode::SUCCESS
+    });
+    match report {
+        Some(report) => report.profiles.into_iter().find(|known| known.name == profile.name())?.http,
+        None => {
+            let LoadedConfig { config, .. } = config::load(&[], &Process).ok()?;
+            let known = config.profiles.iter().find(|known| *known.name == *profile.name())?;
+            known.http.map(|address| address.to_string())
+        }
+    }
 }
 
 /// Warns that neither the configuration nor the running daemon has the profile.

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
     (
         "Set up",
         &["import", "add", "edit", "connect"],
-        &["remove", "check", "service", "login", "logout", "demo", "completions", "schema"],
+        &["remove", "check", "service", "login", "logout", "token", "demo", "completions", "schema"],
     ),
     ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),
     ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),

@@ -48,6 +48,7 @@ mod stop;
 mod style;
 mod text;
 mod tips;
+mod token;
 mod tool_names;
 mod tool_schema;
 mod tools;
@@ -105,6 +106,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Completions { shell } => completions::run(shell),
         Command::Service(arguments) => service::run(&arguments, directory),
         Command::Schema => print(crate::config::SCHEMA),
+        Command::Token(arguments) => block_on(token::run(&arguments, directory.ok().as_ref())),
         Command::Connect(arguments) => match arguments.print() {
             Some(client) => connect_print::run(client, &arguments, given.as_deref(), directory.ok().as_ref()),
             None => run_in(directory, async |directory| connect::run(directory, &arguments).await),

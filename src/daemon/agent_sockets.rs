@@ -11,6 +11,7 @@ use futures_util::future::{FutureExt, select_all};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
+use super::loopback_sockets::LoopbackSockets;
 use crate::config::Profile;
 use crate::manager::ServedProfile;
 use crate::session::NamedUris;
@@ -43,6 +44,7 @@ struct PreparedSocket {
 pub(super) struct AgentSockets {
     all: Vec<ProfileListener>,
     prepared: Vec<PreparedSocket>,
+    loopback: LoopbackSockets,
     activated: ActivatedSockets,
     /// The listener that is polled first, so that many connections at one do not delay those at others.
     first: Cell<usize>,
@@ -59,7 +61,8 @@ impl AgentSockets {
         activated: ActivatedSockets,
     ) -> Result<Self, SocketError> {
         lock.remove_stale(beside_default(profiles.iter().map(|profile| &profile.name)))?;
-        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), activated, first: Cell::new(0) };
+        let (loopback, first) = (LoopbackSockets::default(), Cell::new(0));
+        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), loopback, activated, first };
         sockets.listen(profiles, lock)?;
         sockets.activated.warn_of_the_rest();
         Ok(sockets)
@@ -82,6 +85,7 @@ impl AgentSockets {
     }
 
     fn listen(&mut self, profiles: &[Arc<Profile>], lock: &Lock) -> Result<(), SocketError> {
+        self.loopback.prepare(profiles, &mut self.activated)?;
         let mut created: Vec<PreparedSocket> = Vec::new();
         // The default profile, which is the first, comes last: whoever sees its socket may look for any other.
         for profile in profiles.iter().rev() {
@@ -135,6 +139,7 @@ impl AgentSockets {
             tracing::info!(profile = &*served.profile.name, "serves no more");
             self.put_back(&served.profile.name, &listener);
         }
+        self.loopback.serve(profiles, &mut self.activated);
         self.remove_unused();
         if let Err(error) = lock.record_names(beside_default(self.names())) {
             tracing::warn!("{error}");
@@ -176,6 +181,11 @@ impl AgentSockets {
     /// Sets the listen backlogs. `burst`: how many agents of a profile may connect at once.
     pub(super) fn set_backlogs(&self, burst: impl Fn(&Profile) -> usize) {
         self.all.iter().for_each(|one| one.listener.set_backlog(burst(&one.served.profile)));
+    }
+
+    /// The listeners on loopback addresses.
+    pub(super) fn loopback(&self) -> &LoopbackSockets {
+        &self.loopback
     }
 
     pub(super) fn get(&self, index: usize) -> &ProfileListener {

@@ -1,6 +1,6 @@
 //! The daemon's state for `mcpd status`, assembled from published values without waiting.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -10,6 +10,7 @@ use crate::account::LimitUse;
 use crate::admin::report::{AgentReport, FileReport, QuotaReport, RejectedConfigReport};
 use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
+use crate::http_listener::Protocol;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::report::millis;
 use crate::session::{PeerIdentity, SessionStatus};
@@ -24,10 +25,19 @@ pub(super) struct ConnectedAgent {
     pub(super) peer: PeerIdentity,
     pub(super) since: Instant,
     pub(super) status: Arc<SessionStatus>,
+    /// `None` until its first byte.
+    pub(super) protocol: Arc<OnceLock<Protocol>>,
     /// Ends the session after its calls; `None` once used.
     pub(super) leave: Option<oneshot::Sender<()>>,
     /// Closes the connection at once; `None` once used.
     pub(super) cut_off: Option<oneshot::Sender<ErrorObject>>,
+}
+
+impl ConnectedAgent {
+    /// Whether it is an agent. An HTTP connection is one once it has a session of its own.
+    pub(super) fn is_shown(&self) -> bool {
+        self.protocol.get().is_none_or(|protocol| *protocol == Protocol::Lines) || self.status.introduction().is_some()
+    }
 }
 
 pub(super) fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> RejectedConfigReport {
@@ -48,6 +58,7 @@ pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
         profile: connected.profile.to_string(),
         pid: connected.peer.pid,
         uid: connected.peer.uid,
+        listener: connected.protocol.get().copied().unwrap_or(Protocol::Lines).word().to_owned(),
         client: introduction.and_then(|introduction| introduction.client.clone()),
         server: introduction.and_then(|introduction| introduction.face.as_deref()).map(str::to_owned),
         protocol: introduction.map(|introduction| introduction.protocol_version.to_owned()),

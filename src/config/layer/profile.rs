@@ -1,6 +1,7 @@
 //! The profiles of one file.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,
     pub(in crate::config) workspace_roots: Option<Spanned<Vec<PathBuf>>>,
     pub(in crate::config) quotas: KeyLayer,
+    pub(in crate::config) http: Option<Spanned<SocketAddr>>,
+    pub(in crate::config) http_origins: Option<Spanned<Vec<String>>>,
 }
 
 /// `allow` and `deny` of one kind.
@@ -62,6 +65,8 @@ impl ProfileLayer {
             allow_uids,
             workspace_roots: roots.iter().cloned().chain(real).collect(),
             quotas: self.quotas.apply(Quotas::KEYS, Quotas::default()),
+            http: self.http.as_ref().map(|address| address.value),
+            http_origins: self.http_origins.as_ref().map(|origins| origins.value.clone()).unwrap_or_default().into(),
         }
     }
 }

@@ -7,6 +7,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -267,5 +268,70 @@ fn named_by(method: &[u8]) -> Option<&'static str> {
         b"resources/read" => Some("uri"),
         b"tasks/get" | b"tasks/update" | b"tasks/cancel" => Some("taskId"),
         _ => None,
+    }
+}
+
+/// Why the headers of a request contradict its body: the header, and what is wrong. For a person.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HeaderMismatch {
+    header: &'static str,
+    why: &'static str,
+}
+
+impl fmt::Display for HeaderMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "header `{}` {}", self.header, self.why)
+    }
+}
+
+/// Checks the headers of the modern message `line` against it: its method, what it names, and its version, if it has one.
+///
+/// # Errors
+/// If a required header is missing or repeated, or differs from the body.
+pub(crate) fn check_headers(line: &Bytes, headers: &HeaderMap) -> Result<(), HeaderMismatch> {
+    let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
+    let method = method.and_then(|raw| text(&raw));
+    check_header(METHOD, "Mcp-Method", method.as_ref(), headers)?;
+    let version = params.as_ref().and_then(declared_version);
+    if version.is_some() {
+        check_header(PROTOCOL, "MCP-Protocol-Version", version.as_ref(), headers)?;
+    }
+    let named_by = method.as_ref().and_then(|method| named_by(method));
+    let name = named_by.zip(params).and_then(|(member, params)| members(&params, [member]).ok()?[0].clone());
+    let name = name.and_then(|raw| text(&raw));
+    let is_required = named_by.is_some_and(|member| member != "taskId");
+    if name.is_some() && (is_required || headers.contains_key(NAME)) {
+        check_header(NAME, "Mcp-Name", name.as_ref(), headers)?;
+    }
+    Ok(())
+}
+
+fn declared_version(params: &Bytes) -> Option<Bytes> {
+    let [meta] = members(params, ["_meta"]).ok()?;
+    let [version] = members(&meta?, [era::meta::PROTOCOL]).ok()?;
+    text(&version?)
+}
+
+fn check_header(
+    header: HeaderName,
+    shown: &'static str,
+    expected: Option<&Bytes>,
+    headers: &HeaderMap,
+) -> Result<(), HeaderMismatch> {
+    let wrong = |why| Err(HeaderMismatch { header: shown, why });
+    let mut values = headers.get_all(&header).into_iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return wrong("is missing or repeated") };
+    match decoded(value.as_bytes()) {
+        None => wrong("is no valid base64"),
+        Some(value) if expected.is_some_and(|expected| expected[..] == value[..]) => Ok(()),
+        Some(_) => wrong("does not match the body"),
+    }
+}
+
+/// The text of a header value, which may be in base64.
+fn decoded(value: &[u8]) -> Option<Vec<u8>> {
+    match value.strip_prefix(OPENS).and_then(|value| value.strip_suffix(CLOSES)) {
+        Some(encoded) => STANDARD.decode(encoded).ok(),
+        None => Some(value.to_owned()),
     }
 }

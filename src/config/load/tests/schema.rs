@@ -129,7 +129,7 @@ const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[defaults]", &["max_concurrent", "max_message", "memory_max"]),
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
-    ("[profiles.p]", &["allow", "expose", "max_calls", "max_message", "naming", "rate", "servers"]),
+    ("[profiles.p]", &["allow", "expose", "http", "max_calls", "max_message", "naming", "rate", "servers"]),
     ("[servers.a.oauth]", &["client_id", "client_secret", "grant", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),

@@ -1,0 +1,174 @@
+//! One connection: tells lines from HTTP, and serves HTTP until the client disconnects.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::UnixStream;
+
+use super::endpoint::{Agent, Endpoint};
+use super::hub::Hub;
+use super::loopback::Stranger;
+use super::sessions::{Access, Sessions};
+use super::transport::HttpTransport;
+use crate::session::{self, SessionOrders, SessionSetup};
+use crate::test_variable::test_variable;
+
+/// Maximum size of the headers of a request.
+const MAX_HEAD: usize = 64 << 10;
+/// Maximum number of headers.
+const MAX_HEADERS: usize = 100;
+/// How long a client may take for the headers of a request, or keep a connection without a request, or pause within a body.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same on a loopback address, where any user of the machine can connect.
+const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What an agent speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Lines,
+    /// HTTP on an agent socket.
+    Http,
+    /// HTTP on a loopback address.
+    Loopback,
+}
+
+impl Protocol {
+    /// Its name in `mcpd status`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Http => "http",
+            Self::Loopback => "loopback",
+        }
+    }
+
+    /// By the first byte. No message of JSON begins with a capital letter, and every method of HTTP does.
+    fn of(first: &[u8]) -> Self {
+        match first.first() {
+            Some(b'A'..=b'Z') => Self::Http,
+            _ => Self::Lines,
+        }
+    }
+}
+
+/// Waits for the first byte, which is left unread. `None` if the daemon ends the connection before.
+pub(crate) async fn first_protocol(
+    stream: &UnixStream,
+    setup: &SessionSetup,
+    orders: &mut SessionOrders,
+) -> Option<Protocol> {
+    let mut closing = setup.closing.clone();
+    let peek = || {
+        let mut first = [0; 1];
+        let (read, _) = recv(stream, &mut first[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+        Ok(Protocol::of(&first[..read]))
+    };
+    tokio::select! {
+        biased;
+        // A session of lines reports what is wrong with a connection.
+        protocol = stream.async_io(Interest::READABLE, peek) => Some(protocol.unwrap_or(Protocol::Lines)),
+        _ = closing.wait_for(|closing| *closing) => None,
+        Ok(()) = &mut orders.profile_removed => None,
+    }
+}
+
+/// An HTTP connection.
+pub(crate) struct Connection {
+    pub(crate) sessions: Sessions,
+    /// Of the session of this connection, which begins with its first modern request.
+    pub(crate) setup: SessionSetup,
+    pub(crate) orders: SessionOrders,
+    /// The origins whose pages may send requests.
+    pub(crate) origins: Arc<[String]>,
+    /// Of a connection to a loopback address.
+    pub(crate) stranger: Option<Stranger>,
+}
+
+impl Connection {
+    /// Serves it until the client disconnects or the daemon stops.
+    pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
+        let Self { sessions, setup, orders, origins, stranger } = self;
+        let default = if stranger.is_some() { STRANGER_TIMEOUT } else { SEND_TIMEOUT };
+        let timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(default, Duration::from_millis);
+        let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
+        let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(Arc::clone(&token.borrow())));
+        // `false` if the listener is closed.
+        let mut changed = pin!(OptionFuture::from(token.map(async |mut token| token.changed().await.is_ok())).fuse());
+        let mut has_token = true;
+        let hub = Hub::new(false);
+        let agent = Agent {
+            user: Arc::clone(&setup.user),
+            identity: setup.identity.clone(),
+            own_server: setup.own_server.clone(),
+            view: setup.view.clone(),
+            account: Arc::clone(&setup.account),
+            limit: setup.message_limit.clone(),
+            access,
+        };
+        let (shared_hub, is_authorized) = (Arc::clone(&hub), AtomicBool::new(false));
+        let endpoint = Arc::new(Endpoint { agent, sessions, origins, timeout, hub: shared_hub, is_authorized });
+        let of_service = Arc::clone(&endpoint);
+        let service = service_fn(move |request| {
+            let endpoint = Arc::clone(&of_service);
+            async move { Ok::<_, Infallible>(endpoint.respond(request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(timeout).max_buf_size(MAX_HEAD).max_headers(MAX_HEADERS);
+        let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut closing = setup.closing.clone();
+        let mut closing = pin!(async move { closing.wait_for(|closing| *closing).await.map(drop) }.fuse());
+        let mut unused = Some((setup, orders));
+        let mut session: Option<BoxFuture<'static, ()>> = None;
+        let ended = poll_fn(|cx| {
+            loop {
+                if let Some(running) = &mut session
+                    && running.poll_unpin(cx).is_ready()
+                {
+                    session = None;
+                    http.as_mut().graceful_shutdown();
+                }
+                if let Some((_, orders)) = &mut unused {
+                    if orders.cut_off.poll_unpin(cx).is_ready() {
+                        return Poll::Ready(Ok(()));
+                    }
+                    if closing.poll_unpin(cx).is_ready() || orders.profile_removed.poll_unpin(cx).is_ready() {
+                        http.as_mut().graceful_shutdown();
+                        unused = None;
+                    }
+                }
+                if has_token && let Poll::Ready(Some(is_other)) = changed.poll_unpin(cx) {
+                    if is_other {
+                        return Poll::Ready(Ok(()));
+                    }
+                    has_token = false;
+                    http.as_mut().graceful_shutdown();
+                }
+                if let Poll::Ready(ended) = http.poll_unpin(cx) {
+                    return Poll::Ready(ended);
+                }
+                permit.take_if(|_| endpoint.is_authorized());
+                let Some((setup, orders)) = unused.take_if(|_| hub.has_posts()) else { return Poll::Pending };
+                let transport = HttpTransport::of_connection(Arc::clone(&hub));
+                session = Some(session::run(transport, setup, orders).boxed());
+            }
+        });
+        if let Err(error) = ended.await {
+            tracing::debug!("an HTTP connection has failed: {error}");
+        }
+        hub.close();
+        if let Some(session) = session {
+            session.await;
+        }
+    }
+}

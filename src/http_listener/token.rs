@@ -1,0 +1,72 @@
+//! The token of a loopback listener: a file of each profile, for its owner alone. It is made when it is first needed.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::interpolate::{Process, Sources};
+use crate::disk::replace_private;
+use crate::random;
+
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 4 << 10;
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// Neither `XDG_STATE_HOME` nor `HOME` is set.
+    #[error("there is no place for the token: neither XDG_STATE_HOME nor HOME is set")]
+    NoDirectory,
+    /// Its file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    /// No token can be made.
+    #[error(transparent)]
+    Random(#[from] random::NoRandomNumbers),
+}
+
+fn file(profile: &str) -> Result<PathBuf, TokenError> {
+    let state = Process.base_directory("XDG_STATE_HOME", ".local/state").ok_or(TokenError::NoDirectory)?;
+    Ok(state.join("mcpd/tokens").join(profile))
+}
+
+/// The token of a profile. If it has none, one is made.
+///
+/// # Errors
+/// If its file cannot be read, or made.
+pub(crate) fn read_or_create(profile: &str) -> Result<Arc<str>, TokenError> {
+    let path = file(profile)?;
+    let found = fs::metadata(&path).and_then(|found| match found.len() {
+        0..=MAX_FILE => fs::read_to_string(&path),
+        _ => Err(io::Error::other("it is no token")),
+    });
+    match found {
+        Ok(text) if !text.trim().is_empty() => Ok(text.trim().into()),
+        Ok(_) => rotate(profile),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => rotate(profile),
+        Err(source) => Err(TokenError::File { path, source }),
+    }
+}
+
+/// Replaces the token of a profile.
+///
+/// # Errors
+/// If its file cannot be written; the old token then stays.
+pub(crate) fn rotate(profile: &str) -> Result<Arc<str>, TokenError> {
+    let path = file(profile)?;
+    let token = random::token()?;
+    let directory = path.parent().unwrap_or(&path);
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    let written = made.and_then(|()| replace_private(&path, format!("{token}\n").as_bytes()));
+    written.map_err(|source| TokenError::File { path: path.clone(), source })?;
+    Ok(token.into())
+}
+
+/// Compares digests, so that the time tells nothing about the token.
+pub(super) fn is_same(given: &str, token: &str) -> bool {
+    Sha256::digest(given) == Sha256::digest(token)
+}

@@ -25,6 +25,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls::History;
 use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, LoadedConfig};
-use crate::http_listener::{OpenSession, Sessions};
+use crate::http_listener::{self, OpenSession, Sessions};
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
@@ -260,8 +261,12 @@ async fn report_warnings(warnings: Arc<logging::Limiter>) {
 
 /// Sends the reason why a new connection is closed. The socket buffer is empty, so the line fits.
 fn refuse(stream: &UnixStream, error: &ErrorObject) {
+    send_once(stream, &reply::error(None, error));
+}
+
+fn send_once(stream: impl AsFd, bytes: &[u8]) {
     // Not through the runtime, which may not know yet that a new socket is writable.
-    let _ = rustix::net::send(stream, &reply::error(None, error), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = rustix::net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 impl Daemon {
@@ -458,7 +463,7 @@ impl Daemon {
         if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {profile}")) {
             tracing::warn!(pid, uid, profile = &**profile, "refused an agent: {}", error.message);
         }
-        refuse(stream, error);
+        send_once(stream, &http_listener::refusal(stream, error));
     }
 
     fn accept_operator(&mut self, stream: UnixStream) {

@@ -95,9 +95,8 @@ impl Client {
         if self.dialect == Dialect::Codex {
             let header = |value: &String| format!("http_headers = {{ Authorization = {} }}\n", toml_string(value));
             let headers = authorization.as_ref().map(header).unwrap_or_default();
-            let entry = |(name, url): &(String, String)| {
-                format!("[mcp_servers.{name}]\nurl = {}\n{headers}", toml_string(url))
-            };
+            let entry =
+                |(name, url): &(String, String)| format!("[mcp_servers.{name}]\nurl = {}\n{headers}", toml_string(url));
             return Some(servers.iter().map(entry).collect::<Vec<_>>().join("\n"));
         }
         let (kind, key) = match self.word {

@@ -5,8 +5,8 @@
 
 mod page;
 
-use std::net::SocketAddr;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use self::page::Page;

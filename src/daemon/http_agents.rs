@@ -7,12 +7,12 @@ use tokio::net::UnixStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::Id;
 
-use super::Daemon;
 use super::agent_sockets::{AgentSockets, may_connect};
 use super::status::ConnectedAgent;
+use super::{Daemon, send_once};
 use crate::account::Account;
 use crate::config::Profile;
-use crate::http_listener::{Connection, LoopbackStream, OpenSession, Protocol, Sessions, first_protocol};
+use crate::http_listener::{Connection, LoopbackStream, OpenSession, Protocol, Sessions, first_protocol, http_refusal};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::{ServedProfile, View};
@@ -45,7 +45,8 @@ pub(super) async fn serve_agent(
     match found {
         Protocol::Lines => {
             let transport = LineTransport::new(stream, setup.message_limit.bytes());
-            session::run(transport, setup, orders).await;
+            // Boxed, because the connection of an agent by HTTP would have the space for it, too.
+            Box::pin(session::run(transport, setup, orders)).await;
         }
         Protocol::Http | Protocol::Loopback => {
             let connection = Connection { sessions, setup, orders, origins, stranger: None };
@@ -120,7 +121,7 @@ impl Daemon {
                 if self.warnings.admits("refused an agent", format_args!("at {profile}", profile = profile.name)) {
                     tracing::warn!(profile = &*profile.name, "refused an agent: {over}");
                 }
-                return;
+                return send_once(&stream, &http_refusal(&over.to_object(Delivery::NotSent)));
             }
         };
         self.next_session = number;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+};
 use http::{StatusCode, Uri};
 
 use crate::era;
@@ -146,6 +148,13 @@ fn accepts(headers: &HeaderMap, media: &str) -> bool {
     })
 }
 
+/// Whether the client lists event streams before JSON, and so prefers them.
+pub(super) fn prefers_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let position = |media: &str| accept.find(media);
+    matches!((position("text/event-stream"), position("application/json")), (Some(events), Some(json)) if events < json)
+}
+
 pub(super) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
     let content_type = only(headers, &CONTENT_TYPE).ok().flatten().unwrap_or_default();
     let media = content_type.split(';').next().unwrap_or_default().trim();
@@ -236,6 +245,9 @@ mod tests {
             let found = check_post(&headers(&[("content-type", content_type), ("accept", accept)]));
             assert_eq!(found, expected, "{content_type} {accept}");
         }
+        let preferred = |accept| prefers_events(&headers(&[("accept", accept)]));
+        assert!(preferred("text/event-stream, application/json"));
+        assert!(!preferred(both) && !preferred("*/*") && !preferred("text/event-stream, */*"));
         let coded = headers(&[("content-type", "application/json"), ("content-encoding", "gzip"), ("accept", both)]);
         assert_eq!(check_post(&coded), Err(Refusal::MediaType));
     }

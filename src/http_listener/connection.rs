@@ -1,4 +1,4 @@
-//! One connection: tells lines from HTTP, and serves HTTP until the client disconnects.
+//! One HTTP connection, served until the client disconnects.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -12,9 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::net::{RecvFlags, recv};
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::endpoint::{Agent, Endpoint};
 use super::hub::Hub;
@@ -32,56 +30,6 @@ const MAX_HEADERS: usize = 100;
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same on a loopback address, where any user of the machine can connect.
 const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What an agent speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Lines,
-    /// HTTP on an agent socket.
-    Http,
-    /// HTTP on a loopback address.
-    Loopback,
-}
-
-impl Protocol {
-    /// Its name in `mcpd status`.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Lines => "lines",
-            Self::Http => "http",
-            Self::Loopback => "loopback",
-        }
-    }
-
-    /// By the first byte. No message of JSON begins with a capital letter, and every method of HTTP does.
-    fn of(first: &[u8]) -> Self {
-        match first.first() {
-            Some(b'A'..=b'Z') => Self::Http,
-            _ => Self::Lines,
-        }
-    }
-}
-
-/// Waits for the first byte, which is left unread. `None` if the daemon ends the connection before.
-pub(crate) async fn first_protocol(
-    stream: &UnixStream,
-    setup: &SessionSetup,
-    orders: &mut SessionOrders,
-) -> Option<Protocol> {
-    let mut closing = setup.closing.clone();
-    let peek = || {
-        let mut first = [0; 1];
-        let (read, _) = recv(stream, &mut first[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-        Ok(Protocol::of(&first[..read]))
-    };
-    tokio::select! {
-        biased;
-        // A session of lines reports what is wrong with a connection.
-        protocol = stream.async_io(Interest::READABLE, peek) => Some(protocol.unwrap_or(Protocol::Lines)),
-        _ = closing.wait_for(|closing| *closing) => None,
-        Ok(()) = &mut orders.profile_removed => None,
-    }
-}
 
 /// An HTTP connection.
 pub(crate) struct Connection {

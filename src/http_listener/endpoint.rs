@@ -21,11 +21,11 @@ use tokio::time::{sleep, timeout};
 use super::body::{EventId, EventStream, KEEP_ALIVE, ResponseBody};
 use super::checks::{self, LAST_EVENT_ID, Refusal, SESSION_ID, Target};
 use super::hub::{Event, Hub, Message, PostError, Reader};
-use super::connection::Protocol;
+use super::protocol::Protocol;
 use super::sessions::{Access, OpenSession, Owner, Sessions};
 use super::token::is_same;
 use super::transport::HttpTransport;
-use crate::account::{ALLOWANCE, Account};
+use crate::account::{ALLOWANCE, Account, OverLimit};
 use crate::era::request_meta::MetaError;
 use crate::era::{HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION};
 use crate::jsonrpc::MessageError;
@@ -49,7 +49,8 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The headers that a page may send.
-const PAGE_HEADERS: &str = "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id";
+const PAGE_HEADERS: &str =
+    "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id";
 
 type Reply = Response<ResponseBody>;
 
@@ -217,7 +218,7 @@ impl Endpoint {
                 last.and_then(|EventId { stream, next }| hub.resume(stream, next)).ok_or(Refusal::UnknownEvent)?
             }
             None => hub.listen().ok_or_else(|| {
-                let error = ErrorObject::new(INVALID_REQUEST, "this session has too many streams");
+                let error = OverLimit::STREAMS.to_object(Delivery::NotSent);
                 Failure::Error(StatusCode::TOO_MANY_REQUESTS, None, error)
             })?,
         };
@@ -252,7 +253,10 @@ impl Endpoint {
         let version = version.map_err(|_| unsupported(id, &head.headers))?;
         let session = checks::session_id(&head.headers)?.ok_or(Refusal::NoSession)?;
         let reader = post(&self.session(target, session)?, received)?;
-        Ok(answer(reader, version >= Some(PRIMED_SINCE)).await)
+        let first = first(&reader).await;
+        let form =
+            Form { prefers_events: checks::prefers_events(&head.headers), is_primed: version >= Some(PRIMED_SINCE) };
+        Ok(begun(reader, first, form))
     }
 
     async fn receive_modern(&self, target: &Target, headers: &HeaderMap, received: Received) -> Result<Reply, Failure> {
@@ -276,13 +280,14 @@ impl Endpoint {
             None => message,
         };
         let reader = post(&self.hub, Received { message, line })?;
-        Ok(match first(&reader).await {
-            First::Message(Event { message: Message { parts, is_response: true }, .. }) => {
-                let status = error_code(&parts).map_or(StatusCode::OK, |code| status_of(code, is_complete));
-                whole(status, parts)
-            }
-            other => begun(reader, other, false),
-        })
+        let first = first(&reader).await;
+        if let First::Message(Event { message: Message { parts, is_response: true }, .. }) = &first
+            && let Some(code) = error_code(parts)
+        {
+            return Ok(whole(status_of(code, is_complete), parts.clone()));
+        }
+        let form = Form { prefers_events: checks::prefers_events(headers), is_primed: false };
+        Ok(begun(reader, first, form))
     }
 
     /// Opens a legacy session.
@@ -316,7 +321,7 @@ impl Endpoint {
         if is_refused {
             hub.close();
         }
-        let mut reply = begun(reader, first, false);
+        let mut reply = begun(reader, first, Form::default());
         if let Some(id) = HeaderValue::from_str(&id).ok().filter(|_| !is_refused) {
             reply.headers_mut().insert(SESSION_ID, id);
         }
@@ -374,7 +379,9 @@ async fn parse(body: Bytes) -> Result<Received, Failure> {
         let line = one_line(body);
         let (incoming, _) = Incoming::read(line.clone(), Sender::Agent);
         let message = match incoming {
-            Incoming::Malformed(error @ (MessageError::NotJson | MessageError::Batch | MessageError::NotAMessage { .. })) => {
+            Incoming::Malformed(
+                error @ (MessageError::NotJson | MessageError::Batch | MessageError::NotAMessage { .. }),
+            ) => {
                 return Err(malformed(error));
             }
             incoming => AgentMessage::from(incoming),
@@ -425,15 +432,21 @@ async fn first(reader: &Reader) -> First {
     }
 }
 
-/// The response to a legacy message: one message of JSON, or an event stream if something precedes the response.
-async fn answer(reader: Reader, is_primed: bool) -> Reply {
-    let first = first(&reader).await;
-    begun(reader, first, is_primed)
+/// The form of a response that a client can read.
+#[derive(Clone, Copy, Default)]
+struct Form {
+    /// As an event stream, even if nothing precedes the response.
+    prefers_events: bool,
+    /// An event without data may come first.
+    is_primed: bool,
 }
 
-fn begun(reader: Reader, first: First, is_primed: bool) -> Reply {
+/// The response to a message: one message of JSON, or an event stream if something precedes the response.
+fn begun(reader: Reader, first: First, Form { prefers_events, is_primed }: Form) -> Reply {
     match first {
-        First::Message(Event { message: Message { parts, is_response: true }, .. }) => whole(StatusCode::OK, parts),
+        First::Message(Event { message: Message { parts, is_response: true }, .. }) if !prefers_events => {
+            whole(StatusCode::OK, parts)
+        }
         First::Message(event) => events(EventStream::new(reader, Some(event), is_primed)),
         First::Silence => events(EventStream::new(reader, None, is_primed)),
         First::End if reader.has_lost_session() => Failure::stopping().into_reply(),

@@ -4,7 +4,10 @@
 //! A stream ends with its response. In the legacy era, an event stream can be resumed: what was read of it, or was sent while nobody read
 //! it, is kept within [`MAX_KEPT`]. The oldest events are dropped first.
 
-#![expect(clippy::disallowed_types, reason = "a session and its connections share it; nothing waits while it is locked")]
+#![expect(
+    clippy::disallowed_types,
+    reason = "a session and its connections share it; nothing waits while it is locked"
+)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +16,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::account::MAX_STREAMS;
 use crate::session::{Address, AgentMessage};
 
 /// Bytes that are kept so that streams can be resumed. The newest event is kept, however large it is.
 const MAX_KEPT: usize = 256 << 10;
 /// Messages for an agent that reads no stream. A full queue drops the oldest.
 const MAX_WAITING: usize = 64;
-/// GET streams of one session that are read at the same time.
-pub(super) const MAX_LISTENING: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Hub(Mutex<State>);
@@ -256,9 +258,12 @@ impl State {
     /// Drops the oldest kept events beyond the limit, and the streams that have nothing left.
     fn drop_surplus(&mut self) {
         while self.kept > MAX_KEPT {
-            let kept = |stream: &Stream| if stream.attached == 0 || stream.first < stream.next { stream.messages.len() } else { 0 };
+            let kept = |stream: &Stream| {
+                if stream.attached == 0 || stream.first < stream.next { stream.messages.len() } else { 0 }
+            };
             let all: usize = self.streams.values().map(kept).sum();
-            let Some(oldest) = self.streams.iter().find(|(_, stream)| kept(stream) > 0).map(|(number, _)| *number) else {
+            let Some(oldest) = self.streams.iter().find(|(_, stream)| kept(stream) > 0).map(|(number, _)| *number)
+            else {
                 return;
             };
             if all <= 1 || self.change(oldest, Stream::drop_first) != Some(true) {
@@ -334,9 +339,10 @@ impl Hub {
     /// Opens a stream for messages that belong to no request. It begins with those that nobody has read. `None` if there are too many.
     pub(super) fn listen(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.state();
-        let is_read = |state: &State, number: &u64| state.streams.get(number).is_some_and(|stream| stream.attached != 0);
+        let is_read =
+            |state: &State, number: &u64| state.streams.get(number).is_some_and(|stream| stream.attached != 0);
         let (read, left): (Vec<u64>, Vec<u64>) = state.listening.iter().partition(|number| is_read(&state, number));
-        if read.len() >= MAX_LISTENING {
+        if read.len() >= MAX_STREAMS {
             return None;
         }
         let (stream, number) = state.open(None);
@@ -357,9 +363,8 @@ impl Hub {
     /// Continues a stream with the event of this number. `None` if the event is not known, or not any more.
     pub(super) fn resume(self: &Arc<Self>, stream: u64, next: u64) -> Option<Reader> {
         let mut state = self.state();
-        let number = state.change(stream, |stream| {
-            (stream.has_events && stream.rewind(next)).then(|| stream.attach())
-        })??;
+        let number =
+            state.change(stream, |stream| (stream.has_events && stream.rewind(next)).then(|| stream.attach()))??;
         state.last_use = Instant::now();
         Some(Reader { hub: Arc::clone(self), stream, number })
     }

@@ -9,7 +9,8 @@
 //!                                                   └─ legacy ─► hub of its `Mcp-Session-Id`; the daemon runs the session
 //! ```
 //!
-//! - `connection`: tells lines from HTTP, and serves one connection with hyper
+//! - `protocol`: tells lines from HTTP
+//! - `connection`: serves one connection with hyper
 //! - `endpoint`: what becomes of each HTTP request
 //! - `checks`: whether a request may be served, by its headers (pure)
 //! - `hub`: what a session and its connections share: posts, streams, and what is kept to resume a stream
@@ -29,10 +30,12 @@ mod connection;
 mod endpoint;
 mod hub;
 mod loopback;
+mod protocol;
 mod sessions;
 pub(crate) mod token;
 mod transport;
 
-pub(crate) use self::connection::{Connection, Protocol, first_protocol};
+pub(crate) use self::connection::Connection;
 pub(crate) use self::loopback::{LoopbackListener, LoopbackStream};
+pub(crate) use self::protocol::{Protocol, first_protocol, http_refusal, refusal};
 pub(crate) use self::sessions::{OpenSession, Sessions};

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::Protocol;
 use super::hub::Hub;
+use super::protocol::Protocol;
 use super::transport::HttpTransport;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::random;

@@ -12,7 +12,6 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::{self, Sleep, sleep};
 
 use super::hub::Hub;
-use super::sessions::Registration;
 use crate::session::{Address, AgentMessage, Transport};
 use crate::test_variable::test_variable;
 
@@ -20,7 +19,6 @@ use crate::test_variable::test_variable;
 const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Messages of one session over HTTP.
-#[derive(Debug)]
 pub(crate) struct HttpTransport {
     hub: Arc<Hub>,
     /// What was read at the last `poll_write`.
@@ -31,8 +29,10 @@ pub(crate) struct HttpTransport {
     _end: EndOnDrop,
 }
 
+/// Dropped with the session, as the registration of its id.
+type Registration = Box<dyn Send + Sync>;
+
 /// The session ends, and with it its id, if it has one.
-#[derive(Debug)]
 struct EndOnDrop(Arc<Hub>, Option<Registration>);
 
 #[derive(Debug)]
@@ -48,10 +48,10 @@ impl HttpTransport {
     }
 
     /// Of a legacy session.
-    pub(super) fn of_session(hub: Arc<Hub>, registration: Registration) -> Self {
+    pub(super) fn of_session(hub: Arc<Hub>, registration: impl Send + Sync + 'static) -> Self {
         let limit = test_variable("MCPD_TEST_HTTP_IDLE_MS").map_or(IDLE_LIMIT, Duration::from_millis);
         let idle = Idle { limit, timer: Box::pin(sleep(limit)) };
-        Self::new(hub, Some(registration), Some(idle))
+        Self::new(hub, Some(Box::new(registration)), Some(idle))
     }
 
     fn new(hub: Arc<Hub>, registration: Option<Registration>, idle: Option<Idle>) -> Self {

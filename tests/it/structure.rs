@@ -42,8 +42,20 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Folders without circles of files, but inside one of [`COMPONENTS`].
-const ACYCLIC: &[&str] =
-    &["account", "admin", "bridge", "calls", "catalog", "config", "daemon", "http_listener", "jsonrpc", "manager", "server", "session"];
+const ACYCLIC: &[&str] = &[
+    "account",
+    "admin",
+    "bridge",
+    "calls",
+    "catalog",
+    "config",
+    "daemon",
+    "http_listener",
+    "jsonrpc",
+    "manager",
+    "server",
+    "session",
+];
 
 /// Modules that are one component each: a type, and the files that only it uses.
 const COMPONENTS: &[&str] = &[

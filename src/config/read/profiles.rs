@@ -47,7 +47,19 @@ impl Reader<'_> {
         let http_origins = self.key(&mut fields, "http_origins", |reader, entry| Some(reader.origins(entry)));
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
-        let layer = ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids, workspace_roots, quotas, http, http_origins };
+        let layer = ProfileLayer {
+            name,
+            servers,
+            rules,
+            expose,
+            read_only,
+            naming,
+            allow_uids,
+            workspace_roots,
+            quotas,
+            http,
+            http_origins,
+        };
         Some(layer)
     }
 

@@ -31,8 +31,8 @@ mod sse_get;
 mod sse_parser;
 mod sse_stream;
 
+pub(crate) use self::body::one_line;
 pub(crate) use self::connection::HttpConnection;
 pub(crate) use self::errors::{Disconnect, RequestError, is_busy, unknown_coding, unprocessed};
-pub(crate) use self::body::one_line;
 pub(crate) use self::modern::{HeaderParams, check_headers};
 pub(crate) use self::renewal::ReadAgain;

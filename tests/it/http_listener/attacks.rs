@@ -17,7 +17,10 @@ fn smuggled_requests_are_refused() {
         ("two lengths in one header", format!("{POST}Content-Length: {length}, 3\r\n\r\n{body}")),
         ("length with a sign", format!("{POST}Content-Length: +{length}\r\n\r\n{body}")),
         ("unknown coding", format!("{POST}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{smuggled}")),
-        ("chunked is not the last coding", format!("{POST}Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n{smuggled}")),
+        (
+            "chunked is not the last coding",
+            format!("{POST}Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n{smuggled}"),
+        ),
         ("folded header", format!("{POST}X-A: b\r\n Content-Length: {length}\r\n\r\n{body}")),
         ("space before the colon", format!("{POST}Content-Length : {length}\r\n\r\n{body}")),
         ("bad chunk size", format!("{POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n{body}\r\n0\r\n\r\n{smuggled}")),
@@ -121,7 +124,8 @@ fn many_streams_do_not_disturb_others() {
     let mut http = HttpAgent::connect(&daemon);
     let session = http.initialize("/mcp");
     let mut streams: Vec<_> = (0..300).map(|_| HttpAgent::connect(&daemon)).collect();
-    let statuses: Vec<_> = streams.iter_mut().map(|one| one.request("GET /mcp", &format!("{GET}{session}")).status).collect();
+    let statuses: Vec<_> =
+        streams.iter_mut().map(|one| one.request("GET /mcp", &format!("{GET}{session}")).status).collect();
     let (served, refused) = statuses.split_at(16);
     assert!(served.iter().all(|status| *status == 200) && refused.iter().all(|status| *status == 429), "{statuses:?}");
     let filter = json!({"notifications": {"toolsListChanged": true}});

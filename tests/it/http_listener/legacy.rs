@@ -79,10 +79,14 @@ fn get_streams_have_what_belongs_to_no_request() {
     http.post("/mcp", &post, &call(2, "s__mutate_tools", &json!({"add": ["fresh"]}))).message();
     assert_eq!(stream.event().expect("a notification").data["method"], "notifications/tools/list_changed");
     // A request of the server comes on the stream, and its response in a POST.
-    http.start_post("/mcp", &post, &call(3, "s__send_request", &json!({"method": "sampling/createMessage"})).to_string());
-    let asked = stream.event().expect("a request").data;
-    assert_eq!(asked["method"], "sampling/createMessage");
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant", "model": "m"}});
+    http.start_post(
+        "/mcp",
+        &post,
+        &call(3, "s__send_request", &json!({"method": "sampling/createMessage"})).to_string(),
+    );
+    let received = stream.event().expect("a request").data;
+    assert_eq!(received["method"], "sampling/createMessage");
+    let answer = json!({"jsonrpc": "2.0", "id": received["id"], "result": {"role": "assistant", "model": "m"}});
     let mut other = HttpAgent::connect(&daemon);
     assert_eq!(other.post("/mcp", &post, &answer).status, 202);
     let echoed = http.reply().message();
@@ -91,12 +95,16 @@ fn get_streams_have_what_belongs_to_no_request() {
     drop(stream);
     until("the stream has ended", || {
         let mut http = HttpAgent::connect(&daemon);
-        http.start_post("/mcp", &post, &call(4, "s__send_request", &json!({"method": "sampling/createMessage"})).to_string());
+        http.start_post(
+            "/mcp",
+            &post,
+            &call(4, "s__send_request", &json!({"method": "sampling/createMessage"})).to_string(),
+        );
         (http.reply().header("content-type") == Some("text/event-stream")).then(|| {
             http.event().expect("an event that primes the client");
-            let asked = http.event().expect("a request").data;
-            assert_eq!(asked["method"], "sampling/createMessage");
-            let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {}});
+            let received = http.event().expect("a request").data;
+            assert_eq!(received["method"], "sampling/createMessage");
+            let answer = json!({"jsonrpc": "2.0", "id": received["id"], "result": {}});
             assert_eq!(other.post("/mcp", &post, &answer).status, 202);
             assert_eq!(http.messages().len(), 1);
         })
@@ -166,7 +174,15 @@ fn session_that_nobody_uses_expires_unless_a_stream_is_read() {
     stream.request("GET /mcp", &read);
     until("only the session with a stream is left", || (super::agents(&daemon).len() == 1).then_some(()));
     assert_eq!(http.post("/mcp", &post, &request(2, "ping", &json!({}))).status, 404);
-    assert_eq!(http.post("/mcp", &read.replace("text/event-stream", "*/*\r\nContent-Type: application/json"), &request(2, "ping", &json!({}))).status, 200);
+    assert_eq!(
+        http.post(
+            "/mcp",
+            &read.replace("text/event-stream", "*/*\r\nContent-Type: application/json"),
+            &request(2, "ping", &json!({}))
+        )
+        .status,
+        200
+    );
 }
 
 #[test]

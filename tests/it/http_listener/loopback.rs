@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::support::http_agent::{GET, HttpAgent, POST, call, initialize, modern, modern_headers, request};
-use crate::support::{Daemon, Server, Setup, arguments, until};
+use crate::support::{Daemon, Place, Server, Setup, arguments, signal, until, wait_exit};
 
 /// An address that nobody uses.
 fn free() -> SocketAddr {
@@ -151,7 +154,10 @@ fn entries_of_clients_have_the_url_and_the_token() {
     let token = token(&daemon, &["token"]);
     let token = token.trim().rsplit(' ').next().expect("the last word");
     let entry = daemon.client(&["connect", "--print", "claude-code", "--http"]).expect_code(0).stdout;
-    assert!(entry.contains(&format!("\"http://{address}/mcp\"")) && entry.contains(&format!("Bearer {token}")), "{entry}");
+    assert!(
+        entry.contains(&format!("\"http://{address}/mcp\"")) && entry.contains(&format!("Bearer {token}")),
+        "{entry}"
+    );
     let entry = daemon.client(&["connect", "--print", "cursor", "--http", "--server", "s"]).expect_code(0).stdout;
     assert!(entry.contains(&format!("\"http://{address}/servers/s\"")), "{entry}");
     let entry = daemon.client(&["connect", "--print", "vscode", "--http"]).expect_code(0).stdout;
@@ -171,4 +177,23 @@ fn connections_without_the_token_do_not_keep_out_others() {
     let body = call(1, "s__echo", &json!({}));
     assert_eq!(http.post("/mcp", &format!("{POST}{token}"), &body).status, 400, "it needs a session");
     drop(strangers);
+}
+
+#[test]
+fn socket_of_the_service_manager_is_used_for_its_address() {
+    let place = Place::new();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = Server::named("s").toml(&place);
+    let file = place.write("activated.toml", format!("[profiles.default]\nhttp = '{address}'\n{server}"));
+    let activated = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mcp.http";
+    let mut command = Setup::new().config(file).after_shell(activated).command(&place);
+    command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut daemon = command.spawn().expect("mcpd starts");
+    let token = place.client(&["token"]).expect_code(0).stdout;
+    let headers =
+        format!("Host: localhost\r\nAuthorization: Bearer {token}").replace('\n', "\r\n").replace("\r\r", "\r");
+    assert_eq!(HttpAgent::connect_tcp(address).request("GET /healthz", &headers).status, 200);
+    signal(daemon.id(), Signal::TERM);
+    assert!(wait_exit(&mut daemon).success());
 }

@@ -2,7 +2,7 @@
 //!
 //! `place` (directory, environment, tag) → `config` → `daemon` (start, stop) · `watch` (status queries) · `user_manager` (systemd) ·
 //! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
-//! `processes` · `http` (servers at URLs) · `http_agent` (agents over HTTP) · `landlock` · `wait` (polling) · `output`.
+//! `processes` · `http`, `http_agent` · `landlock` · `wait` (polling) · `output`.
 
 mod agent;
 mod config;

@@ -13,6 +13,7 @@ mod error;
 mod files;
 mod http_agents;
 mod loopback_sockets;
+mod new_agent;
 mod notify;
 mod operators;
 mod pattern_check;
@@ -25,24 +26,22 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{OptionFuture, join};
-use rustix::net::SendFlags;
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
-use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
+use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect, next_loopback};
 use self::config_state::ConfigState;
 pub use self::error::DaemonError;
-use self::http_agents::NewAgent;
+use self::new_agent::{NewAgent, send_once, serve_agent};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
@@ -139,14 +138,14 @@ struct Parts {
 struct OperatorRequests {
     queries: mpsc::Receiver<admin::Query>,
     reloads: mpsc::Receiver<admin::ReloadRequest>,
-    http_sessions: mpsc::Receiver<OpenSession>,
+    openings: mpsc::Receiver<OpenSession>,
 }
 
 /// Requests that the daemon's task serves.
 struct Requests {
     queries: mpsc::Receiver<admin::Query>,
     sockets: mpsc::Receiver<PrepareSockets>,
-    http_sessions: mpsc::Receiver<OpenSession>,
+    openings: mpsc::Receiver<OpenSession>,
 }
 
 fn server_context(
@@ -233,8 +232,7 @@ pub async fn run(
     helpers.spawn(reload.run(signals.reload, requests.reloads));
     helpers.spawn(report_warnings(Arc::clone(&daemon.warnings)));
     watcher.map(|watcher| helpers.spawn(watcher));
-    let (queries, http_sessions) = (requests.queries, requests.http_sessions);
-    let requests = Requests { queries, sockets: sockets_to_prepare, http_sessions };
+    let requests = Requests { queries: requests.queries, sockets: sockets_to_prepare, openings: requests.openings };
     let ended = daemon.serve(&mut upkeep, requests, servers_ended).await;
     // No session is left to end a call, and no server to begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
@@ -264,11 +262,6 @@ fn refuse(stream: &UnixStream, error: &ErrorObject) {
     send_once(stream, &reply::error(None, error));
 }
 
-fn send_once(stream: impl AsFd, bytes: &[u8]) {
-    // Not through the runtime, which may not know yet that a new socket is writable.
-    let _ = rustix::net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-}
-
 impl Daemon {
     fn new(parts: Parts) -> (Self, OperatorRequests) {
         let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
@@ -276,7 +269,7 @@ impl Daemon {
         let buffer_unit = buffer_unit(limits.max_message_bytes);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
-        let (open_sessions, http_sessions) = mpsc::channel(OPEN_QUEUE);
+        let (open_sessions, openings) = mpsc::channel(OPEN_QUEUE);
         let operator = admin::Access {
             queries,
             calls: logs.calls.clone(),
@@ -310,7 +303,7 @@ impl Daemon {
             log: logs.log,
             config,
         };
-        (daemon, OperatorRequests { queries: received_queries, reloads: received_reloads, http_sessions })
+        (daemon, OperatorRequests { queries: received_queries, reloads: received_reloads, openings })
     }
 
     /// Serves until the manager has ended; then no server is left.
@@ -331,10 +324,7 @@ impl Daemon {
                     // Serves connected agents between two connections of a flood.
                     yield_now().await;
                 }
-                Some((profile, agent)) = OptionFuture::from(self.agents.as_ref().map(|all| all.loopback().accept())) => {
-                    self.accept_loopback(&profile, agent);
-                    yield_now().await;
-                }
+                (profile, agent) = next_loopback(self.agents.as_ref()) => self.accept_loopback(&profile, agent),
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.accept_operator(operator);
                     self.operator_listener.refill();
@@ -343,7 +333,7 @@ impl Daemon {
                 }
                 Some(query) = requests.queries.recv() => self.answer(query),
                 Some(request) = requests.sockets.recv() => self.prepare_sockets(request, upkeep),
-                Some(request) = requests.http_sessions.recv() => self.open_session(request),
+                Some(request) = requests.openings.recv() => self.open_session(request),
                 Ok(()) = self.profiles.changed() => self.serve_profiles(upkeep),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
                 // Refilled before an agent can take the descriptors that an operator has freed.
@@ -452,7 +442,7 @@ impl Daemon {
         let (protocol, origins) = (Arc::default(), Arc::clone(&profile.http_origins));
         let (setup, orders, connected) = self.prepare_session(agent, profile, view, named_uris, Arc::clone(&protocol));
         let http_sessions = self.http_sessions.clone();
-        let task = http_agents::serve_agent(stream, setup, orders, protocol, http_sessions, origins);
+        let task = serve_agent(stream, setup, orders, protocol, http_sessions, origins);
         let task = self.sessions.spawn(task);
         self.add_connected(task.id(), connected);
         true

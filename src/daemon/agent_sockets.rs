@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::loopback_sockets::LoopbackSockets;
 use crate::config::Profile;
+use crate::http_listener::LoopbackStream;
 use crate::manager::ServedProfile;
 use crate::session::NamedUris;
 use crate::sockets::{ActivatedSockets, Listener, Lock, SocketError, SocketMode, agent_socket};
@@ -198,6 +199,14 @@ impl AgentSockets {
 
     pub(super) fn listeners(&mut self) -> impl Iterator<Item = &mut Listener> {
         self.all.iter_mut().map(|one| &mut one.listener)
+    }
+}
+
+/// The next connection to a loopback address, and its profile. Cancel safe.
+pub(super) async fn next_loopback(sockets: Option<&AgentSockets>) -> (Arc<str>, LoopbackStream) {
+    match sockets {
+        Some(sockets) => sockets.loopback.accept().await,
+        None => std::future::pending().await,
     }
 }
 

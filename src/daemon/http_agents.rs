@@ -3,57 +3,21 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use tokio::net::UnixStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::Id;
 
+use super::Daemon;
 use super::agent_sockets::{AgentSockets, may_connect};
+use super::new_agent::{NewAgent, send_once};
 use super::status::ConnectedAgent;
-use super::{Daemon, send_once};
-use crate::account::Account;
 use crate::config::Profile;
-use crate::http_listener::{Connection, LoopbackStream, OpenSession, Protocol, Sessions, first_protocol, http_refusal};
+use crate::http_listener::{Connection, LoopbackStream, OpenSession, Protocol, http_refusal};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::{ServedProfile, View};
 use crate::message_limit::MessageLimit;
 use crate::server::User;
-use crate::session::{self, LineTransport, NamedUris, PeerIdentity, SessionOrders, SessionSetup, SessionStatus};
-
-/// An admitted agent.
-pub(super) struct NewAgent {
-    pub(super) number: u64,
-    pub(super) user: Arc<User>,
-    pub(super) identity: PeerIdentity,
-    /// The server that has started it, if one has.
-    pub(super) own_server: Option<Arc<str>>,
-    pub(super) account: Arc<Account>,
-}
-
-/// Serves a connection to an agent socket, in the protocol of its first byte.
-pub(super) async fn serve_agent(
-    stream: UnixStream,
-    setup: SessionSetup,
-    mut orders: SessionOrders,
-    protocol: Arc<OnceLock<Protocol>>,
-    sessions: Sessions,
-    origins: Arc<[String]>,
-) {
-    let Some(found) = first_protocol(&stream, &setup, &mut orders).await else { return };
-    // Only this task sets it.
-    let _ = protocol.set(found);
-    match found {
-        Protocol::Lines => {
-            let transport = LineTransport::new(stream, setup.message_limit.bytes());
-            // Boxed, because the connection of an agent by HTTP would have the space for it, too.
-            Box::pin(session::run(transport, setup, orders)).await;
-        }
-        Protocol::Http | Protocol::Loopback => {
-            let connection = Connection { sessions, setup, orders, origins, stranger: None };
-            Box::pin(connection.serve(stream)).await;
-        }
-    }
-}
+use crate::session::{self, NamedUris, PeerIdentity, SessionOrders, SessionSetup, SessionStatus};
 
 impl Daemon {
     pub(super) fn prepare_session(

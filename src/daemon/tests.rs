@@ -42,8 +42,8 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
         panic!("a bug")
     };
     let mut upkeep = SocketUpkeep::new(lock).expect("a timer");
-    let (queries, http_sessions) = (requests.queries, requests.http_sessions);
-    let requests = Requests { queries, sockets: mpsc::channel(1).1, http_sessions };
+    let (queries, openings) = (requests.queries, requests.openings);
+    let requests = Requests { queries, sockets: mpsc::channel(1).1, openings };
     let ended = daemon.serve(&mut upkeep, requests, tokio::spawn(panics)).await;
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
@@ -31,6 +31,17 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same on a loopback address, where any user of the machine can connect.
 const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
 
+fn server(timeout: Duration) -> http1::Builder {
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(timeout).max_buf_size(MAX_HEAD).max_headers(MAX_HEADERS);
+    server
+}
+
+fn send_timeout(is_stranger: bool) -> Duration {
+    let default = if is_stranger { STRANGER_TIMEOUT } else { SEND_TIMEOUT };
+    test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(default, Duration::from_millis)
+}
+
 /// An HTTP connection.
 pub(crate) struct Connection {
     pub(crate) sessions: Sessions,
@@ -43,27 +54,51 @@ pub(crate) struct Connection {
     pub(crate) stranger: Option<Stranger>,
 }
 
+/// The session of a connection that has sent no modern request yet. It follows the orders of the daemon.
+struct PreparedSession {
+    setup: SessionSetup,
+    orders: SessionOrders,
+    closing: BoxFuture<'static, ()>,
+}
+
+enum Order {
+    /// Ends the connection at once.
+    CutOff,
+    /// Ends it after its requests.
+    Leave,
+}
+
+impl PreparedSession {
+    fn new(setup: SessionSetup, orders: SessionOrders) -> Self {
+        let mut closing = setup.closing.clone();
+        // A dropped sender means the same.
+        let closing = async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.boxed();
+        Self { setup, orders, closing }
+    }
+
+    fn poll_order(&mut self, cx: &mut Context<'_>) -> Poll<Order> {
+        if self.orders.cut_off.poll_unpin(cx).is_ready() {
+            Poll::Ready(Order::CutOff)
+        } else if self.closing.poll_unpin(cx).is_ready() || self.orders.profile_removed.poll_unpin(cx).is_ready() {
+            Poll::Ready(Order::Leave)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
 impl Connection {
     /// Serves it until the client disconnects or the daemon stops.
     pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
         let Self { sessions, setup, orders, origins, stranger } = self;
-        let default = if stranger.is_some() { STRANGER_TIMEOUT } else { SEND_TIMEOUT };
-        let timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(default, Duration::from_millis);
+        let timeout = send_timeout(stranger.is_some());
         let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
         let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(Arc::clone(&token.borrow())));
         // `false` if the listener is closed.
         let mut changed = pin!(OptionFuture::from(token.map(async |mut token| token.changed().await.is_ok())).fuse());
         let mut has_token = true;
         let hub = Hub::new(false);
-        let agent = Agent {
-            user: Arc::clone(&setup.user),
-            identity: setup.identity.clone(),
-            own_server: setup.own_server.clone(),
-            view: setup.view.clone(),
-            account: Arc::clone(&setup.account),
-            limit: setup.message_limit.clone(),
-            access,
-        };
+        let agent = Agent::of(&setup, access);
         let (shared_hub, is_authorized) = (Arc::clone(&hub), AtomicBool::new(false));
         let endpoint = Arc::new(Endpoint { agent, sessions, origins, timeout, hub: shared_hub, is_authorized });
         let of_service = Arc::clone(&endpoint);
@@ -71,12 +106,8 @@ impl Connection {
             let endpoint = Arc::clone(&of_service);
             async move { Ok::<_, Infallible>(endpoint.respond(request).await) }
         });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(timeout).max_buf_size(MAX_HEAD).max_headers(MAX_HEADERS);
-        let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let mut closing = setup.closing.clone();
-        let mut closing = pin!(async move { closing.wait_for(|closing| *closing).await.map(drop) }.fuse());
-        let mut unused = Some((setup, orders));
+        let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
+        let mut prepared = Some(PreparedSession::new(setup, orders));
         let mut session: Option<BoxFuture<'static, ()>> = None;
         let ended = poll_fn(|cx| {
             loop {
@@ -86,14 +117,13 @@ impl Connection {
                     session = None;
                     http.as_mut().graceful_shutdown();
                 }
-                if let Some((_, orders)) = &mut unused {
-                    if orders.cut_off.poll_unpin(cx).is_ready() {
-                        return Poll::Ready(Ok(()));
-                    }
-                    if closing.poll_unpin(cx).is_ready() || orders.profile_removed.poll_unpin(cx).is_ready() {
+                match prepared.as_mut().map(|prepared| prepared.poll_order(cx)) {
+                    Some(Poll::Ready(Order::CutOff)) => return Poll::Ready(Ok(())),
+                    Some(Poll::Ready(Order::Leave)) => {
+                        prepared = None;
                         http.as_mut().graceful_shutdown();
-                        unused = None;
                     }
+                    Some(Poll::Pending) | None => {}
                 }
                 if has_token && let Poll::Ready(Some(is_other)) = changed.poll_unpin(cx) {
                     if is_other {
@@ -106,9 +136,9 @@ impl Connection {
                     return Poll::Ready(ended);
                 }
                 permit.take_if(|_| endpoint.is_authorized());
-                let Some((setup, orders)) = unused.take_if(|_| hub.has_posts()) else { return Poll::Pending };
+                let Some(prepared) = prepared.take_if(|_| hub.has_posts()) else { return Poll::Pending };
                 let transport = HttpTransport::of_connection(Arc::clone(&hub));
-                session = Some(session::run(transport, setup, orders).boxed());
+                session = Some(session::run(transport, prepared.setup, prepared.orders).boxed());
             }
         });
         if let Err(error) = ended.await {

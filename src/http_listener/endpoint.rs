@@ -38,7 +38,7 @@ use crate::manager::View;
 use crate::message_limit::{MessageLimit, has_memory};
 use crate::methods::USE_FACE;
 use crate::server::User;
-use crate::session::{AgentMessage, PeerIdentity};
+use crate::session::{AgentMessage, PeerIdentity, SessionSetup};
 use crate::transport::http::{check_headers, one_line};
 use crate::transport::{INLINE, Incoming};
 
@@ -65,6 +65,21 @@ pub(super) struct Agent {
     pub(super) account: Arc<Account>,
     pub(super) limit: MessageLimit,
     pub(super) access: Access,
+}
+
+impl Agent {
+    /// The agent of a session that is started with `setup`.
+    pub(super) fn of(setup: &SessionSetup, access: Access) -> Self {
+        Self {
+            user: Arc::clone(&setup.user),
+            identity: setup.identity.clone(),
+            own_server: setup.own_server.clone(),
+            view: setup.view.clone(),
+            account: Arc::clone(&setup.account),
+            limit: setup.message_limit.clone(),
+            access,
+        }
+    }
 }
 
 /// Answers the requests of one connection.

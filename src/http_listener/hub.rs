@@ -121,6 +121,12 @@ pub(super) struct Event {
     pub(super) message: Message,
 }
 
+fn wake(waiting: &mut Option<Waker>) {
+    if let Some(waker) = waiting.take() {
+        waker.wake();
+    }
+}
+
 impl Message {
     pub(super) fn bytes(&self) -> usize {
         self.parts.iter().map(Bytes::len).sum()
@@ -140,7 +146,7 @@ impl Stream {
         self.unread_bytes += message.bytes();
         self.has_ended |= message.is_response;
         self.messages.push_back(message);
-        self.reader.take().map(Waker::wake);
+        wake(&mut self.reader);
     }
 
     /// The next message. It is kept if the stream can be resumed.
@@ -191,14 +197,14 @@ impl Stream {
         self.readers += 1;
         self.attached = self.readers;
         // A former reader ends.
-        self.reader.take().map(Waker::wake);
+        wake(&mut self.reader);
         self.readers
     }
 }
 
 impl State {
     fn wake_session(&mut self) {
-        self.session.take().map(Waker::wake);
+        wake(&mut self.session);
     }
 
     /// Changes a stream, and what it counts for.
@@ -279,7 +285,7 @@ impl State {
     fn end_stream(&mut self, number: u64) {
         self.change(number, |stream| {
             stream.has_ended = true;
-            stream.reader.take().map(Waker::wake);
+            wake(&mut stream.reader);
         });
     }
 }
@@ -373,7 +379,7 @@ impl Hub {
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
-        state.closed.take().map(Waker::wake);
+        wake(&mut state.closed);
         state.wake_session();
     }
 

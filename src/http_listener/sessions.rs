@@ -45,10 +45,12 @@ pub(crate) struct OpenSession {
     pub(crate) answer: oneshot::Sender<Result<(), ErrorObject>>,
 }
 
+type ById = HashMap<String, (Owner, Arc<Hub>)>;
+
 /// The legacy sessions of all listeners. A clone has the same sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
-    by_id: Arc<Mutex<HashMap<String, (Owner, Arc<Hub>)>>>,
+    by_id: Arc<Mutex<ById>>,
     requests: mpsc::Sender<OpenSession>,
 }
 
@@ -65,7 +67,7 @@ impl Sessions {
         Self { by_id: Arc::default(), requests }
     }
 
-    fn by_id(&self) -> MutexGuard<'_, HashMap<String, (Owner, Arc<Hub>)>> {
+    fn by_id(&self) -> MutexGuard<'_, ById> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

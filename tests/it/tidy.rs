@@ -312,8 +312,19 @@ fn unit_files_pass_systemd_analyze() {
 }
 
 /// Modules that only the program `mcpd` uses.
-const OF_THE_PROGRAM: &[&str] =
-    &["admin", "autostart", "cli", "config_lints", "daemon", "main", "oauth/loopback", "session", "shim", "sockets"];
+const OF_THE_PROGRAM: &[&str] = &[
+    "admin",
+    "autostart",
+    "cli",
+    "config_lints",
+    "daemon",
+    "http_listener",
+    "main",
+    "oauth/loopback",
+    "session",
+    "shim",
+    "sockets",
+];
 
 /// Others whose texts no program with the library sees, or that are about files of `mcpd` itself.
 const FOR_PEOPLE: &[(&str, &str)] = &[

@@ -1,12 +1,13 @@
 //! The token of a loopback listener: a file of each profile, for its owner alone. It is made when it is first needed.
 
 use std::fs::{self, DirBuilder};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use crate::config::interpolate::{Process, Sources};
 use crate::disk::replace_private;
@@ -47,9 +48,28 @@ pub(crate) fn read_or_create(profile: &str) -> Result<Arc<str>, TokenError> {
     match found {
         Ok(text) if !text.trim().is_empty() => Ok(text.trim().into()),
         Ok(_) => rotate(profile),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => rotate(profile),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path),
         Err(source) => Err(TokenError::File { path, source }),
     }
+}
+
+/// Makes the first token, unless another process has made it meanwhile.
+fn create(path: &Path) -> Result<Arc<str>, TokenError> {
+    let token = random::token()?;
+    let directory = path.parent().unwrap_or(path);
+    let made = || -> io::Result<String> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        // It is made with mode 0600.
+        let mut file = NamedTempFile::new_in(directory)?;
+        file.write_all(format!("{token}\n").as_bytes())?;
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(path) {
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => fs::read_to_string(path),
+            made => made.map(|_| token).map_err(|error| error.error),
+        }
+    };
+    let made = made().map_err(|source| TokenError::File { path: path.to_owned(), source });
+    made.map(|token| token.trim().into())
 }
 
 /// Replaces the token of a profile.

@@ -4,63 +4,32 @@
 //! The daemon's own lock decides between this daemon and one that is started by hand.
 
 mod detached;
-mod error;
-mod failure;
-mod log;
+mod outcome;
 mod stop;
 mod units;
 
-use std::ffi::OsString;
 use std::fs::{File, TryLockError};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
-pub(crate) use self::error::AutostartError;
-pub(crate) use self::log::log_path;
+pub(crate) use self::detached::{OTHER_DAEMON_EXIT_CODE, log_path};
+use self::detached::{POLL_INTERVAL, START_TIMEOUT, until_served};
+pub(crate) use self::outcome::{AutostartError, StartOptions, StartOutcome};
 pub(crate) use self::stop::{StopError, StopReport, stop};
 pub(crate) use self::units::{UnitState, Units};
-
 use crate::sockets::{AGENT_SOCKET, RuntimeDir, SocketError};
 use crate::systemctl::SERVICE;
 
-/// The exit code of a daemon that refuses its arguments or its configuration.
-const CONFIGURATION_EXIT_CODE: u8 = 2;
-/// The exit code of a daemon beside another one in the same directory. systemd does not restart it (`RestartPreventExitStatus=`).
-pub(crate) const OTHER_DAEMON_EXIT_CODE: u8 = 4;
-
-/// Until a started daemon has to listen.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until a daemon has to listen that another process starts, including reading the login environment.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(20);
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// How the daemon was started.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum StartOutcome {
-    AlreadyRunning,
-    ByUnit,
-    /// Detached, with this log.
-    Detached(Option<PathBuf>),
-}
-
-/// What a person requires of the daemon that `mcpd start` starts.
-#[derive(Debug, Default)]
-pub(crate) struct StartOptions {
-    /// Configuration files instead of the default ones.
-    pub(crate) config: Vec<PathBuf>,
-    /// `PATH` of the terminal. A detached daemon searches it for servers before the `PATH` of a login shell.
-    pub(crate) path: Option<OsString>,
-}
 
 /// Makes sure that a daemon listens in `directory` for an agent.
 ///
 /// # Errors
 /// As [`start`]; also if the directory was given by `--runtime-dir`.
 pub(crate) async fn ensure(directory: &RuntimeDir) -> Result<(), AutostartError> {
-    if is_served(directory).await {
+    if is_served(directory) {
         return Ok(());
     }
     if directory.is_given() {
@@ -107,9 +76,9 @@ async fn start_once(directory: &RuntimeDir, options: &StartOptions) -> Result<St
     loop {
         match lock.try_lock() {
             // Another process may have started a daemon before it released the lock.
-            Ok(()) if is_served(directory).await => return Ok(StartOutcome::AlreadyRunning),
+            Ok(()) if is_served(directory) => return Ok(StartOutcome::AlreadyRunning),
             Ok(()) => break,
-            Err(TryLockError::WouldBlock) if is_served(directory).await => return Ok(StartOutcome::AlreadyRunning),
+            Err(TryLockError::WouldBlock) if is_served(directory) => return Ok(StartOutcome::AlreadyRunning),
             Err(TryLockError::WouldBlock) => sleep(POLL_INTERVAL).await,
             Err(TryLockError::Error(error)) => return Err(io(error).into()),
         }
@@ -118,26 +87,16 @@ async fn start_once(directory: &RuntimeDir, options: &StartOptions) -> Result<St
         Some(_) if !options.config.is_empty() => Err(AutostartError::UnitConfiguration),
         Some(units) => {
             units.start(START_TIMEOUT).await?;
-            timeout(START_TIMEOUT, until_listens(directory)).await.map_err(|_| AutostartError::Elsewhere)?;
+            timeout(START_TIMEOUT, until_served(directory)).await.map_err(|_| AutostartError::Elsewhere)?;
             Ok(StartOutcome::ByUnit)
         }
         // The kernel may not show who holds the lock.
-        None if listens(directory).await => Ok(StartOutcome::AlreadyRunning),
+        None if directory.is_served() => Ok(StartOutcome::AlreadyRunning),
         None => detached::start(directory, options).await,
     }
 }
 
-async fn until_listens(directory: &RuntimeDir) {
-    while !listens(directory).await {
-        sleep(POLL_INTERVAL).await;
-    }
-}
-
 /// Whether a daemon listens, rather than systemd.
-async fn is_served(directory: &RuntimeDir) -> bool {
-    !may_be_socket_activated(directory) && listens(directory).await
-}
-
-async fn listens(directory: &RuntimeDir) -> bool {
-    UnixStream::connect(directory.socket(AGENT_SOCKET)).await.is_ok()
+fn is_served(directory: &RuntimeDir) -> bool {
+    !may_be_socket_activated(directory) && directory.is_served()
 }

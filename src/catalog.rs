@@ -8,7 +8,6 @@
 mod build;
 mod list;
 mod names;
-mod offer;
 mod skills;
 mod template;
 
@@ -22,14 +21,13 @@ pub use self::list::{
     tokens_of,
 };
 pub use self::names::Names;
-pub use self::offer::Offer;
 pub use self::skills::visible_response;
-use self::template::Template;
+use self::template::UriTemplate;
 use crate::config::{CallLimit, Settings};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
-use crate::policy::{Policy, Uri};
+use crate::policy::{Hidden, Policy, Uri};
 
 /// One server's part in a catalog.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ pub struct Exposure {
 #[derive(Debug)]
 struct ListedTemplate {
     text: Arc<str>,
-    template: Template,
+    template: UriTemplate,
     /// The index of its server.
     server: usize,
 }
@@ -148,7 +146,7 @@ impl Catalog {
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
         let readings = Uri::new(uri);
-        let of_template = |is_it: &dyn Fn(&Template) -> bool| {
+        let of_template = |is_it: &dyn Fn(&UriTemplate) -> bool| {
             let found = self.templates.iter().filter(|listed| is_it(&listed.template));
             // Policy permitted the text of a template when it was listed.
             let mut permitted =
@@ -156,7 +154,7 @@ impl Catalog {
             permitted.next().map(|listed| listed.server)
         };
         // A completion names a template itself. A template of another server may match it too.
-        let parsed = uri.contains('{').then(|| Template::parse(uri));
+        let parsed = uri.contains('{').then(|| UriTemplate::parse(uri));
         let listed = || parsed.as_ref().and_then(|parsed| of_template(&|template| template == parsed));
         let matching = || of_template(&|template| template.matches(uri));
         let named = || self.interfaces.get(uri).copied();
@@ -215,3 +213,62 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests;
+
+/// Whether a server offers an item, after policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// It is listed and permitted.
+    Permitted,
+    /// Policy would permit it, but it is not listed.
+    NotListed,
+    /// Policy hides it, or agents of the era cannot call it.
+    Denied,
+}
+
+impl Offer {
+    /// The offer of a tool or prompt to agents of this era. If a name is listed twice, policy must permit both definitions.
+    #[must_use]
+    pub fn of_name(policy: &Policy, kind: ListKind, list: &List, name: &str, era: Era) -> Self {
+        let is_listed = list.items.iter().any(|item| *item.key == *name);
+        match policy.verdict(kind, name, None) {
+            _ if era == Era::Modern && list.legacy_only().contains(name) => Self::Denied,
+            _ if is_listed && list.permits(kind, policy, name) => Self::Permitted,
+            // Without its definition, a tool cannot be known to be read-only.
+            Ok(()) | Err(Hidden::Writes { .. }) if !is_listed => Self::NotListed,
+            _ => Self::Denied,
+        }
+    }
+
+    /// The offer of a listed resource, of a URI that belongs to a skill or matches a template, or of a template.
+    #[must_use]
+    pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
+        let templates: Vec<_> =
+            lists[ListKind::Templates].items.iter().filter(|item| !item.validity.is_left_out()).collect();
+        let permits = |template: &str| policy.permits(ListKind::Templates, template, None);
+        // A completion can name a template itself.
+        if templates.iter().any(|item| *item.key == *uri) {
+            return if permits(uri) { Self::Permitted } else { Self::Denied };
+        }
+        if !policy.permits(ListKind::Resources, uri, None) {
+            return Self::Denied;
+        }
+        let is_resource =
+            lists[ListKind::Resources].items.iter().any(|item| *item.key == *uri && !item.validity.is_left_out());
+        let has_template = |key: &str| UriTemplate::parse(key).matches(uri) && permits(key);
+        let names_it = |tool: &&Item| tool.interface().is_some_and(|named| *named == *uri);
+        let tools = &lists[ListKind::Tools];
+        let is_interface = || {
+            let mut tools =
+                tools.items.iter().filter(names_it).filter(|tool| tools.permits(ListKind::Tools, policy, &tool.key));
+            policy.permits_interface(uri) && tools.next().is_some()
+        };
+        let permits_skill = |uri: &str| policy.permits(ListKind::Skills, uri, None);
+        let has_file = |skill: &str| skills::directories(uri).any(|directory| directory == skills::directory(skill));
+        let skills = lists[ListKind::Skills].items.iter().filter(|item| !item.validity.is_left_out());
+        let mut listed = skills.map(|item| &*item.key);
+        let in_skill = permits_skill(uri) && listed.any(|skill| has_file(skill) && permits_skill(skill));
+        let is_listed =
+            is_resource || in_skill || templates.iter().any(|item| has_template(&item.key)) || is_interface();
+        if is_listed { Self::Permitted } else { Self::NotListed }
+    }
+}

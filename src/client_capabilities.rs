@@ -10,8 +10,7 @@ use serde_json::value::RawValue;
 use crate::era;
 use crate::extensions::owns;
 use crate::jsonrpc::members::{each, members};
-use crate::jsonrpc::object_edit::without;
-use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::splice::{applied, without};
 
 /// Maximum size of the capabilities of an agent in bytes. Larger ones are ignored.
 const MAX_DECLARED: usize = 32 << 10;

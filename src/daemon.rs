@@ -1,30 +1,26 @@
 //! The composition root: configuration → sockets → manager → sessions → ordered stop.
 //!
-//! Only this module knows the order of shutdown. It uses no MCP methods and no processes, and JSON-RPC only to refuse a connection.
+//! [`AgentSockets`] and [`Operators`] accept connections, [`Admission`] decides who may connect, and [`Sessions`] serves agents. Only this
+//! module knows the order of shutdown. It uses no MCP methods and no processes, and JSON-RPC only to refuse a connection.
 //!
 //! ```text
 //! SIGTERM ─► agent sockets removed ─► servers finish their calls and end, in parallel
 //!         ─► sessions write their last answers ─► admin socket removed ─► lock released
 //! ```
 
+mod admission;
 mod agent_sockets;
 mod config_state;
-mod error;
-mod files;
-mod http_agents;
 mod loopback_sockets;
-mod new_agent;
 mod notify;
 mod operators;
 mod pattern_check;
-mod peer_origin;
-mod process;
 mod reload;
+mod sessions;
 mod status;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -32,131 +28,109 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{OptionFuture, join};
-use tokio::net::UnixStream;
-use tokio::net::unix::UCred;
-use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
-use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect, next_loopback};
+use self::admission::Admission;
+use self::agent_sockets::{AgentSockets, PrepareSockets};
 use self::config_state::ConfigState;
-pub use self::error::DaemonError;
-use self::new_agent::{NewAgent, send_once, serve_agent};
-use self::operators::{MAX_OPERATORS, Operators};
+use self::operators::Operators;
 use self::pattern_check::PatternCheck;
-use self::peer_origin::Descendants;
-pub(crate) use self::process::{cache_directory, logins, server_output_path};
 use self::reload::Reload;
-use self::status::ConnectedAgent;
-use crate::account::{Accounts, Held};
+use self::sessions::Sessions;
 use crate::admin;
-use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls::History;
-use crate::config::interpolate::Environment;
-use crate::config::{DaemonConfig, LoadedConfig};
-use crate::http_listener::{self, OpenSession, Sessions};
-use crate::jsonrpc::mcpd_error::Delivery;
-use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::list_kind::ListKind;
-use crate::logging::{self, ServerOutput};
-use crate::manager;
-use crate::manager::report::millis;
-use crate::manager::{Manager, ServedProfile, Setup, View};
-use crate::message_limit::buffer_unit;
+use crate::config::LoadedConfig;
+use crate::config::interpolate::{Environment, Process, Sources};
+use crate::logging::{self, Limiter, ServerOutput};
+use crate::manager::{Manager, ManagerError, ServedProfile, Setup};
+use crate::oauth;
 use crate::server::{
-    Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel, User,
+    self, Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel,
 };
-use crate::session::{PeerIdentity, TaskTokenKey};
+use crate::session::TaskTokenKey;
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
+use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, RuntimeDir, SocketError, SocketMode, SocketUpkeep, Standing};
 
-/// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
-/// connection is closed.
-const MAX_SESSIONS: usize = 4096;
 /// Time for servers to end after their manager has panicked.
 const LAST_SERVERS: Duration = Duration::from_secs(5);
-/// Time for sessions to write their last answers, which have a shorter limit of their own.
-const LAST_SESSIONS: Duration = Duration::from_secs(1);
-/// Capacity of the queue of reload requests; further operators wait.
-const RELOAD_QUEUE: usize = 16;
-
-/// Capacity of the queue of HTTP sessions to open; further ones wait.
-const OPEN_QUEUE: usize = 16;
-
-/// The record of calls, and the log.
-struct Logs {
-    calls: History,
-    log: logging::Control,
-}
 
 struct Daemon {
     started: Instant,
-    limits: DaemonConfig,
-    accounts: Arc<Accounts>,
+    first_list_wait: Duration,
     manager: Manager,
-    view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
     /// `None` once the daemon is being stopped.
     agents: Option<AgentSockets>,
-    operator_listener: Listener,
+    sessions: Sessions,
     operators: Operators,
-    sessions: JoinSet<()>,
-    connected: HashMap<Id, ConnectedAgent>,
-    /// The number of `connected`, which the service manager's status line follows.
-    agent_count: watch::Sender<usize>,
-    next_session: u64,
-    task_token_key: Arc<TaskTokenKey>,
-    /// The sessions of legacy agents over HTTP.
-    http_sessions: Sessions,
+    admission: Admission,
     /// Raised by signals, and by the daemon itself if it has lost its lock.
     stopping: StopChannel,
-    /// Raised when no server is left: sessions write their last answers and end.
-    closing: watch::Sender<bool>,
-    descendants: Descendants,
-    /// Limits warnings that a peer can cause.
-    warnings: Arc<logging::Limiter>,
-    operator: admin::Access,
-    calls: History,
     log: logging::Control,
     config: ConfigState,
 }
 
-/// What a [`Daemon`] is made of.
-struct Parts {
-    agents: AgentSockets,
-    operator_listener: Listener,
-    manager: Manager,
-    limits: DaemonConfig,
-    task_token_key: TaskTokenKey,
-    logs: Logs,
-    config: ConfigState,
-    stopping: StopChannel,
-    descendants: Descendants,
+/// Why a daemon did not start, or ended unexpectedly.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The sockets cannot be served.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The manager of the servers reported an error.
+    #[error(transparent)]
+    Servers(#[from] ManagerError),
+    /// A system call failed at start.
+    #[error("mcpd cannot start: cannot {operation}: {source}")]
+    Start {
+        /// What failed, such as `read the sockets of systemd`.
+        operation: &'static str,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A task of mcpd has panicked, and the message of the panic was printed. mcpd has then stopped all servers and sockets that it still
+    /// could stop.
+    #[error(
+        "mcpd ended because of a bug in mcpd. Its log contains the panic message: please report the bug with that message"
+    )]
+    Panicked,
+    /// The runtime directory was deleted, and another daemon has started there.
+    #[error("another daemon holds the lock of the runtime directory, which was deleted: this one has stopped")]
+    Superseded,
+    /// Processes of servers still run.
+    #[error("mcpd has ended its servers, but could not end all their processes: {}", ids(.0))]
+    ProcessesLeft(Vec<u32>),
 }
 
-/// Requests of operators and of HTTP connections that their own tasks cannot answer.
-struct OperatorRequests {
-    queries: mpsc::Receiver<admin::Query>,
-    reloads: mpsc::Receiver<admin::ReloadRequest>,
-    openings: mpsc::Receiver<OpenSession>,
+impl DaemonError {
+    /// Whether another daemon serves in the runtime directory.
+    #[must_use]
+    pub fn is_other_daemon(&self) -> bool {
+        matches!(self, Self::Superseded | Self::Socket(SocketError::AlreadyRunning(_)))
+    }
 }
 
-/// Requests that the daemon's task serves.
-struct Requests {
-    queries: mpsc::Receiver<admin::Query>,
-    sockets: mpsc::Receiver<PrepareSockets>,
-    openings: mpsc::Receiver<OpenSession>,
+/// Maximum number of processes that are named.
+const MAX_IDS: usize = 20;
+
+fn ids(processes: &[u32]) -> String {
+    let more = if processes.len() > MAX_IDS { ", …" } else { "" };
+    processes.iter().take(MAX_IDS).map(u32::to_string).collect::<Vec<_>>().join(", ") + more
 }
 
 fn server_context(
-    config: &DaemonConfig,
+    LoadedConfig { config, stamps, .. }: &LoadedConfig,
+    directory: &RuntimeDir,
     inherited: ProcessAttributes,
     cgroups: Cgroups,
     logins: Option<Logins>,
 ) -> ServerContext {
-    ServerContext {
+    let mut host = ServerContext {
         inherited,
-        max_message: config.max_message_bytes,
+        max_message: config.daemon.max_message_bytes,
         cgroups,
         cache: cache_directory(),
         output: ServerOutput::open(server_output_path()),
@@ -164,7 +138,12 @@ fn server_context(
         serves_agents: true,
         reaper: ReaperHandle::of_subreaper(),
         ..ServerContext::new(GuardProgram::available())
-    }
+    };
+    host.sandbox.sockets = Some(directory.path().to_owned());
+    // A server that could change one of these would not need to leave its sandbox.
+    let own = stamps.iter().map(|stamp| &stamp.path).chain(&config.daemon.call_log).cloned();
+    host.sandbox.protected.own.extend(own.chain([directory.path().to_owned()]));
+    host
 }
 
 /// Serves `loaded` in `directory` until a signal stops the daemon. Servers with limits run in `cgroups`. SIGHUP reads the
@@ -182,33 +161,32 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     let failed = |operation| move |source| DaemonError::Start { operation, source };
     let activated = ActivatedSockets::take_over().map_err(failed("take over the sockets of systemd"))?;
-    let inherited = process::prepare().map_err(failed("prepare the process"))?;
+    let inherited = prepare().map_err(failed("prepare the process"))?;
     let signals = signals::listen().map_err(failed("handle signals"))?;
-    let key = TaskTokenKey::generate().map_err(io::Error::other);
-    let task_token_key = key.map_err(failed("generate a random key"))?;
+    let key = TaskTokenKey::generate().map_err(|error| failed("generate a random key")(io::Error::other(error)))?;
     let mut lock = directory.lock()?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
     let calls = History::new(config.daemon.call_log.clone());
-    let logins = process::logins();
-    let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
-    host.sandbox.protected.own.push(directory.path().to_owned());
-    // A server that could change one of these would not need to leave its sandbox.
-    host.sandbox.protected.own.extend(loaded.stamps.iter().map(|stamp| stamp.path.clone()));
-    host.sandbox.protected.own.extend(config.daemon.call_log.clone());
-    host.sandbox.sockets = Some(directory.path().to_owned());
-    let descendants = Descendants { guards: host.guards.clone(), reaper: host.reaper.clone() };
+    let logins = logins();
+    let host = server_context(&loaded, directory, inherited, cgroups, logins.clone());
+    let warnings: Arc<Limiter> = Arc::default();
+    let admission = Admission::new(host.guards.clone(), host.reaper.clone(), Arc::clone(&warnings));
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
-    let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
+    let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?;
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
     let secret_programs = host.secret_programs.clone();
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
+    let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone());
+    let sessions = Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping);
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
-    let watcher = config.daemon.watch.then(|| files::run(state.clone(), Arc::clone(&signals.reload)));
-    let limits = config.daemon.clone();
+    let mut helpers = JoinSet::new();
+    if config.daemon.watch {
+        helpers.spawn(config_state::watch_files(state.clone(), Arc::clone(&signals.reload)));
+    }
     let reload = Reload {
         environment: Environment::default(),
         secret_programs,
@@ -219,98 +197,77 @@ pub async fn run(
         prepare_sockets,
         state: state.clone(),
     };
-    let logs = Logs { calls: calls.clone(), log };
-    let stop = signals.stopping.receiver.clone();
-    let stopping = signals.stopping;
-    let config = state;
-    let parts =
-        Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants };
-    let (daemon, requests) = Daemon::new(parts);
-    let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
-    let mut helpers = JoinSet::new();
-    helpers.spawn(notify::run(notify::Sources { view, agents, stop }));
     helpers.spawn(reload.run(signals.reload, requests.reloads));
-    helpers.spawn(report_warnings(Arc::clone(&daemon.warnings)));
-    watcher.map(|watcher| helpers.spawn(watcher));
-    let requests = Requests { queries: requests.queries, sockets: sockets_to_prepare, openings: requests.openings };
-    let ended = daemon.serve(&mut upkeep, requests, servers_ended).await;
-    // No session is left to end a call, and no server to begin a renewal.
-    let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
-    let (has_recorded_calls, settled) = join(calls.finish(), renewals).await;
-    warn_of_unfinished(has_recorded_calls, settled != Some(false));
+    helpers.spawn(notify::run(manager.view(), sessions.watch_count(), signals.stopping.receiver.clone()));
+    helpers.spawn(Arc::clone(&warnings).report());
+    let daemon = Daemon {
+        started: Instant::now(),
+        first_list_wait,
+        profiles: manager.profiles(),
+        manager,
+        agents: Some(agents),
+        sessions,
+        operators,
+        admission,
+        stopping: signals.stopping,
+        log,
+        config: state,
+    };
+    let ended = daemon.serve(&mut upkeep, requests.queries, sockets_to_prepare, servers_ended).await;
+    finish(&warnings, &calls, logins.as_ref()).await;
     // Releases the lock: from here on another daemon may serve the directory.
     drop(upkeep);
     ended
 }
 
-/// Reports what the stop has interrupted.
-fn warn_of_unfinished(has_recorded_calls: bool, has_settled_logins: bool) {
+/// Reports the end, and waits for what no session and no server can begin any more: records of calls, and renewals of logins.
+async fn finish(warnings: &Limiter, calls: &History, logins: Option<&Logins>) {
+    warnings.finish();
+    tracing::info!("stopped");
+    let renewals = OptionFuture::from(logins.map(Logins::settled));
+    let (has_recorded_calls, has_settled_logins) = join(calls.finish(), renewals).await;
     if !has_recorded_calls {
         tracing::warn!("the last calls may be missing from the calls file");
     }
-    if !has_settled_logins {
+    if has_settled_logins == Some(false) {
         tracing::warn!("stopped while a login was being renewed: `mcpd login` may be needed again");
     }
 }
 
-async fn report_warnings(warnings: Arc<logging::Limiter>) {
-    warnings.report().await;
+/// Prepares this process to own servers, and returns the attributes that servers get back. The daemon's files are for its user only,
+/// its memory is for itself only, it inherits descendants whose parents died, and a thousand agents have descriptors.
+fn prepare() -> io::Result<ProcessAttributes> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let core_size = server::core_size();
+    server::protect_memory()?;
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode();
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(ProcessAttributes { umask: Some(umask), open_files: limit.current, core_size: Some(core_size) })
 }
 
-/// Sends the reason why a new connection is closed. The socket buffer is empty, so the line fits.
-fn refuse(stream: &UnixStream, error: &ErrorObject) {
-    send_once(stream, &reply::error(None, error));
+/// Where the daemon keeps what it can do without.
+pub(crate) fn cache_directory() -> Option<PathBuf> {
+    Some(Process.cache_home()?.join("mcpd/tools"))
+}
+
+/// Where the lines that servers wrote to stderr are kept, unless the journal has them. All daemons of the user write this file.
+pub(crate) fn server_output_path() -> Option<PathBuf> {
+    Some(Process.state_home()?.join("mcpd/servers.log"))
+}
+
+/// The logins that this process, and `mcpd login` in the same environment, keep.
+pub(crate) fn logins() -> Option<Logins> {
+    oauth::directory(&Process).map(Logins::new)
 }
 
 impl Daemon {
-    fn new(parts: Parts) -> (Self, OperatorRequests) {
-        let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
-            parts;
-        let buffer_unit = buffer_unit(limits.max_message_bytes);
-        let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
-        let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
-        let (open_sessions, openings) = mpsc::channel(OPEN_QUEUE);
-        let operator = admin::Access {
-            queries,
-            calls: logs.calls.clone(),
-            view: manager.view(),
-            manager: manager.clone(),
-            reloads,
-            long_requests: Arc::new(Semaphore::new(admin::MAX_LONG_REQUESTS)),
-        };
-        let daemon = Self {
-            started: Instant::now(),
-            accounts: Accounts::new(MAX_SESSIONS.min(process::open_files() / 2), buffer_unit),
-            limits,
-            view: manager.view(),
-            profiles: manager.profiles(),
-            manager,
-            agents: Some(agents),
-            operator_listener,
-            operators: Operators::default(),
-            sessions: JoinSet::new(),
-            connected: HashMap::new(),
-            agent_count: watch::Sender::new(0),
-            next_session: 0,
-            task_token_key: Arc::new(task_token_key),
-            http_sessions: Sessions::new(open_sessions),
-            stopping,
-            closing: watch::Sender::new(false),
-            descendants,
-            warnings: Arc::default(),
-            operator,
-            calls: logs.calls,
-            log: logs.log,
-            config,
-        };
-        (daemon, OperatorRequests { queries: received_queries, reloads: received_reloads, openings })
-    }
-
     /// Serves until the manager has ended; then no server is left.
     async fn serve(
         mut self,
         upkeep: &mut SocketUpkeep,
-        mut requests: Requests,
+        mut queries: mpsc::Receiver<admin::Query>,
+        mut sockets: mpsc::Receiver<PrepareSockets>,
         mut servers_ended: JoinHandle<Vec<u32>>,
     ) -> Result<(), DaemonError> {
         let (mut stop, mut kill) = (self.stopping.receiver.clone(), self.stopping.receiver.clone());
@@ -320,28 +277,24 @@ impl Daemon {
         let ended = loop {
             tokio::select! {
                 Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
-                    self.accept_or_refuse(listener, agent);
+                    if let Some(sockets) = &self.agents {
+                        self.sessions.serve(agent, sockets.get(listener), &self.admission, &self.manager);
+                    }
                     // Serves connected agents between two connections of a flood.
                     yield_now().await;
                 }
-                (profile, agent) = next_loopback(self.agents.as_ref()) => self.accept_loopback(&profile, agent),
-                operator = self.operator_listener.accept(), if self.operators.have_room() => {
-                    self.accept_operator(operator);
-                    self.operator_listener.refill();
+                operator = self.operators.accept() => {
+                    self.operators.serve(operator, &self.admission);
                     // Lets the operator's task read its request before another operator could displace it.
                     yield_now().await;
                 }
-                Some(query) = requests.queries.recv() => self.answer(query),
-                Some(request) = requests.sockets.recv() => self.prepare_sockets(request, upkeep),
-                Some(request) = requests.openings.recv() => self.open_session(request),
+                Some(query) = queries.recv() => self.answer(query),
+                Some(request) = sockets.recv() => self.prepare_sockets(request, upkeep),
                 Ok(()) = self.profiles.changed() => self.serve_profiles(upkeep),
-                Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
-                // Refilled before an agent can take the descriptors that an operator has freed.
-                () = self.operators.changed() => self.operator_listener.refill(),
-                () = self.accounts.exceeded() => self.relieve(),
+                () = self.sessions.changed(self.agents.as_ref(), &self.manager) => {}
                 () = upkeep.due() => {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
-                    if upkeep.check(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
+                    if upkeep.check(agents.chain([self.operators.listener()])) == Standing::Superseded {
                         is_superseded = true;
                         self.stopping.raise(StopLevel::FinishRunning);
                     }
@@ -361,13 +314,7 @@ impl Daemon {
             self.agents = None;
             self.after_manager().await;
         }
-        self.closing.send_replace(true);
-        let all_ended = async { while self.sessions.join_next().await.is_some() {} };
-        if timeout(LAST_SESSIONS, all_ended).await.is_err() {
-            tracing::warn!("some agents did not read their last answers in time");
-        }
-        self.warnings.finish();
-        tracing::info!("stopped");
+        self.sessions.close().await;
         let left = ended.map_err(|_| DaemonError::Panicked)?;
         match left.is_empty() {
             true if is_superseded => Err(DaemonError::Superseded),
@@ -385,102 +332,19 @@ impl Daemon {
         drop(answer.send(created));
     }
 
-    /// Accepts connections for the current profiles. Disconnects agents whose profile was removed or no longer allows them.
+    /// Accepts connections for the current profiles.
     fn serve_profiles(&mut self, upkeep: &mut SocketUpkeep) {
         let profiles = Arc::clone(&self.profiles.borrow_and_update());
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
-        self.http_sessions.keep_tokens(&sockets.loopback().tokens());
-        self.accounts.ledger().apply(profiles.iter().map(|served| &served.profile), may_connect);
-        sockets.set_backlogs(|profile| self.accounts.ledger().burst(profile));
-        for agent in self.connected.values_mut() {
-            let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
-            if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
-                && let Some(leave) = agent.leave.take()
-            {
-                // The session may have ended already.
-                let _ = leave.send(());
-            }
-        }
-    }
-
-    /// Serves or refuses a new agent. After a burst, the listener accepts more slowly.
-    fn accept_or_refuse(&mut self, index: usize, stream: UnixStream) {
-        let is_admitted = self.accept_agent(index, stream);
-        let Some(ProfileListener { served, listener, .. }) = self.agents.as_ref().map(|sockets| sockets.get(index))
-        else {
-            return;
-        };
-        let mut ledger = self.accounts.ledger();
-        listener.pause(ledger.pause_after_connection(&served.profile, is_admitted, Instant::now()));
-    }
-
-    /// Serves a new agent. Returns whether it was admitted.
-    fn accept_agent(&mut self, listener: usize, stream: UnixStream) -> bool {
-        let Some(listener) = self.agents.as_ref().map(|sockets| sockets.get(listener)) else { return false };
-        let (ServedProfile { profile, view }, named_uris) = (listener.served.clone(), Arc::clone(&listener.named_uris));
-        let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return false };
-        let (pid, uid) = (peer.pid(), peer.uid());
-        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
-        let number = self.next_session + 1;
-        // Limits come first: their check costs least.
-        let admitted = self.accounts.connect(number, &user, Instant::now());
-        let admitted = admitted.map_err(|over| over.to_object(Delivery::NotSent)).and_then(|account| {
-            let admitted = self.descendants.admit_agent(&stream, pid, &user);
-            admitted.map(|own_server| (account, own_server)).map_err(ErrorObject::connection_refused)
-        });
-        let (account, own_server) = match admitted {
-            Ok(admitted) => admitted,
-            Err(error) => {
-                self.refuse_agent(&stream, pid, &user, &error);
-                return false;
-            }
-        };
-        self.next_session = number;
-        let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
-        let agent = NewAgent { number, user, identity, own_server, account };
-        let (protocol, origins) = (Arc::default(), Arc::clone(&profile.http_origins));
-        let (setup, orders, connected) = self.prepare_session(agent, profile, view, named_uris, Arc::clone(&protocol));
-        let http_sessions = self.http_sessions.clone();
-        let task = serve_agent(stream, setup, orders, protocol, http_sessions, origins);
-        let task = self.sessions.spawn(task);
-        self.add_connected(task.id(), connected);
-        true
-    }
-
-    fn refuse_agent(&self, stream: &UnixStream, pid: Option<i32>, user: &User, error: &ErrorObject) {
-        let User { profile, uid, .. } = user;
-        if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {profile}")) {
-            tracing::warn!(pid, uid, profile = &**profile, "refused an agent: {}", error.message);
-        }
-        send_once(stream, &http_listener::refusal(stream, error));
-    }
-
-    fn accept_operator(&mut self, stream: UnixStream) {
-        let Some(peer) = self.peer(&stream, is_own) else { return };
-        if let Some(message) = self.descendants.refused_operator(&stream, peer.pid()) {
-            if self.warnings.admits("refused an operator", &message) {
-                tracing::warn!(pid = peer.pid(), "refused an operator: {message}");
-            }
-            refuse(&stream, &ErrorObject::connection_refused(message));
-            return;
-        }
-        self.operators.admit(stream, self.operator.clone());
-    }
-
-    /// The peer, if it may connect. Nothing is read from a peer that may not.
-    fn peer(&self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
-        let peer = stream.peer_cred().ok()?;
-        let may = may(peer.uid());
-        if !may && self.warnings.admits("refused another user", format_args!("user {}", peer.uid())) {
-            tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
-        }
-        may.then_some(peer)
+        self.sessions.apply(&profiles);
+        self.sessions.keep_tokens(&sockets.loopback().tokens());
+        sockets.set_backlogs(|profile| self.sessions.burst(profile));
     }
 
     /// Waits for the servers of a manager that panicked: they end at once, as their owner was dropped.
     async fn after_manager(&self) {
-        let servers = self.view.borrow().servers.clone();
+        let servers = self.manager.view().borrow().servers.clone();
         let all_ended = async {
             for server in &servers {
                 server.handle.wait_ended().await;
@@ -488,86 +352,6 @@ impl Daemon {
         };
         if timeout(LAST_SERVERS, all_ended).await.is_err() {
             tracing::warn!("some servers did not end");
-        }
-    }
-
-    fn answer(&mut self, query: admin::Query) {
-        match query {
-            // The operator may have disconnected.
-            admin::Query::Status(answer) => drop(answer.send(self.report())),
-            admin::Query::Tokens(answer) => {
-                if let Some(sockets) = &self.agents {
-                    sockets.loopback().read_tokens();
-                    self.http_sessions.keep_tokens(&sockets.loopback().tokens());
-                }
-                // The operator may have disconnected.
-                let _ = answer.send(());
-            }
-            admin::Query::LogLevel { filter, answer } => {
-                let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
-                drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
-            }
-        }
-    }
-
-    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
-        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-        self.connected.remove(&id);
-        self.count_agents();
-    }
-
-    /// Closes connections until the others are within the limits of what they hold.
-    pub(super) fn relieve(&mut self) {
-        let surplus = self.accounts.ledger().take_surplus(Instant::now());
-        for (Held { number, bytes, .. }, reason) in surplus {
-            let Some(agent) = self.connected.values_mut().find(|agent| agent.number == number) else { continue };
-            let (pid, uid, error) = (agent.peer.pid, agent.peer.uid, reason.to_object(Delivery::Unknown));
-            if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {
-                tracing::warn!(session = number, pid, uid, bytes, "cut off an agent: {}", error.message);
-            }
-            // It may have ended already.
-            let _ = agent.cut_off.take().map(|order| order.send(error));
-        }
-    }
-
-    pub(super) fn report(&self) -> Report {
-        let view = self.view.borrow();
-        let agents = self.connected.values().filter(|agent| agent.is_shown());
-        let mut agents: Vec<AgentReport> = agents.map(status::agent).collect();
-        agents.sort_unstable_by_key(|agent| agent.session);
-        Report {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_ms: millis(self.started.elapsed()),
-            settled: self.has_settled(&view),
-            reload_refused: self.config.rejected().as_ref().map(status::rejected),
-            files: self.config.stamps().iter().map(status::file).collect(),
-            files_changed: Vec::new(),
-            other_daemons: Vec::new(),
-            reapers_lost: self.descendants.reaper.lost(),
-            servers: manager::report::servers(&view),
-            agents,
-            profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
-        }
-    }
-
-    /// Whether every server's first start attempt has ended, or `first_list_wait` is over.
-    fn has_settled(&self, view: &View) -> bool {
-        let attempted = || view.servers.iter().all(|member| member.handle.published().first_start_ended);
-        view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
-    }
-
-    fn profile(&self, ProfileListener { served, listener, .. }: &ProfileListener) -> ProfileReport {
-        let (profile, view) = (&served.profile, served.view.borrow());
-        ProfileReport {
-            name: profile.name.to_string(),
-            socket: listener.path().display().to_string(),
-            http: self.agents.as_ref().and_then(|all| all.loopback().address(&profile.name)).map(|at| at.to_string()),
-            servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
-            tools: view.catalog.count(ListKind::Tools),
-            cut: manager::report::cut(&view),
-            agents: self.connected.values().filter(|agent| agent.profile == profile.name && agent.is_shown()).count(),
-            quotas: self.accounts.ledger().report(&profile.name).into_iter().map(status::quota).collect(),
         }
     }
 }

@@ -29,14 +29,25 @@ pub(crate) fn format(duration: Duration) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
+/// Why a text is no duration.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum InvalidDuration {
+    #[error("it must be longer than 0; {EXAMPLES}")]
+    Zero,
+    #[error("it has no unit; {EXAMPLES}")]
+    NoUnit,
+    #[error("{0}; {EXAMPLES}")]
+    Malformed(humantime::DurationError),
+}
+
 /// # Errors
 /// If `text` has no unit, is no duration, or is zero.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, InvalidDuration> {
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err(format!("it must be longer than 0; {EXAMPLES}")),
+        Ok(Duration::ZERO) => Err(InvalidDuration::Zero),
         Ok(duration) => Ok(duration),
-        Err(_) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(format!("it has no unit; {EXAMPLES}")),
-        Err(error) => Err(format!("{error}; {EXAMPLES}")),
+        Err(_) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(InvalidDuration::NoUnit),
+        Err(error) => Err(InvalidDuration::Malformed(error)),
     }
 }
 
@@ -67,7 +78,7 @@ mod tests {
         for (text, complaint) in
             [("30", "no unit"), ("0.5", "no unit"), ("0s", "longer than 0"), ("", ""), ("5x", ""), ("-1s", "")]
         {
-            let error = parse(text).expect_err(text);
+            let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(complaint) && error.ends_with(EXAMPLES), "{text}: {error}");
         }
     }

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -53,7 +54,27 @@ pub(crate) type Variables = BTreeMap<OsString, OsString>;
 pub(crate) struct Login {
     pub(crate) variables: Variables,
     /// Why the shell's variables are not known. `variables` then has the session's variables and the `PATH` of this process.
-    pub(crate) trouble: Option<String>,
+    pub(crate) trouble: Option<LoginTrouble>,
+}
+
+/// Why the environment of the login shell is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("the login shell {} did not print its environment: {why}", shell.display())]
+pub(crate) struct LoginTrouble {
+    shell: PathBuf,
+    why: ShellError,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ShellError {
+    #[error(transparent)]
+    NotStarted(#[from] io::Error),
+    #[error("it ended with {0}")]
+    Ended(ExitStatus),
+    #[error("it closed its output")]
+    ClosedOutput,
+    #[error("it took longer than {}", duration::format(SHELL_TIMEOUT))]
+    TimedOut,
 }
 
 /// Reads the environment of the user's login shell. Takes at most 5 s.
@@ -64,7 +85,7 @@ pub(crate) async fn environment(current: impl Iterator<Item = (OsString, OsStrin
     let mut session = current.clone();
     session.retain(|name, _| is_of_session(name));
     let shell = shell(&mut session).await;
-    match run(&shell, &session).await {
+    match print_environment(&shell, &session).await {
         Ok(mut variables) => {
             variables.retain(|name, _| !SHELL_VARIABLES.iter().any(|known| name == known));
             Login { variables, trouble: None }
@@ -72,8 +93,7 @@ pub(crate) async fn environment(current: impl Iterator<Item = (OsString, OsStrin
         Err(why) => {
             let path = current.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
             session.insert("PATH".into(), path);
-            let trouble = format!("the login shell {} did not print its environment: {why}", shell.display());
-            Login { variables: session, trouble: Some(trouble) }
+            Login { variables: session, trouble: Some(LoginTrouble { shell, why }) }
         }
     }
 }
@@ -102,28 +122,29 @@ async fn shell(session: &mut Variables) -> PathBuf {
     shell
 }
 
-async fn run(shell: &Path, session: &Variables) -> Result<Variables, String> {
+/// Runs the shell, and reads the environment that it prints.
+async fn print_environment(shell: &Path, session: &Variables) -> Result<Variables, ShellError> {
     let mark = format!("mcpd-{:016x}", fastrand::u64(..));
-    let mut child = start(shell, session, &mark).map_err(|error| error.to_string())?;
-    let stdout = child.stdout.take().ok_or("it has no output")?;
+    let mut child = start(shell, session, &mark)?;
+    let stdout = child.stdout.take().ok_or(ShellError::ClosedOutput)?;
     match timeout(SHELL_TIMEOUT, read(stdout, &mark)).await {
         Ok(Some(variables)) => Ok(variables),
         Ok(None) => Err(match timeout(SHELL_TIMEOUT, child.wait()).await {
-            Ok(Ok(ended)) => format!("it ended with {ended}"),
-            _ => "it closed its output".to_owned(),
+            Ok(Ok(ended)) => ShellError::Ended(ended),
+            _ => ShellError::ClosedOutput,
         }),
         Err(_) => {
             // The shell leads its own process group. Processes that left the group keep running.
             if let Some(leader) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
                 let _ = kill_process_group(leader, Signal::KILL);
             }
-            Err(format!("it took longer than {}", duration::format(SHELL_TIMEOUT)))
+            Err(ShellError::TimedOut)
         }
     }
 }
 
 /// Starts the shell, which prints `env -0` between two marks, because its files may print text of their own.
-fn start(shell: &Path, session: &Variables, mark: &str) -> std::io::Result<Child> {
+fn start(shell: &Path, session: &Variables, mark: &str) -> io::Result<Child> {
     let name = shell.file_name().unwrap_or(shell.as_os_str());
     // Every shell understands this quoting. `/bin/sh` bypasses aliases of `env`.
     let print = format!("/bin/sh -c 'echo {mark}; env -0; echo {mark}'");

@@ -254,6 +254,16 @@ pub fn find(name: &[u8]) -> Option<&'static Method> {
     REQUESTS.iter().find(|method| method.name.as_bytes() == name)
 }
 
+/// The param by which a request of the modern era names its target, so that it is also in the header `Mcp-Name`. Those about tasks belong
+/// to the extension `io.modelcontextprotocol/tasks` (SEP-2663, "Streamable HTTP").
+#[must_use]
+pub fn naming_param(name: &[u8]) -> Option<&'static str> {
+    match find(name)? {
+        Method { names: Named::Target(_, param), versions, .. } if versions.include(era::MODERN) => Some(param),
+        _ => None,
+    }
+}
+
 /// The notification of agents with this name.
 #[must_use]
 pub fn find_notification(name: &[u8]) -> Option<&'static AgentNotification> {

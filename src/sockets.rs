@@ -8,18 +8,15 @@
 
 mod activation;
 mod connect;
-mod error;
-mod fd_reserve;
-mod holder;
 mod listener;
+mod lock;
 mod peer_process;
-mod socket_diag;
 mod socket_upkeep;
-mod stale_sockets;
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -27,8 +24,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 
 pub(crate) use self::activation::ActivatedSockets;
 pub(crate) use self::connect::{ExpectedListener, connect, untrusted};
-pub use self::error::SocketError;
 pub use self::listener::{Listener, SocketMode};
+pub(crate) use self::lock::LOCK;
+pub use self::lock::Lock;
 pub(crate) use self::peer_process::PeerProcess;
 pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};
 use crate::config::Profile;
@@ -37,10 +35,54 @@ use crate::config::Profile;
 pub const AGENT_SOCKET: &str = "mcp.sock";
 /// The operator's socket.
 pub const ADMIN_SOCKET: &str = "admin.sock";
-/// The file that a daemon holds the lock of.
-pub(crate) const LOCK: &str = "lock";
 /// Longest path of a socket, in bytes (unix(7): 108 with the closing zero).
 pub(crate) const MAX_PATH: usize = 107;
+
+/// Why the sockets cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another daemon holds the lock.
+    #[error("mcpd is already running with runtime directory {}: stop it with `mcpd stop`, or use another --runtime-dir", .0.display())]
+    AlreadyRunning(PathBuf),
+    /// The runtime directory cannot be determined.
+    #[error("no runtime directory: set XDG_RUNTIME_DIR or HOME, or pass --runtime-dir DIR")]
+    NoDirectory,
+    /// Other users can enter the directory, or it is not a directory of this user.
+    #[error("runtime directory {}: {what}", path.display())]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+    /// The path does not fit into a socket address.
+    #[error("socket path {} has {} bytes; the maximum is {MAX_PATH}: use a shorter --runtime-dir, or shorten the profile's name", .0.display(), .0.as_os_str().len())]
+    PathTooLong(PathBuf),
+    /// The path of a socket leads to another kind of file.
+    #[error("{} exists and is not a socket: move it away", .0.display())]
+    NotASocket(PathBuf),
+    /// The file of a socket of this daemon was replaced by a file that is no socket.
+    #[error("{} was replaced by a file that is no socket: move that file away", .0.display())]
+    Replaced(PathBuf),
+    /// The process that listens on a socket is not the daemon.
+    #[error("{} is not trusted: {what}", path.display())]
+    Untrusted {
+        /// The socket.
+        path: PathBuf,
+        /// Who listens there, and what to do.
+        what: String,
+    },
+    /// A system call failed.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// The failed operation, such as `open`.
+        operation: &'static str,
+        /// The path that it was about.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+}
 
 /// The socket of a profile.
 #[must_use]
@@ -130,11 +172,6 @@ impl RuntimeDir {
         self.listens(AGENT_SOCKET)
     }
 
-    /// The process that holds the lock, as far as the system shows it.
-    pub(crate) fn lock_holder(&self) -> Option<u32> {
-        holder::of_lock(&self.socket(LOCK))
-    }
-
     /// Whether a program listens on the socket `name`.
     fn listens(&self, name: &str) -> bool {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -163,39 +200,6 @@ impl RuntimeDir {
     #[must_use]
     pub fn socket(&self, name: &str) -> PathBuf {
         self.path.join(name)
-    }
-
-    /// Creates the directory if it is absent, and takes the lock for a daemon that starts.
-    ///
-    /// # Errors
-    /// If the directory is not this user's alone, or another daemon serves there.
-    pub fn lock(&self) -> Result<Lock, SocketError> {
-        // A daemon whose lock file was deleted takes it again soon; until then its socket shows that it runs.
-        if self.listens(ADMIN_SOCKET) {
-            return Err(SocketError::AlreadyRunning(self.path.clone()));
-        }
-        self.take_lock()
-    }
-
-    /// Takes the lock, whoever listens.
-    fn take_lock(&self) -> Result<Lock, SocketError> {
-        self.create()?;
-        let path = self.path.join(LOCK);
-        let io = |source| SocketError::Io { operation: "lock", path: path.clone(), source };
-        loop {
-            let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-            let file = opened.map_err(io)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(SocketError::AlreadyRunning(self.path.clone())),
-                Err(TryLockError::Error(source)) => return Err(io(source)),
-            }
-            let lock = Lock { file, directory: self.clone(), names: Vec::new() };
-            // The file may have been deleted before it was locked: another daemon would not find it.
-            if lock.is_in_place() {
-                return Ok(lock);
-            }
-        }
     }
 
     /// Creates it if it is absent.
@@ -232,61 +236,6 @@ fn login_session() -> Option<PathBuf> {
     let session = Path::new("/run/user").join(user.to_string());
     let found = std::fs::symlink_metadata(&session).ok()?;
     (found.is_dir() && found.uid() == user).then_some(session)
-}
-
-/// The right to serve in a directory, held as long as this lives.
-#[derive(Debug)]
-pub struct Lock {
-    file: File,
-    directory: RuntimeDir,
-    /// The profiles whose sockets the file says there may be.
-    names: Vec<String>,
-}
-
-impl Lock {
-    /// Whether its file is where another daemon would look for it.
-    fn is_in_place(&self) -> bool {
-        let locked = self.file.metadata().map(|file| (file.dev(), file.ino()));
-        let found = std::fs::metadata(self.directory.socket(LOCK)).map(|file| (file.dev(), file.ino()));
-        locked.is_ok_and(|locked| found.is_ok_and(|found| found == locked))
-    }
-
-    /// Takes over the socket `name` if the service manager has opened it, else listens as [`Lock::listen`] does.
-    ///
-    /// # Errors
-    /// As [`Lock::listen`]; if what was opened is not this user's alone.
-    pub(crate) fn listen_or_take(
-        &self,
-        name: &str,
-        mode: SocketMode,
-        activated: &mut ActivatedSockets,
-    ) -> Result<Listener, SocketError> {
-        match activated.take(name, mode)? {
-            Some((socket, path)) => Listener::taken_over(socket, path, mode),
-            None => self.listen(name, mode),
-        }
-    }
-
-    /// Listens on the socket `name`, mode 0600 from the first instant, in place of one left by a killed daemon.
-    ///
-    /// # Errors
-    /// If the path is too long, taken by something else, or the system refuses.
-    pub fn listen(&self, name: &str, mode: SocketMode) -> Result<Listener, SocketError> {
-        let path = self.directory.socket(name);
-        if path.as_os_str().len() > MAX_PATH {
-            return Err(SocketError::PathTooLong(path));
-        }
-        match std::fs::symlink_metadata(&path) {
-            Ok(found) if !found.file_type().is_socket() => return Err(SocketError::NotASocket(path)),
-            Ok(_) => std::fs::remove_file(&path).map_err(|source| SocketError::Io {
-                operation: "remove",
-                path: path.clone(),
-                source,
-            })?,
-            Err(_) => {}
-        }
-        Listener::at(path, mode)
-    }
 }
 
 #[cfg(test)]

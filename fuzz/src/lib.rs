@@ -78,7 +78,7 @@ mod mcpd {
 
     /// The pure parts of `server`.
     pub mod server {
-        pub mod fair_share;
+        pub mod fairness;
         pub mod listing;
         pub mod refused_path;
         pub mod stats;
@@ -131,14 +131,8 @@ mod mcpd {
             }
         }
 
-        /// Limits of the queue of calls, which no target reaches.
-        pub mod fair_queue {
-            /// Queued calls of one session.
-            pub const MAX_WAITING_PER_SESSION: usize = 1024;
-        }
-
         /// The order to stop, which no target gives.
-        pub mod stop_level {
+        pub mod control {
             /// The level.
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
             pub enum StopLevel {
@@ -199,8 +193,8 @@ mod mcpd {
                     stream.read(Bytes::copy_from_slice(piece));
                     assert!(stream.buffered() <= 2 * max, "{} bytes are buffered", stream.buffered());
                     result.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
-                        sse_parser::Event::Data { name, data } => Some((name, data)),
-                        sse_parser::Event::TooLarge => None,
+                        sse_parser::SseEvent::Data { name, data } => Some((name, data)),
+                        sse_parser::SseEvent::TooLarge => None,
                     }));
                 }
                 (result.last_id, result.retry) = (stream.last_id().cloned(), stream.retry());

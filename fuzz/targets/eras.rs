@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use pure_modules::era::input::{self, RequiredInputs};
 use pure_modules::era::request_meta::{self, LegacyClientMeta};
 use pure_modules::era::response::{self, Caching, ErrorToModern, ToLegacy};
-use pure_modules::era::subscription::{self, Filter};
+use pure_modules::era::subscription::{self, ListenFilter};
 use pure_modules::jsonrpc::json_eq::json_eq_except;
 use pure_modules::jsonrpc::members::{entries, text};
 use pure_modules::jsonrpc::splice::{Change, applied};
@@ -85,8 +85,8 @@ fn results(raw: &Bytes) {
 }
 
 fn notifications(raw: &Bytes) {
-    if let Ok(filter) = Filter::read(raw) {
-        assert_eq!(Filter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was printed is read again");
+    if let Ok(filter) = ListenFilter::read(raw) {
+        assert_eq!(ListenFilter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was printed is read again");
     }
     check(raw, &subscription::without_subscription(Some(raw)), &["_meta"]);
     if let Some(change) = subscription::for_subscription(raw, Some(raw), b"7") {

@@ -25,7 +25,7 @@ use pure_modules::naming::Naming;
 use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
-use pure_modules::server::stop_level::StopReceiver;
+use pure_modules::server::control::StopReceiver;
 use pure_modules::session::received_call::{ReceivedCall, RouteTarget};
 use serde_json::value::RawValue;
 

@@ -4,6 +4,9 @@
 //! all guests, all agents. The connection has limits of its own. What exceeds a limit is charged to none of them. A [`Charge`] gives
 //! back what it counts when it is dropped. [`limits::LIMITS`] has every limit.
 //!
+//! The session counts its own subscriptions and tasks: a subscription that is still unanswered counts, too, and a task ends by time.
+//! Servers count what a user has at one of them, such as its directories ([`crate::server`]): only they know what is idle and can make room.
+//!
 //! While connections hold too much unwritten output and unhandled input, [`Ledger::take_surplus`] chooses those that are closed.
 
 #![expect(clippy::disallowed_types, reason = "sessions count what they use together; nothing waits while it is locked")]

@@ -8,11 +8,11 @@ use futures_util::{SinkExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::report::{ControlReport, ReloadReport, Report, ToolsSummary};
+use super::report::{ControlReport, ProcessReport, ReloadReport, Report, ToolsSummary};
 use super::{
     AdminEvent, CALLS, CHECK, CallsRequest, CallsSummary, Channel, DISABLE, DaemonMessage, ENABLE, EnvironmentChanges,
-    LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS, Params, ProcessReport, RELOAD, RESTART, Request,
-    Response, STATUS, TOKENS, TOOLS, ToolsRequest, channel,
+    LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS, Params, RELOAD, RESTART, Request, Response,
+    STATUS, TOKENS, TOOLS, ToolsRequest, channel,
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
@@ -57,8 +57,7 @@ struct Connection<T> {
 /// # Errors
 /// See [`AdminError`].
 pub async fn status(path: &Path) -> Result<Report, AdminError> {
-    let mut connection = Connection::request(path, STATUS, Params::default()).await?;
-    in_time(path, connection.read_response()).await
+    Connection::request(path, STATUS, Params::default()).await?.response().await
 }
 
 /// Requests the facts about the daemon's process.
@@ -66,8 +65,7 @@ pub async fn status(path: &Path) -> Result<Report, AdminError> {
 /// # Errors
 /// See [`AdminError`].
 pub(crate) async fn process(path: &Path) -> Result<ProcessReport, AdminError> {
-    let mut connection = Connection::request(path, PROCESS, Params::default()).await?;
-    in_time(path, connection.read_response()).await
+    Connection::request(path, PROCESS, Params::default()).await?.response().await
 }
 
 /// Runs a health check of every running server, then returns the status.
@@ -75,7 +73,7 @@ pub(crate) async fn process(path: &Path) -> Result<ProcessReport, AdminError> {
 /// # Errors
 /// See [`AdminError`].
 pub async fn check(path: &Path) -> Result<Report, AdminError> {
-    Connection::request(path, CHECK, Params::default()).await?.late_response().await
+    Connection::request(path, CHECK, Params::default()).await?.response().await
 }
 
 /// Sets the log filter, if `filter` is given, and returns the filter in effect.
@@ -84,8 +82,7 @@ pub async fn check(path: &Path) -> Result<Report, AdminError> {
 /// See [`AdminError`].
 pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AdminError> {
     let params = Params { filter: filter.map(str::to_owned), ..Params::default() };
-    let mut connection = Connection::request(path, LOG_LEVEL, params).await?;
-    in_time(path, connection.read_response()).await
+    Connection::request(path, LOG_LEVEL, params).await?.response().await
 }
 
 /// Has the daemon read the tokens of loopback addresses again. Connections and sessions of former ones end.
@@ -93,8 +90,7 @@ pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, Admi
 /// # Errors
 /// See [`AdminError`].
 pub async fn read_tokens(path: &Path) -> Result<bool, AdminError> {
-    let mut connection = Connection::request(path, TOKENS, Params::default()).await?;
-    in_time(path, connection.read_response()).await
+    Connection::request(path, TOKENS, Params::default()).await?.response().await
 }
 
 /// An action on one server.
@@ -126,7 +122,7 @@ pub async fn control(path: &Path, action: ServerAction, server: &str) -> Result<
             method
         }
     };
-    Connection::request(path, method, params).await?.late_response().await
+    Connection::request(path, method, params).await?.response().await
 }
 
 /// Reloads the configuration and reports the effect on each server.
@@ -134,7 +130,7 @@ pub async fn control(path: &Path, action: ServerAction, server: &str) -> Result<
 /// # Errors
 /// See [`AdminError`]; [`AdminError::Refused`] if the configuration is not valid.
 pub async fn reload(path: &Path) -> Result<ReloadReport, AdminError> {
-    Connection::request(path, RELOAD, Params::default()).await?.late_response().await
+    Connection::request(path, RELOAD, Params::default()).await?.response().await
 }
 
 /// As [`reload`], after `changes` to the environment that the configuration refers to.
@@ -142,10 +138,8 @@ pub async fn reload(path: &Path) -> Result<ReloadReport, AdminError> {
 /// # Errors
 /// As [`reload`].
 pub(crate) async fn reload_environment(path: &Path, changes: EnvironmentChanges) -> Result<ReloadReport, AdminError> {
-    Connection::request(path, RELOAD, Params { environment: Some(changes), ..Params::default() })
-        .await?
-        .late_response()
-        .await
+    let params = Params { environment: Some(changes), ..Params::default() };
+    Connection::request(path, RELOAD, params).await?.response().await
 }
 
 /// Requests a feed of call records.
@@ -153,8 +147,7 @@ pub(crate) async fn reload_environment(path: &Path, changes: EnvironmentChanges)
 /// # Errors
 /// See [`AdminError`].
 pub async fn calls(path: &Path, request: CallsRequest) -> Result<Feed<CallsSummary>, AdminError> {
-    let connection = Connection::request(path, CALLS, Params { calls: Some(request), ..Params::default() }).await?;
-    Ok(Feed { connection, has_summary: false })
+    Feed::request(path, CALLS, Params { calls: Some(request), ..Params::default() }).await
 }
 
 /// Requests a feed of servers' stderr lines.
@@ -162,8 +155,7 @@ pub async fn calls(path: &Path, request: CallsRequest) -> Result<Feed<CallsSumma
 /// # Errors
 /// See [`AdminError`].
 pub async fn logs(path: &Path, request: LogsRequest) -> Result<Feed<LogsSummary>, AdminError> {
-    let connection = Connection::request(path, LOGS, Params { logs: Some(request), ..Params::default() }).await?;
-    Ok(Feed { connection, has_summary: false })
+    Feed::request(path, LOGS, Params { logs: Some(request), ..Params::default() }).await
 }
 
 /// Requests a feed of tools.
@@ -171,8 +163,7 @@ pub async fn logs(path: &Path, request: LogsRequest) -> Result<Feed<LogsSummary>
 /// # Errors
 /// See [`AdminError`]; [`AdminError::Refused`] if there is no such profile.
 pub async fn tools(path: &Path, request: ToolsRequest) -> Result<Feed<ToolsSummary>, AdminError> {
-    let connection = Connection::request(path, TOOLS, Params { tools: Some(request), ..Params::default() }).await?;
-    Ok(Feed { connection, has_summary: false })
+    Feed::request(path, TOOLS, Params { tools: Some(request), ..Params::default() }).await
 }
 
 /// Events of one request. The summary `T` follows the existing entries; new entries follow it if requested.
@@ -191,25 +182,26 @@ pub enum FeedItem<T> {
 }
 
 impl<T: DeserializeOwned + Unpin> Feed<T> {
+    async fn request(path: &Path, method: &str, params: Params) -> Result<Self, AdminError> {
+        Ok(Self { connection: Connection::request(path, method, params).await?, has_summary: false })
+    }
+
     /// Receives the next item; `None` when the daemon closes the connection.
     ///
     /// # Errors
     /// See [`AdminError`].
     pub async fn next(&mut self) -> Result<Option<FeedItem<T>>, AdminError> {
-        let path = self.connection.path.clone();
-        let no_answer = |error| no_answer(&path, &error);
         let message = match self.has_summary {
-            false => in_time(&path, self.connection.next_message()).await?,
-            true => self.connection.next_message().await.map_err(no_answer)?,
+            false => Some(self.connection.next_message_in(TIMEOUT).await?),
+            true => self.connection.next_message().await?,
         };
         Ok(match message {
             Some(DaemonMessage::Notification(Notification { event, .. })) => Some(FeedItem::Event(event)),
             Some(DaemonMessage::Response(response)) => {
-                let summary = result(response).map_err(no_answer)?;
+                let summary = self.connection.result(response)?;
                 self.has_summary = true;
                 Some(FeedItem::Summary(summary))
             }
-            None if !self.has_summary => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
             None => None,
         })
     }
@@ -226,83 +218,61 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
         let mut channel: Channel<DaemonMessage<T>, Request> = channel(stream);
         let params = Params { version: env!("CARGO_PKG_VERSION").to_owned(), ..params };
         let request = Request { jsonrpc: "2.0".to_owned(), id: 1, method: method.to_owned(), params };
-        let sent = in_time(path, channel.send(request)).await;
+        let sent = timeout(TIMEOUT, channel.send(request)).await;
         let mut connection = Self { channel, path: path.to_owned() };
-        // The daemon may have refused the connection and closed it. Its reason can still be read.
-        if let Err(error) = sent {
-            return Err(in_time(path, connection.read_response()).await.err().unwrap_or(error));
+        match sent {
+            Ok(Ok(())) => Ok(connection),
+            // The daemon may have refused the connection and closed it. Its reason can still be read.
+            Ok(Err(error)) => {
+                Err(connection.response().await.err().unwrap_or_else(|| connection.no_answer(error.to_string())))
+            }
+            Err(_) => Err(connection.late(TIMEOUT)),
         }
-        Ok(connection)
     }
 
-    async fn next_message(&mut self) -> io::Result<Option<DaemonMessage<T>>> {
-        self.channel.next().await.transpose()
+    async fn next_message(&mut self) -> Result<Option<DaemonMessage<T>>, AdminError> {
+        self.channel.next().await.transpose().map_err(|error| self.no_answer(error.to_string()))
     }
 
-    /// Waits for a slow response. The daemon first sends how long it may take.
-    async fn late_response(&mut self) -> Result<T, AdminError> {
-        let (mut limit, path) = (TIMEOUT, self.path.clone());
-        let no_answer = |error| no_answer(&path, &error);
+    async fn next_message_in(&mut self, limit: Duration) -> Result<DaemonMessage<T>, AdminError> {
+        let received = timeout(limit, self.next_message()).await;
+        let message = received.map_err(|_| self.late(limit))??;
+        message.ok_or_else(|| self.no_answer(io::ErrorKind::UnexpectedEof.to_string()))
+    }
+
+    /// Waits for the response. The daemon first sends how long a slow one may take.
+    async fn response(&mut self) -> Result<T, AdminError> {
+        let mut limit = TIMEOUT;
         loop {
-            match in_time_of(&path, limit, self.next_message()).await? {
-                Some(DaemonMessage::Response(response)) => return result(response).map_err(no_answer),
-                Some(DaemonMessage::Notification(Notification {
-                    event: AdminEvent::Waiting { at_most_ms }, ..
-                })) => {
+            match self.next_message_in(limit).await? {
+                DaemonMessage::Response(response) => return self.result(response),
+                DaemonMessage::Notification(Notification { event: AdminEvent::Waiting { at_most_ms }, .. }) => {
                     limit = TIMEOUT.saturating_add(Duration::from_millis(at_most_ms));
                 }
-                Some(DaemonMessage::Notification(_)) => {}
-                None => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
-            }
-        }
-    }
-
-    async fn read_response(&mut self) -> io::Result<T> {
-        loop {
-            match self.next_message().await?.ok_or(io::ErrorKind::UnexpectedEof)? {
-                DaemonMessage::Response(response) => return result(response),
                 DaemonMessage::Notification(_) => {}
             }
         }
     }
-}
 
-fn result<T>(response: Response<T>) -> io::Result<T> {
-    match response {
-        Response { result: Some(result), .. } => Ok(result),
-        Response { error: Some(error), .. } if error.refuses_connection() => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, error.message))
-        }
-        Response { error: Some(error), .. } if error.code == INVALID_PARAMS => {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, error.message))
-        }
-        Response { error: Some(error), .. } => Err(io::Error::other(error.message)),
-        Response { .. } => Err(io::Error::other("neither a result nor an error")),
-    }
-}
-
-async fn in_time<T>(path: &Path, answer: impl Future<Output = io::Result<T>>) -> Result<T, AdminError> {
-    in_time_of(path, TIMEOUT, answer).await
-}
-
-async fn in_time_of<T>(
-    path: &Path,
-    limit: Duration,
-    answer: impl Future<Output = io::Result<T>>,
-) -> Result<T, AdminError> {
-    match timeout(limit, answer).await {
-        Ok(answered) => answered.map_err(|error| no_answer(path, &error)),
-        Err(_) => {
-            let reason = format!("no response within {}", crate::duration::format(limit));
-            Err(AdminError::NoAnswer { path: path.to_owned(), reason })
+    fn result(&self, response: Response<T>) -> Result<T, AdminError> {
+        match response {
+            Response { result: Some(result), .. } => Ok(result),
+            Response { error: Some(error), .. } if error.refuses_connection() => {
+                Err(AdminError::NotPermitted(error.message))
+            }
+            Response { error: Some(error), .. } if error.code == INVALID_PARAMS => {
+                Err(AdminError::Refused(error.message))
+            }
+            Response { error: Some(error), .. } => Err(self.no_answer(error.message)),
+            Response { .. } => Err(self.no_answer("neither a result nor an error".to_owned())),
         }
     }
-}
 
-fn no_answer(path: &Path, error: &io::Error) -> AdminError {
-    match error.kind() {
-        io::ErrorKind::InvalidInput => AdminError::Refused(error.to_string()),
-        io::ErrorKind::PermissionDenied => AdminError::NotPermitted(error.to_string()),
-        _ => AdminError::NoAnswer { path: path.to_owned(), reason: error.to_string() },
+    fn late(&self, limit: Duration) -> AdminError {
+        self.no_answer(format!("no response within {}", crate::duration::format(limit)))
+    }
+
+    fn no_answer(&self, reason: String) -> AdminError {
+        AdminError::NoAnswer { path: self.path.clone(), reason }
     }
 }

@@ -6,7 +6,7 @@
 //! | method | params beside `version` | result |
 //! | --- | --- | --- |
 //! | `status` | | [`report::Report`] |
-//! | `process` | | [`ProcessReport`] |
+//! | `process` | | [`report::ProcessReport`] |
 //! | `check` | | a notification `waiting`, then [`report::Report`] |
 //! | `log_level` | `filter`, to change it | the filter in effect |
 //! | `calls` | [`CallsRequest`] | a notification `call` per record, then [`CallsSummary`]; with `follow`, new records |
@@ -18,12 +18,10 @@
 //! | `tokens` | | `true`: the tokens of loopback addresses were read again |
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
-mod calls;
 mod client;
 mod control;
-mod logs;
+mod feeds;
 mod operator;
-mod process;
 pub mod report;
 mod serve;
 mod tools;
@@ -43,7 +41,7 @@ pub use self::client::{
 };
 pub(crate) use self::client::{TIMEOUT, process, reload_environment};
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
-pub(crate) use self::process::ProcessReport;
+pub(crate) use self::report::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
@@ -200,7 +198,7 @@ fn none<T>() -> Option<T> {
 #[serde(untagged)]
 enum Answer {
     Status(Box<report::Report>),
-    Process(ProcessReport),
+    Process(report::ProcessReport),
     Calls(CallsSummary),
     Logs(LogsSummary),
     LogLevel(String),

@@ -2,6 +2,10 @@
 //!
 //! Fields are added, never renamed, so that an `mcpd` can read reports of older and newer daemons.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
@@ -323,4 +327,30 @@ pub struct RejectedConfigReport {
     /// Files whose content has changed since. The command fills this in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,
+}
+
+/// The daemon's process. `Debug` shows no values of variables.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct ProcessReport {
+    /// Its environment, without variables that are not UTF-8.
+    pub environment: BTreeMap<String, String>,
+    /// Its working directory.
+    pub directory: Option<PathBuf>,
+    /// Its executable, as the kernel names it: followed by ` (deleted)` if the file was deleted.
+    pub executable: Option<PathBuf>,
+    /// Its open files, as the kernel names them.
+    pub open_files: Vec<String>,
+}
+
+impl fmt::Debug for ProcessReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { environment, directory, executable, open_files } = self;
+        let names: Vec<_> = environment.keys().collect();
+        f.debug_struct("ProcessReport")
+            .field("environment", &names)
+            .field("directory", directory)
+            .field("executable", executable)
+            .field("open_files", open_files)
+            .finish()
+    }
 }

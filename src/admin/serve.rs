@@ -1,5 +1,6 @@
 //! Serves the requests of one operator's connection.
 
+use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::StreamExt;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
+use super::report::ProcessReport;
 use super::{
     Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request, STATUS, TOKENS, TOOLS,
-    calls, channel, control, logs, process, tools,
+    channel, control, feeds, tools,
 };
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
@@ -72,7 +75,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
     let id = Some(request.id);
     let outcome = match &*request.method {
         STATUS => ask(&access.queries, Query::Status).await.map(|report| Answer::Status(Box::new(report))),
-        PROCESS => Ok(Answer::Process(process::report().await)),
+        PROCESS => Ok(Answer::Process(process().await)),
         TOKENS => ask(&access.queries, Query::Tokens).await.map(|()| Answer::Tokens(true)),
         LOG_LEVEL => {
             let filter = request.params.filter;
@@ -84,8 +87,8 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
             }
         }
         CHECK => return control::check(operator, request.id, access).await,
-        CALLS => return calls::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
-        LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
+        CALLS => return feeds::calls(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
+        LOGS => return feeds::logs(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
         RELOAD => return control::reload(operator, request.id, request.params.environment, access).await,
         method @ (RESTART | ENABLE | DISABLE) => {
@@ -99,5 +102,23 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
     match outcome {
         Ok(result) => respond(operator, id, result).await,
         Err(error) => refuse(operator, id, error).await,
+    }
+}
+
+/// Facts that the kernel shows to no other process of the user.
+async fn process() -> ProcessReport {
+    spawn_blocking(read_process).await.unwrap_or_default()
+}
+
+fn read_process() -> ProcessReport {
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let links = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+    ProcessReport {
+        environment: variables.collect(),
+        directory: std::env::current_dir().ok(),
+        executable: fs::read_link("/proc/self/exe").ok(),
+        open_files: targets.map(|target| target.display().to_string()).collect(),
     }
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::AutostartError;
-use super::failure::failure;
+use super::outcome::AutostartError;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
 
@@ -15,6 +14,28 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
 const PROFILE_SOCKETS: &str = "mcpd@*.socket";
 const PROPERTIES: &str = "LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,StatusText,MainPID";
+
+/// `CLD_EXITED` in `ExecMainCode`. Source: waitid(2).
+const EXITED: &str = "1";
+/// Failures of systemd before it executed the program, by exit code. Source: systemd.exec(5), "Process Exit Codes".
+const SETUP_FAILURES: [(u16, &str); 16] = [
+    (200, "systemd could not change to its working directory"),
+    (203, "systemd could not execute its program; run `mcpd service install` again"),
+    (204, "systemd had no memory to start it"),
+    (205, "systemd could not set its limits"),
+    (208, "systemd could not set up its standard input"),
+    (209, "systemd could not set up its standard output"),
+    (217, "systemd could not set up its user (PrivateUsers=)"),
+    (218, "systemd could not drop its capabilities (CapabilityBoundingSet=)"),
+    (219, "systemd could not put it into its cgroup"),
+    (222, "systemd could not set up its standard error"),
+    (226, "systemd could not set up its mount namespace (settings about files, such as ProtectSystem=)"),
+    (227, "systemd could not set NoNewPrivileges="),
+    (228, "systemd could not install its filter of system calls (SystemCallFilter=)"),
+    (236, "systemd could not set the executable's security label"),
+    (240, "systemd could not set up its state directory"),
+    (243, "systemd could not load its credentials (LoadCredential=)"),
+];
 
 /// State of mcpd's units.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +176,45 @@ fn is_to_restart(service: &Properties) -> bool {
 }
 
 /// A property of a unit; empty if unknown.
-pub(super) fn property<'p>(unit: &'p Properties, name: &str) -> &'p str {
+fn property<'p>(unit: &'p Properties, name: &str) -> &'p str {
     unit.get(name).map_or("", String::as_str)
+}
+
+/// Why the unit has failed: the daemon's status text if it set one before it exited, else by systemd's properties. Source:
+/// systemd.service(5), `Result=`.
+fn failure(service: &Properties) -> String {
+    let status = property(service, "ExecMainStatus");
+    let text = property(service, "StatusText");
+    match (property(service, "ExecMainCode"), status.parse::<u16>()) {
+        // With other exit codes the status text is still the last summary of servers.
+        (EXITED, Ok(1 | 2 | 4)) if !text.is_empty() => text.to_owned(),
+        (EXITED, Ok(code)) => match SETUP_FAILURES.iter().find(|(known, _)| *known == code) {
+            Some((_, sentence)) => (*sentence).to_owned(),
+            None => format!("it exited with code {code} ({})", property(service, "Result")),
+        },
+        (_, Ok(signal @ 1..)) => format!("it was ended by signal {signal} ({})", property(service, "Result")),
+        _ => format!("systemd says `{}`", property(service, "Result")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_is_the_daemons_status_text_or_else_how_it_ended() {
+        let check = |[code, status, result, text]: [&str; 4], expected: &str| {
+            let pairs = [("ExecMainCode", code), ("ExecMainStatus", status), ("Result", result), ("StatusText", text)];
+            let unit = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            assert_eq!(failure(&unit), expected);
+        };
+        let status_text = "unknown key `deamon` --> config.toml:1:2";
+        check(["1", "2", "exit-code", status_text], status_text);
+        check(["1", "2", "start-limit-hit", status_text], status_text);
+        check(["1", "2", "exit-code", ""], "it exited with code 2 (exit-code)");
+        check(["2", "9", "watchdog", "2 servers ready; 1 agent"], "it was ended by signal 9 (watchdog)");
+        check(["1", "101", "exit-code", "2 servers ready; 1 agent"], "it exited with code 101 (exit-code)");
+        check(["0", "0", "resources", ""], "systemd says `resources`");
+        check(["1", "217", "exit-code", ""], "systemd could not set up its user (PrivateUsers=)");
+    }
 }

@@ -21,12 +21,12 @@ use bytes::Bytes;
 
 pub(crate) use self::call::BridgedCall;
 pub(crate) use self::to_legacy::{ModernAgent, ServerRequest, read_retry, unopened_urls};
-pub(crate) use self::to_modern::{MAX_RETAINED_MEMORY, input_response_of};
+pub(crate) use self::to_modern::MAX_RETAINED_MEMORY;
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::Input;
 use crate::era::response::Caching;
 use crate::extensions;
-use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::members::{NotAnObject, members_of_parsed, text};
 use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::splice::Change;
 
@@ -52,8 +52,8 @@ pub(crate) enum BridgeError {
     Malformed,
     /// The era of the agent lacks this kind of result.
     UnknownResult(String),
-    /// The server requires inputs that it does not get. The text continues the sentence ``server `NAME` …``.
-    Input(String),
+    /// The server has required inputs this often.
+    TooManyInputs(usize),
 }
 
 /// A request that may be sent several times, with different changes.
@@ -69,7 +69,7 @@ impl BridgedRequest {
     /// # Errors
     /// If it has no method, or its params are no object.
     pub(crate) fn new(line: &RequestLine) -> Result<Self, NotAnObject> {
-        let [method, params] = members(&line.line, ["method", "params"])?;
+        let [method, params] = members_of_parsed(&line.line, ["method", "params"])?;
         let method = method.as_ref().and_then(text).ok_or(NotAnObject)?;
         Ok(Self { line: line.clone(), method, params: params.ok_or(NotAnObject)? })
     }

@@ -15,7 +15,7 @@ use super::{BridgeError, BridgedRequest, Step};
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::input::{self, RetryResponses};
 use crate::era::response::{self, ErrorToModern};
-use crate::jsonrpc::members::{NotAnObject, members};
+use crate::jsonrpc::members::{NotAnObject, members_of_parsed};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::printable::excerpt;
 
@@ -194,7 +194,8 @@ impl CallToLegacy {
 
 /// Whether the response is an error or a tool result with `isError`.
 fn is_failure(outcome: Result<&Bytes, &Bytes>) -> bool {
-    let failed = |result: &Bytes| members(result, ["isError"]).is_ok_and(|[raw]| raw.as_deref() == Some(b"true"));
+    let failed =
+        |result: &Bytes| members_of_parsed(result, ["isError"]).is_ok_and(|[raw]| raw.as_deref() == Some(b"true"));
     outcome.map_or(true, failed)
 }
 

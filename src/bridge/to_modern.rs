@@ -11,9 +11,8 @@ use super::{BridgeError, Step};
 use crate::era::input::RequiredInputs;
 use crate::era::request_meta::{self, LegacyClientMeta};
 use crate::era::response::{self, ToLegacy};
-use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::Change;
-use crate::printable::one_line;
 
 /// Maximum number of times that one call may require input.
 const MAX_INPUT_ROUNDS: usize = 64;
@@ -80,25 +79,11 @@ impl CallToModern {
         Ok(match response::result_to_legacy(result) {
             Ok(ToLegacy::Complete(changes)) => Step::ForwardResponse(changes),
             Ok(ToLegacy::Required(_)) if self.input_rounds >= MAX_INPUT_ROUNDS => {
-                Step::Fail(BridgeError::Input(format!("has required input {MAX_INPUT_ROUNDS} times")))
+                Step::Fail(BridgeError::TooManyInputs(MAX_INPUT_ROUNDS))
             }
             Ok(ToLegacy::Required(required)) => return Err(required),
             Ok(ToLegacy::Unknown(kind)) => Step::Fail(BridgeError::UnknownResult(kind)),
             Ok(ToLegacy::Malformed(_)) | Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
         })
-    }
-}
-
-/// The raw result in this response line of an agent. The error text continues the sentence ``server `NAME` …``.
-pub(crate) fn input_response_of(line: &Bytes) -> Result<Bytes, String> {
-    let line = line.slice(..line.len().saturating_sub(1));
-    match members(&line, ["result", "error"]) {
-        Ok([Some(result), None]) => Ok(result),
-        Ok([_, Some(error)]) => {
-            let message = members(&error, ["message"]).ok().and_then(|[raw]| text(&raw?));
-            let message = message.map(|message| one_line(&String::from_utf8_lossy(&message))).unwrap_or_default();
-            Err(format!("wanted to know more, which was answered with an error: {message}"))
-        }
-        _ => Err("wanted to know more, which was answered with nothing".to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
-use crate::jsonrpc::members::members;
+use crate::jsonrpc::members::members_of_parsed;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl CallOutcome {
 }
 
 fn error_code(error: &Bytes) -> Option<i64> {
-    let [code] = members(error, ["code"]).ok()?;
+    let [code] = members_of_parsed(error, ["code"]).ok()?;
     serde_json::from_slice(&code?).ok()
 }
 
@@ -105,7 +105,7 @@ fn is_error_result(result: &Bytes) -> bool {
         if is_true(rest) {
             // The member may belong to a nested object.
             return result.len() > MAX_PARSED_LEN
-                || matches!(members(result, ["isError"]), Ok([Some(value)]) if value[..] == b"true"[..]);
+                || matches!(members_of_parsed(result, ["isError"]), Ok([Some(value)]) if value[..] == b"true"[..]);
         }
     }
     false

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::template::Template;
+use super::template::UriTemplate;
 use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, list, skills};
 use crate::era::Era;
 use crate::jsonrpc::splice::{Change, Edit, splice_into};
@@ -119,7 +119,7 @@ impl Catalog {
     /// URIs are not renamed, so the first server with a URI gets it.
     fn add_resource(&mut self, kind: ListKind, server: usize, item: &Item, list: &mut Text) {
         let owner = if kind == ListKind::Templates {
-            let template = Template::parse(&item.key);
+            let template = UriTemplate::parse(&item.key);
             let known = self.templates.iter().find(|other| other.template == template).map(|other| other.server);
             if known.is_none() {
                 self.templates.push(ListedTemplate { text: Arc::clone(&item.key), template, server });

@@ -8,7 +8,7 @@ const MAX_URI_LEN: usize = 8 << 10;
 
 /// A URI template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template(Vec<Part>);
+pub(super) struct UriTemplate(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
@@ -19,7 +19,7 @@ enum Part {
     Any,
 }
 
-impl Template {
+impl UriTemplate {
     /// Parses a template. Malformed parts are literal text.
     pub(super) fn parse(text: &str) -> Self {
         let (mut parts, mut rest) = (Vec::new(), text);
@@ -104,7 +104,7 @@ mod tests {
             ("odd://{x", &["odd://{x"], &["odd://y"]),
             ("p://{path*}", &["p://a/b"], &["p:/"]),
         ] {
-            let parsed = Template::parse(template);
+            let parsed = UriTemplate::parse(template);
             for uri in matching {
                 assert!(parsed.matches(uri), "{template} {uri}");
             }
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn many_expressions_and_a_long_uri_are_decided_without_trying_every_split() {
-        let template = Template::parse(&"{a}x".repeat(100));
+        let template = UriTemplate::parse(&"{a}x".repeat(100));
         assert!(template.matches(&"ax".repeat(100)));
         assert!(!template.matches(&"ax".repeat(99)));
         assert!(!template.matches(&"y".repeat(8000)));
-        assert!(!Template::parse("{+all}").matches(&"y".repeat(MAX_URI_LEN + 1)));
+        assert!(!UriTemplate::parse("{+all}").matches(&"y".repeat(MAX_URI_LEN + 1)));
     }
 }

@@ -1,5 +1,6 @@
 //! The catalog's promises, as tables and properties.
 
+mod offers;
 mod worlds;
 
 use proptest::prelude::*;

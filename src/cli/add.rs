@@ -4,7 +4,7 @@ pub(super) mod corrections;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::io::{self, IsTerminal, stderr, stdin};
+use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
@@ -14,10 +14,11 @@ use serde_with::skip_serializing_none;
 
 use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
-use super::import::{prompt, write_files};
+use super::import::write_files;
+use super::outcome::try_print_report;
 use super::reload::Scope;
 use super::text::split_searched_path;
-use super::{FAILED, USAGE, fail, json, try_print};
+use super::{CommandResult, FAILED, USAGE, fail, prompt, try_print};
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
@@ -26,12 +27,12 @@ use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::known_commands::{AGENT_DIRECTORY, FilesObstacle};
 use crate::config::serialize::{Setting, sandbox_text};
-use crate::config::{LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
+use crate::config::{self, LoadedConfig, Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
 use crate::suggest::misspelt;
-use crate::{config, config_lints, printable};
+use crate::{config_lints, printable};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -89,11 +90,6 @@ enum Transport {
 /// Programs whose own option `-y` is likely to follow them, so that the name of the server is missing.
 const PROGRAMS_WITH_YES: [&str; 6] = ["bunx", "npm", "npx", "pnpm", "pnpx", "yarn"];
 
-pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
-    let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    add_server(add, &line, directory).unwrap_or_else(|code| code)
-}
-
 /// The new server.
 #[skip_serializing_none]
 #[derive(Serialize)]
@@ -115,9 +111,9 @@ fn usage(error: impl Display) -> ExitCode {
     fail(USAGE, error)
 }
 
-/// Adds the server and prints the result. `line` is the command line.
-fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
-    let Add { name, options, .. } = add;
+pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> CommandResult {
+    let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (Add { name, options, .. }, line) = (add, &line[..]);
     check_name(name, line).map_err(usage)?;
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
@@ -157,7 +153,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
                 Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
                 None => (None, None),
             };
-            json::try_print_page(&JsonReport { name, file: &path, secrets: moved, sandbox_proposal, sandbox_reason })
+            try_print_report(&JsonReport { name, file: &path, secrets: moved, sandbox_proposal, sandbox_reason })
         }
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
@@ -168,14 +164,13 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         relative_path_note(add),
     ];
     notes.into_iter().flatten().chain(warnings).chain(known).for_each(|note| print_note!("{note}"));
-    printed.map(|()| {
-        let code = options.apply(directory, &[&path], Scope::Servers(&[name]));
-        if code != ExitCode::SUCCESS {
-            let path = path.display();
-            print_note!("mcpd: {name} stays in {path}: `mcpd edit` corrects it, `mcpd remove {name}` takes it out");
-        }
-        code
-    })
+    printed?;
+    let code = options.apply(directory, &[&path], Scope::Servers(&[name])).unwrap_or_else(|code| code);
+    if code != ExitCode::SUCCESS {
+        let path = path.display();
+        print_note!("mcpd: {name} stays in {path}: `mcpd edit` corrects it, `mcpd remove {name}` takes it out");
+    }
+    Ok(code)
 }
 
 /// Refuses what cannot be a name, and the command in the place of the name.
@@ -287,8 +282,7 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
         Some(Err(obstacle)) => return Ok(Some(Unwritten::Refused(obstacle))),
         None => return Ok(None),
     };
-    let is_terminal = stdin().is_terminal() && stderr().is_terminal();
-    if !add.yes && !is_terminal {
+    if !add.yes && !prompt::is_possible() {
         return Ok(Some(Unwritten::Unanswered(proposal.sandbox)));
     }
     let question =

@@ -1,11 +1,18 @@
-//! The command line: one variant for each command, and the text of `--help`.
+//! The command line: one variant for each command, the text of `--help`, and the overviews of `mcpd --help` (commands of daily use) and of
+//! `mcpd help --all` (all commands).
 
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::ops::Deref;
 use std::path::PathBuf;
 
+use anstyle::Style;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Arg, CommandFactory, Parser, Subcommand, value_parser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, CommandFactory, Error, FromArgMatches, Parser, Subcommand, value_parser};
 
 use super::completions::Shell;
+use super::tips::with_tip;
 use crate::known_clients::{CLIENTS, Client};
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
@@ -20,7 +27,7 @@ pub(super) struct Arguments {
 }
 
 /// Commands that connect to no daemon. They refuse `--runtime-dir`.
-pub(super) const WITHOUT_DAEMON: [&str; 4] = ["completions", "demo", "schema", "service"];
+const WITHOUT_DAEMON: [&str; 4] = ["completions", "demo", "schema", "service"];
 
 /// The definition of the command line.
 pub fn command_line() -> clap::Command {
@@ -43,77 +50,77 @@ const EXIT_CODES: &str = "Exit codes: 0 success · 1 the command failed, or a se
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run the daemon in the foreground
-    Serve(super::serve::Serve),
+    Serve(Deferred<super::serve::Serve>),
     /// Start the daemon, unless it runs
     ///
     /// If the units of `mcpd service install` are installed, systemd starts it. Otherwise it runs detached from this terminal. Exits
     /// with 2 if the configuration is not valid.
     #[command(alias = "up")]
-    Start(super::start::Start),
+    Start(Deferred<super::start::Start>),
     /// Stop the daemon, and wait until it and all servers have ended
     ///
     /// If systemd runs it, its units are stopped, including the sockets. The next `mcpd connect`, `mcpd start` or login starts it
     /// again. Exits with 3 if no daemon runs.
     #[command(alias = "down")]
-    Stop(super::stop::Stop),
+    Stop(Deferred<super::stop::Stop>),
     /// Show servers and agents, problems first
     #[command(aliases = ["ps", "list", "ls"])]
-    Status(super::status::Status),
+    Status(Deferred<super::status::Status>),
     /// List the tools that agents see, with their cost in tokens; or describe one tool
-    Tools(super::tools::Tools),
+    Tools(Deferred<super::tools::Tools>),
     /// Call a tool as an agent would; Ctrl-C cancels the call
-    Call(super::call::Call),
+    Call(Deferred<super::call::Call>),
     /// Show call rates, errors and latency of the last minute, by server and tool
-    Top(super::top::Top),
+    Top(Deferred<super::top::Top>),
     /// Show recorded calls, oldest first
-    Calls(super::calls::Calls),
+    Calls(Deferred<super::calls::Calls>),
     /// Show what servers write to stderr, oldest first
-    Logs(super::logs::Logs),
+    Logs(Deferred<super::logs::Logs>),
     #[command(flatten)]
     Control(super::control::ControlCommand),
     /// Add a server to the configuration; the rest of the file stays as it is
-    Add(super::add::Add),
+    Add(Deferred<super::add::Add>),
     /// Edit the configuration in your editor; it is saved only if it is valid, and applied
     ///
     /// The editor is $VISUAL, else $EDITOR, with its options; without both, `sensible-editor`, `nano` or `vi`. If there are mistakes, they
     /// are shown at their lines as comments, which are never saved.
-    Edit(super::edit::Edit),
+    Edit(Deferred<super::edit::Edit>),
     /// Remove a server from the configuration; the rest of the file stays as it is
     #[command(aliases = ["rm", "delete"])]
-    Remove(super::remove::Remove),
+    Remove(Deferred<super::remove::Remove>),
     /// Add the servers of other clients to the configuration; the rest of the file stays as it is
-    Import(super::import::Import),
+    Import(Deferred<super::import::Import>),
     /// Apply the changed configuration; unchanged servers keep running
     ///
     /// SIGHUP does the same. A new server is started. For a changed server, the new process is started first, and the old one is
     /// stopped only if the new one is ready. Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
-    Reload(super::reload::Arguments),
+    Reload(Deferred<super::reload::Arguments>),
     /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///
     /// Changes nothing without `--fix`. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
-    Doctor(super::doctor::Arguments),
+    Doctor(Deferred<super::doctor::Arguments>),
     /// Run a command in the sandbox of a server; needs no daemon
     ///
     /// The command gets the environment, the working directory and the restrictions of the server, in a session of its own: a shell has no
     /// job control. Exits with the code of the command, or with 128 and the number of the signal that ended it.
-    Sandbox(super::sandbox::Arguments),
+    Sandbox(Deferred<super::sandbox::Arguments>),
     /// Log in to a server with a URL, in a browser; or list all logins
     ///
     /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of
     /// that page here.
-    Login(super::login::Arguments),
+    Login(Deferred<super::login::Arguments>),
     /// Revoke the login of a server and delete its tokens
-    Logout(super::logout::Arguments),
+    Logout(Deferred<super::login::LogoutArguments>),
     /// Validate the configuration; needs no daemon and starts nothing
-    Check(super::check::Arguments),
+    Check(Deferred<super::check::Arguments>),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Run the daemon as a systemd user service, from each login on
-    Service(super::service::Arguments),
+    Service(Deferred<super::service::Arguments>),
     /// Print the token for agents on the loopback address of a profile; `--rotate` replaces it
-    Token(super::token::Arguments),
+    Token(Deferred<super::token::Arguments>),
     /// Connect an agent: agents launch it as their MCP server; with the name of a client it prints the entry to add there
-    Connect(super::connect::Arguments),
+    Connect(Deferred<super::connect::Arguments>),
     /// Print the completion script of a shell; it completes commands, servers and tools
     Completions {
         /// The shell
@@ -121,4 +128,158 @@ pub(super) enum Command {
     },
     /// Show what mcpd does, with a built-in server; needs no configuration
     Demo,
+}
+
+/// The arguments of a command. clap learns them when the command is used: to build those of all commands takes a fifth of the time of
+/// `mcpd call`.
+#[derive(Debug)]
+pub(super) struct Deferred<T>(pub(super) T);
+
+impl<T> Deref for Deferred<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Args> Args for Deferred<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+/// A heading, its commands of daily use, and its other commands.
+const GROUPS: [(&str, &[&str], &[&str]); 3] = [
+    (
+        "Set up",
+        &["import", "add", "edit", "connect"],
+        &["remove", "check", "service", "login", "logout", "token", "demo", "completions", "schema"],
+    ),
+    ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),
+    ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),
+];
+const HEADING: Style = Style::new().bold();
+const EXAMPLES: [(&str, &str); 5] = [
+    ("mcpd demo", "see what mcpd does, without a configuration"),
+    ("mcpd import", "add the servers of your other clients"),
+    ("mcpd service install", "run the daemon now and at each login"),
+    ("mcpd connect claude-code", "print the entry that connects an agent"),
+    ("mcpd status --watch", "watch servers and agents"),
+];
+/// Requests for help.
+const HELP: [&str; 3] = ["help", "--help", "-h"];
+/// Words after one of [`HELP`] for the overview of all commands.
+const ALL: [&str; 3] = ["--all", "-a", "all"];
+/// Words for `--version`.
+const VERSION: [&str; 2] = ["version", "-v"];
+
+/// Which commands an overview lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Daily,
+    All,
+}
+
+/// Parses the arguments of this process. Exits if they are wrong or request help.
+pub(super) fn parse_arguments() -> Arguments {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let texts: Vec<_> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut extent = Extent::Daily;
+    match &texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [help, all] if HELP.contains(help) && ALL.contains(all) => {
+            extent = Extent::All;
+            words.pop();
+        }
+        [version] if VERSION.contains(version) => words[1] = "--version".into(),
+        _ => {}
+    }
+    let program = command_line();
+    let overview = overview(&program, extent);
+    let mut program = program.override_help(overview);
+    let matches =
+        program.try_get_matches_from_mut(words).unwrap_or_else(|error| with_tip(error, &texts, &program).exit());
+    if let Some(command) = matches.subcommand_name().filter(|name| WITHOUT_DAEMON.contains(name))
+        && matches.contains_id("runtime_dir")
+    {
+        let why = match command {
+            "service" => "its units use the default runtime directory; `mcpd serve --runtime-dir DIR` uses another",
+            _ => "it connects to no daemon",
+        };
+        let message = format!("`mcpd {command}` does not accept `--runtime-dir`: {why}");
+        program.error(ErrorKind::ArgumentConflict, message).exit();
+    }
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+fn overview(program: &clap::Command, extent: Extent) -> String {
+    let about = program.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{about}\n\n{HEADING}Usage:{HEADING:#} mcpd COMMAND\n");
+    for (heading, daily, others) in GROUPS {
+        let others = if extent == Extent::All { others } else { &[] };
+        let _ = writeln!(text, "\n{HEADING}{heading}:{HEADING:#}");
+        for name in daily.iter().chain(others) {
+            let about = program.find_subcommand(name).map(short_about).unwrap_or_default();
+            let _ = writeln!(text, "  {name:12} {about}");
+        }
+    }
+    if extent == Extent::Daily {
+        let _ = writeln!(text, "\n{HEADING}Examples:{HEADING:#}");
+        for (line, purpose) in EXAMPLES {
+            let _ = writeln!(text, "  {line:26} {purpose}");
+        }
+        text += "\n`mcpd help --all` lists every command, `mcpd help COMMAND` describes one.\n";
+    } else {
+        text += "\n`mcpd help COMMAND` describes a command. Commands that connect to a daemon\n\
+                 accept `--runtime-dir DIR`, the directory of its sockets.\n";
+    }
+    text + "\nExit codes: 0 success · 1 the command failed, or a server is down ·\n\
+            2 wrong usage or configuration · 3 the daemon is not running\n"
+}
+
+/// The first part of its description. `mcpd COMMAND --help` prints the rest.
+fn short_about(command: &clap::Command) -> String {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    about.split([',', ':', ';']).next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that an overview lists.
+    fn listed(text: &str) -> Vec<&str> {
+        let lines = text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  mcpd"));
+        lines.filter_map(|line| line.split_whitespace().next()).collect()
+    }
+
+    #[test]
+    fn overviews_list_twelve_commands_and_every_command_once_in_eighty_columns() {
+        let program = command_line();
+        for (extent, count) in [(Extent::Daily, 12), (Extent::All, program.get_subcommands().count())] {
+            let text = anstream::adapter::strip_str(&overview(&program, extent)).to_string();
+            let mut names = listed(&text);
+            assert!(names.iter().all(|name| program.find_subcommand(name).is_some()), "{text}");
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
+    }
 }

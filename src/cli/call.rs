@@ -25,11 +25,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use self::arg_forms::{ArgForm, TextSource};
 use super::agent::{Agent, ProfileArg};
 use super::outcome::signal_exit;
-use super::spinner::with_spinner;
+use super::terminal::with_spinner;
 use super::text::lines;
 use super::tool_schema::Schema;
 use super::tools::{self, Tool};
-use super::{FAILED, USAGE, completions, fail, tool_names};
+use super::{CommandResult, FAILED, USAGE, completions, fail, tool_names};
 use crate::duration;
 use crate::naming::is_server_name;
 use crate::sockets::RuntimeDir;
@@ -78,40 +78,31 @@ enum CallEnd {
     Signal(i32),
 }
 
-pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
-    let form = match ArgForm::parse(&call.arguments, &Process) {
-        Ok(form) => form,
-        Err(error) => return fail(USAGE, format!("{error}{}", separate_name_hint(call))),
-    };
+pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> CommandResult {
+    let form = ArgForm::parse(&call.arguments, &Process);
+    let form = form.map_err(|error| fail(USAGE, format!("{error}{}", separate_name_hint(call))))?;
     let deadline = call.timeout.map(|limit| Instant::now() + limit);
     let (mut agent, tool) = tokio::select! {
-        found = connect_and_find(directory, call) => match found {
-            Ok(found) => found,
-            Err(code) => return code,
-        },
-        () = reached(deadline) => return fail(FAILED, format!("{}: the call was not sent", timeout_message(call))),
-    };
-    let arguments = match form.convert(&Schema::parse(&tool.definition["inputSchema"]), &Process) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // The error quotes names and choices of the server.
-            let error = lines(&error);
-            return fail(USAGE, format!("{}: {error}\n`mcpd tools {}` describes its arguments", tool.name, tool.name));
+        found = connect_and_find(directory, call) => found?,
+        () = reached(deadline) => {
+            return Err(fail(FAILED, format!("{}: the call was not sent", timeout_message(call))));
         }
     };
+    let arguments = form.convert(&Schema::parse(&tool.definition["inputSchema"]), &Process).map_err(|error| {
+        // The error quotes names and choices of the server.
+        let error = lines(&error);
+        fail(USAGE, format!("{}: {error}\n`mcpd tools {}` describes its arguments", tool.name, tool.name))
+    })?;
     // From here on Ctrl-C cancels the call at the server.
-    let mut signals = match Signals::new([SIGINT, SIGTERM]) {
-        Ok(signals) => signals,
-        Err(error) => return fail(FAILED, error),
-    };
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| fail(FAILED, error))?;
     let progress = Progress::new(&tool.name);
     let end = tokio::select! {
         response = with_spinner(|| progress.text(), send(&mut agent, &tool, &arguments, &progress)) => CallEnd::Response(response),
         () = reached(deadline) => CallEnd::TimedOut,
         Some(signal) = signals.next() => CallEnd::Signal(signal),
     };
-    match end {
-        CallEnd::Response(Ok(Ok(result))) => result::show(&result, &tool.name, call.json, call.output.as_deref()),
+    Ok(match end {
+        CallEnd::Response(Ok(Ok(result))) => result::show(&result, &tool.name, call.json, call.output.as_deref())?,
         CallEnd::Response(Ok(Err(error))) => fail(FAILED, error_message(&error)),
         CallEnd::Response(Err(error)) => fail(FAILED, error),
         CallEnd::TimedOut => {
@@ -122,7 +113,7 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
             cancel(&mut agent, "cancelled by the user").await;
             signal_exit(signal)
         }
-    }
+    })
 }
 
 /// Connects as an agent, and finds the tool in its list. An error is printed.

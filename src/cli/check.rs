@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use tokio::time::timeout;
 
-use super::outcome::print_styled_note;
+use super::daemon_report::{changed_sentence, with_changed_files};
+use super::outcome::{print_styled_note, try_print_report};
 use super::style::OutputStyle;
-use super::text::{count, join_limited, searched_paths, split_searched_path};
-use super::{FAILED, USAGE, changed_files, json, try_print};
+use super::text::{count, join_limited, malformed_item, searched_paths, split_searched_path};
+use super::{CommandResult, FAILED, USAGE, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -48,7 +49,7 @@ pub(super) struct Arguments {
     show: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> ExitCode {
+pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> CommandResult {
     let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
@@ -74,21 +75,21 @@ pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) ->
     {
         print_note!("note: {changed} since the running daemon loaded the configuration: run `mcpd reload` to apply it");
     }
-    match (printed, findings.errors, findings.warnings) {
+    Ok(match (printed, findings.errors, findings.warnings) {
         (Err(code), ..) if code != ExitCode::SUCCESS => code,
         (_, 1.., _) => ExitCode::from(USAGE),
         (..) if findings.servers > 0 && findings.unstartable == findings.servers => ExitCode::from(FAILED),
         (_, 0, 1..) if arguments.strict => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,
-    }
+    })
 }
 
 /// The changed ones among `files` that the running daemon has not loaded yet, as the beginning of a sentence.
 async fn unloaded_changes(directory: &RuntimeDir, files: &[PathBuf]) -> Option<String> {
     let status = timeout(STATUS_TIMEOUT, admin::status(&directory.socket(ADMIN_SOCKET))).await;
-    let report = changed_files::compared(status.ok()?.ok()?);
+    let report = with_changed_files(status.ok()?.ok()?);
     let is_checked = |path: &String| files.iter().any(|file| absolute(file).is_ok_and(|file| file == Path::new(path)));
-    changed_files::sentence(&report.files_changed.into_iter().filter(is_checked).collect::<Vec<_>>())
+    changed_sentence(&report.files_changed.into_iter().filter(is_checked).collect::<Vec<_>>())
 }
 
 /// The errors and warnings, with counts.
@@ -248,7 +249,7 @@ impl<'a> Findings<'a> {
         }
         for MalformedOf { server, count, items } in &self.malformed {
             let more = if *count > 1 { format!("; {} more: `mcpd doctor {server}`", count - 1) } else { String::new() };
-            print_note!("note: {server}: {}{more}\n", items.first().map(super::malformed::item).unwrap_or_default());
+            print_note!("note: {server}: {}{more}\n", items.first().map(malformed_item).unwrap_or_default());
         }
         for (server, program) in &self.programs {
             print_note!("note: each start of {server} runs `{program}`\n");
@@ -290,7 +291,7 @@ impl<'a> Findings<'a> {
             malformed: &self.malformed,
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
-        json::try_print_page(&report)
+        try_print_report(&report)
     }
 }
 

@@ -19,7 +19,7 @@ use super::arguments::command_line;
 use super::text::one_line;
 use super::tool_names::{qualified, request};
 use super::tool_schema::{Kind, Schema};
-use super::{FAILED, fail, print};
+use super::{CommandResult, FAILED, fail, print};
 use crate::admin::report::ToolReport;
 use crate::admin::{self, AdminError, ToolsRequest};
 use crate::config::interpolate::Process;
@@ -45,7 +45,7 @@ pub(super) enum Shell {
     Zsh,
 }
 
-pub(super) fn run(shell: Shell) -> ExitCode {
+pub(super) fn run(shell: Shell) -> CommandResult {
     let (completer, suffix): (&dyn EnvCompleter, &str) = match shell {
         Shell::Bash => (&Bash, BASH_WORDS),
         Shell::Elvish => (&Elvish, ""),
@@ -53,10 +53,9 @@ pub(super) fn run(shell: Shell) -> ExitCode {
         Shell::Zsh => (&Zsh, ZSH_AUTOLOAD),
     };
     let mut script = Vec::new();
-    match completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script) {
-        Ok(()) => print([&script[..], suffix.as_bytes()].concat()),
-        Err(error) => fail(FAILED, error),
-    }
+    let written = completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script);
+    written.map_err(|error| fail(FAILED, error))?;
+    Ok(print([&script[..], suffix.as_bytes()].concat()))
 }
 
 /// Prints completions if a shell requests them. Errors are not printed, because they would garble the typed line.

@@ -9,9 +9,9 @@ use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
 use super::outcome::signal_exit;
-use super::reload::{self, Scope};
+use super::reload::{Scope, reload_after_edit};
 use super::text::join_limited;
-use super::{FAILED, USAGE, block_on, fail};
+use super::{CommandResult, FAILED, USAGE, block_on, fail};
 use crate::admin::report::Report;
 use crate::admin::{self, AdminError};
 use crate::config::edit::file::ConfigFile;
@@ -106,27 +106,27 @@ impl EditOptions {
 
     /// Applies the change of the files at `paths` to a running daemon that reads them, or prints what will apply it. The exit code covers
     /// the servers in `scope`.
-    pub(super) fn apply(&self, directory: Option<RuntimeDir>, paths: &[&Path], scope: Scope<'_>) -> ExitCode {
+    pub(super) fn apply(&self, directory: Option<RuntimeDir>, paths: &[&Path], scope: Scope<'_>) -> CommandResult {
         let Some(directory) = directory.filter(RuntimeDir::is_served) else {
             note_no_daemon(self.config.as_deref());
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         };
         if self.no_reload {
             print_note!("mcpd: run `mcpd reload` to apply the change to the running daemon");
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
         block_on(uninterrupted(paths, async {
             match reads_any(&directory, paths).await {
-                Ok(true) => reload::apply(&directory, scope, self.json).await,
-                Ok(false) => ExitCode::SUCCESS,
-                Err(error) => fail(FAILED, format!("the change is written, but not applied: {error}")),
+                Ok(true) => reload_after_edit(&directory, scope, self.json).await,
+                Ok(false) => Ok(ExitCode::SUCCESS),
+                Err(error) => Err(fail(FAILED, format!("the change is written, but not applied: {error}"))),
             }
         }))
     }
 }
 
 /// Awaits the application of a change of the files at `paths`. Ctrl-C ends the wait, and prints what stays.
-async fn uninterrupted(paths: &[&Path], applied: impl Future<Output = ExitCode>) -> ExitCode {
+async fn uninterrupted(paths: &[&Path], applied: impl Future<Output = CommandResult>) -> CommandResult {
     let Ok(mut interrupts) = Signals::new([SIGINT]) else { return applied.await };
     tokio::select! {
         code = applied => code,
@@ -136,7 +136,7 @@ async fn uninterrupted(paths: &[&Path], applied: impl Future<Output = ExitCode>)
                 "mcpd: the change stays in {}, and the daemon goes on applying it: `mcpd status` shows the result",
                 join_limited(&files, MAX_FILES)
             );
-            signal_exit(signal)
+            Err(signal_exit(signal))
         }
     }
 }

@@ -8,10 +8,12 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 
+use super::daemon_report::{changed_sentence, with_changed_files};
 use super::keep::{Keep, WrittenToggle};
-use super::spinner::with_spinner;
+use super::outcome::print_report;
+use super::terminal::with_spinner;
 use super::text::one_line;
-use super::{FAILED, USAGE, admin_failure, changed_files, completions, fail, json, print, tool_names};
+use super::{CommandResult, FAILED, USAGE, admin_failure, completions, fail, print, tool_names};
 use crate::admin::report::{ControlReport, StateName};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::manager::Toggle;
@@ -207,8 +209,8 @@ async fn refuse_pattern(directory: &RuntimeDir, target: &str) -> Result<(), Exit
 async fn note_changed_files(socket: &Path) {
     // Without an answer, the command itself fails with the reason.
     let Ok(report) = admin::status(socket).await else { return };
-    let changed = changed_files::compared(report).files_changed;
-    if let Some(sentence) = changed_files::sentence(&changed) {
+    let changed = with_changed_files(report).files_changed;
+    if let Some(sentence) = changed_sentence(&changed) {
         let them = if changed.len() == 1 { "it" } else { "them" };
         print_note!("note: {sentence} since mcpd read the configuration; `mcpd reload` applies {them}");
     }
@@ -251,11 +253,8 @@ pub(super) struct JsonReport<'a> {
     file: Option<&'a Path>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
-    let orders = match command.orders(directory).await {
-        Ok(orders) => orders,
-        Err(code) => return code,
-    };
+pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> CommandResult {
+    let orders = command.orders(directory).await?;
     let socket = directory.socket(ADMIN_SOCKET);
     if let ControlCommand::Restart { .. } = command {
         note_changed_files(&socket).await;
@@ -287,7 +286,7 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
             break;
         }
     }
-    code
+    Ok(code)
 }
 
 async fn show(
@@ -299,7 +298,7 @@ async fn show(
 ) -> ExitCode {
     match result {
         Ok(result) if command.prints_json() => {
-            let printed = json::print(&JsonReport { server, result: &result, file });
+            let printed = print_report(&JsonReport { server, result: &result, file });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
         Ok(ControlReport { tool, state, done: true, temporary, .. }) => {

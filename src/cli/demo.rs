@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::agent::Agent;
 use super::call::error_message;
 use super::style::OutputStyle;
-use super::{FAILED, fail, status, tools};
+use super::{CommandResult, FAILED, fail, status, tools};
 use crate::admin;
 use crate::admin::report::Report;
 use crate::demo_server::ARGUMENT;
@@ -23,13 +23,13 @@ use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, ExpectedListener, RuntimeDir};
 const DAEMON_TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 
-pub(super) async fn run() -> ExitCode {
+pub(super) async fn run() -> CommandResult {
     match show().await {
-        Ok(true) => ExitCode::SUCCESS,
+        Ok(true) => Ok(ExitCode::SUCCESS),
         // The reader has closed the pipe.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Ok(false) => fail(FAILED, "the demonstration failed: see the output above"),
-        Err(error) => fail(FAILED, error),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Ok(false) => Err(fail(FAILED, "the demonstration failed: see the output above")),
+        Err(error) => Err(fail(FAILED, error)),
     }
 }
 

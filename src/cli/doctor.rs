@@ -6,21 +6,16 @@
 mod agents;
 mod causes;
 mod configuration;
-mod controllers;
 mod daemon;
 mod finding;
 mod fix;
-mod grants;
 pub(super) mod page;
 pub(super) mod probe;
-mod process;
-mod program;
 mod programs;
 mod remedy;
-mod remotes;
 mod runtime;
 mod servers;
-mod trial;
+mod system;
 mod unit;
 
 use std::collections::HashMap;
@@ -32,10 +27,11 @@ use clap_complete::ArgValueCandidates;
 use self::finding::{Finding, Group, count};
 use self::page::Signs;
 use self::probe::{ConfiguredServer, Daemon, DaemonProbe, WrittenValue};
-use self::servers::ServerCheck;
-use super::spinner::with_spinner;
+use self::servers::{ServerCheck, start_for_trial};
+use super::connect::runtime_dir_options;
 use super::style::OutputStyle;
-use super::{FAILED, USAGE, completions, connect_print, fail, try_print};
+use super::terminal::with_spinner;
+use super::{CommandResult, FAILED, USAGE, completions, fail, try_print};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::notes::{NoteScope, Use, What};
@@ -67,14 +63,13 @@ pub(super) struct Arguments {
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
-pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let options = connect_print::options(given.as_deref());
-    let checked =
-        async || with_spinner(|| "checking".to_owned(), check(arguments, options.clone(), directory.clone())).await;
-    let (mut groups, mut probe) = match checked().await {
-        Ok(checked) => checked,
-        Err(error) => return fail(USAGE, error),
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
+    let options = runtime_dir_options(given.as_deref());
+    let checked = async || {
+        let checked = check(arguments, options.clone(), directory.clone());
+        with_spinner(|| "checking".to_owned(), checked).await.map_err(|error| fail(USAGE, error))
     };
+    let (mut groups, mut probe) = checked().await?;
     let (signs, style) = (Signs::of_stdout(), OutputStyle::of_stdout());
     let fix = probe.mcpd_with_files(&format!(
         "doctor{} --fix",
@@ -85,26 +80,19 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
         false => try_print(page::render(&groups, &probe.path_owner(), &fix, signs, style)),
     };
     let mut code = printed.err().unwrap_or(ExitCode::SUCCESS);
-    if code == ExitCode::SUCCESS && arguments.fix {
-        match fix::run(&groups, &probe, arguments.yes).await {
-            Err(code) => return code,
-            Ok(None) => {}
-            Ok(Some(succeeded)) => {
-                match checked().await {
-                    Ok(again) => (groups, probe) = again,
-                    Err(error) => return fail(USAGE, error),
-                }
-                let left = try_print(page::render_left(&groups, &probe.path_owner(), &fix, signs, style));
-                let failed = ExitCode::from(if succeeded { 0 } else { FAILED });
-                code = left.err().unwrap_or(failed);
-            }
-        }
+    if code == ExitCode::SUCCESS
+        && arguments.fix
+        && let Some(succeeded) = fix::run(&groups, &probe, arguments.yes).await?
+    {
+        (groups, probe) = checked().await?;
+        let left = try_print(page::render_left(&groups, &probe.path_owner(), &fix, signs, style));
+        code = left.err().unwrap_or(ExitCode::from(if succeeded { 0 } else { FAILED }));
     }
     let (_, problems) = count(&groups);
-    match code {
+    Ok(match code {
         ExitCode::SUCCESS if problems > 0 => ExitCode::from(FAILED),
         code => code,
-    }
+    })
 }
 
 /// Returns the findings, and what was probed.
@@ -138,7 +126,7 @@ async fn check(
         programs::check(&probe, all),
         server_states(&probe, &loaded, all, may_start),
     );
-    let mut system = program::check(&probe);
+    let mut system = system::check(&probe);
     let mut configuration = configuration::check(&probe, &loaded);
     let servers = match states {
         Ok(states) => {
@@ -194,7 +182,7 @@ async fn server_states(
         (Daemon::Absent, Err(_)) => Err(unchecked("the configuration is not valid")),
         (Daemon::Absent, Ok(_)) if !may_start => Err(unchecked("no daemon runs, and doctor starts no servers")),
         (Daemon::Absent, Ok(_)) => {
-            let states = trial::run(servers, Process.current_dir().as_deref()).await;
+            let states = start_for_trial(servers, Process.current_dir().as_deref()).await;
             states.map_err(|error| Finding::problem("servers", error.to_string(), "`mcpd check`"))
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env::var;
 use std::fs::{self, OpenOptions};
-use std::io::{IsTerminal, Write, stderr, stdin};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -18,12 +18,10 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use tempfile::TempDir;
 
 use super::config_edit::EditOptions;
-use super::import::prompt;
-use super::outcome::print_styled_note;
+use super::outcome::config_failure;
 use super::reload::Scope;
-use super::style::OutputStyle;
 use super::text::one_line;
-use super::{FAILED, USAGE, fail};
+use super::{CommandResult, FAILED, USAGE, fail, prompt};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::Overlay;
 use crate::config::edit::file::{ConfigFile, WriteError};
@@ -54,17 +52,13 @@ pub(super) struct Edit {
     no_reload: bool,
 }
 
-pub(super) fn run(Edit { config, no_reload }: Edit, directory: Option<RuntimeDir>) -> ExitCode {
+pub(super) fn run(Edit { config, no_reload }: Edit, directory: Option<RuntimeDir>) -> CommandResult {
     let options = EditOptions { config, no_reload, json: false };
-    edit(&options, directory).unwrap_or_else(|code| code)
-}
-
-fn edit(options: &EditOptions, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
     let path = options.path()?;
     let file =
         ConfigFile::open(&path).map_err(|error| fail(USAGE, format!("cannot read {}: {error}", path.display())))?;
     let start = if file.exists() { file.text().to_owned() } else { START.to_owned() };
-    let Some((text, elsewhere)) = edit_copy(options, &path, &file, &start)? else { return Ok(ExitCode::SUCCESS) };
+    let Some((text, elsewhere)) = edit_copy(&options, &path, &file, &start)? else { return Ok(ExitCode::SUCCESS) };
     match file.write(&text) {
         Ok(()) => print_note!("mcpd: saved {}", path.display()),
         Err(error) => {
@@ -80,7 +74,7 @@ fn edit(options: &EditOptions, directory: Option<RuntimeDir>) -> Result<ExitCode
     if elsewhere {
         return Err(fail(USAGE, "not applied: other files of the configuration have errors; `mcpd check` shows them"));
     }
-    Ok(options.apply(directory, &[&path], Scope::All))
+    options.apply(directory, &[&path], Scope::All)
 }
 
 /// The edited text, without errors of its own, and whether other files have errors. `None` if it is as before or was dropped.
@@ -109,9 +103,8 @@ fn edit_copy(
         if mistakes.is_empty() {
             return Ok(Some((text, true)));
         }
-        print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
-        let is_terminal = stdin().is_terminal() && stderr().is_terminal();
-        let again = if is_terminal {
+        config_failure(&error);
+        let again = if prompt::is_possible() {
             prompt::confirm_default("The configuration is not valid. Edit again?").map_err(cannot)?
         } else {
             // Without a terminal, an editor that mends nothing is not asked again.

@@ -2,32 +2,26 @@
 //!
 //! Only the diff goes to stdout, so that it can be piped. The outcome for each server goes to stderr. Secret files are written before the
 //! configuration, which therefore never refers to a missing file.
-//!
-//! Modules: `diff` renders, `prompt` questions the user.
-
-pub(super) mod diff;
-pub(super) mod json_report;
-pub(super) mod prompt;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::io;
-use std::io::{IsTerminal, stderr, stdin};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use serde::Serialize;
+use serde_with::skip_serializing_none;
 
-use self::json_report::{JsonReport, ServerReport, Source};
 use super::config_edit::{EditOptions, OLD_ENTRIES, secrets_directory};
-use super::outcome::{print_note, print_styled_note};
+use super::outcome::{config_failure, print_note, print_styled_note, try_print_report};
 use super::reload::Scope;
 use super::style::OutputStyle;
 use super::text::one_line;
-use super::{FAILED, USAGE, completions, fail, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, diff, fail, prompt, try_print};
 use crate::config::clients::project_of;
 use crate::config::edit::file::{ConfigFile, WriteError};
 use crate::config::import::{Content, Foreign, ForeignServer, ImportChoices, Outcome, Plan, SecretFile, foreign};
@@ -60,11 +54,7 @@ pub(super) struct Import {
     options: EditOptions,
 }
 
-pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> ExitCode {
-    import_servers(import, directory).unwrap_or_else(|code| code)
-}
-
-fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResult {
     let Import { sources, from, options, .. } = import;
     let client_files =
         ClientFile::read_all(&[&sources[..], from].concat(), &Process).map_err(|error| fail(USAGE, error))?;
@@ -104,7 +94,7 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         return if options.json { report.print().map(|()| code) } else { Ok(code) };
     }
     if !import.yes {
-        if !stdin().is_terminal() || !stderr().is_terminal() {
+        if !prompt::is_possible() {
             return Err(fail(USAGE, "nothing is written: add `--yes`, or run the command on a terminal to confirm"));
         }
         if !prompt::confirm_import(added, &path).map_err(|error| fail(FAILED, error))? {
@@ -120,8 +110,9 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
     if options.json {
         report.print()?;
     }
-    let next = options.apply(directory, &[&path], Scope::Servers(&report.added()));
-    Ok(if next == ExitCode::SUCCESS { code } else { next })
+    let applied = options.apply(directory, &[&path], Scope::Servers(&report.added()));
+    let applied = applied.unwrap_or_else(|code| code);
+    Ok(if applied == ExitCode::SUCCESS { code } else { applied })
 }
 
 /// The servers that are configured already.
@@ -131,7 +122,7 @@ fn configured(options: &EditOptions) -> Result<Vec<ServerConfig>, ExitCode> {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
-        print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
+        config_failure(&error);
         fail(USAGE, "nothing is imported into a configuration with errors: correct the errors above first")
     })
 }
@@ -360,4 +351,114 @@ fn files_of(client: &'static Client, sources: &dyn Sources) -> Vec<Candidate> {
 fn unknown(from: &str) -> String {
     let words: Vec<_> = CLIENTS.iter().map(|client| client.word).collect();
     format!("`{}` is neither a file nor a client: the clients are {}", from.escape_debug(), words.join(", "))
+}
+
+/// Servers of other clients' files, and what happened to each.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport<'a> {
+    /// mcpd's configuration.
+    file: &'a Path,
+    /// Whether `file` was written.
+    pub(super) written: bool,
+    /// Files that were read.
+    sources: Vec<Source<'a>>,
+    /// Files to which secrets were moved.
+    secrets: Vec<Secret>,
+}
+
+/// A client's file, or a file that was named on the command line.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Source<'a> {
+    /// Path of the file.
+    pub(super) file: &'a Path,
+    /// The client that uses the file.
+    pub(super) client: &'a str,
+    /// Servers in the file.
+    pub(super) servers: Vec<ServerReport>,
+}
+
+/// One server of a client's file.
+#[skip_serializing_none]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ServerReport {
+    /// Its name in the client's file.
+    title: String,
+    /// The directory of the project that the server belongs to; absent for all projects.
+    project: Option<String>,
+    /// The working directory that is written.
+    cwd: Option<String>,
+    /// `added` (with `--dry-run`: would be added), `known` (it exists already), `differs` (another server has its name), `private` (`--projects`
+    /// adds it) or `impossible`.
+    outcome: &'static str,
+    /// Its name in mcpd.
+    name: Option<String>,
+    /// Why it is `impossible`.
+    reason: Option<String>,
+    /// Why its sandbox is not level `files`; absent if it is, and for a server at a URL.
+    sandbox_reason: Option<String>,
+}
+
+/// The file of one secret.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Secret {
+    /// Server and variable.
+    of: String,
+    /// Path of the file.
+    file: PathBuf,
+}
+
+impl<'a> JsonReport<'a> {
+    pub(super) fn new(file: &'a Path, sources: Vec<Source<'a>>, secrets: &[SecretFile]) -> Self {
+        let secret = |secret: &SecretFile| Secret { of: secret.of.clone(), file: secret.path.clone() };
+        Self { file, written: false, sources, secrets: secrets.iter().map(secret).collect() }
+    }
+
+    pub(super) fn print(&self) -> Result<(), ExitCode> {
+        try_print_report(self)
+    }
+
+    /// The names of the added servers in mcpd's configuration.
+    pub(super) fn added(&self) -> Vec<&str> {
+        self.added_servers().filter_map(|server| server.name.as_deref()).collect()
+    }
+
+    /// The names of the added servers that belong to a project.
+    pub(super) fn added_of_projects(&self) -> Vec<&str> {
+        let of_projects = self.added_servers().filter(|server| server.project.is_some());
+        of_projects.filter_map(|server| server.name.as_deref()).collect()
+    }
+
+    fn added_servers(&self) -> impl Iterator<Item = &ServerReport> {
+        self.sources.iter().flat_map(|source| &source.servers).filter(|server| server.outcome == "added")
+    }
+}
+
+impl ServerReport {
+    pub(super) fn new(server: &ForeignServer, outcome: Outcome) -> Self {
+        let mut sandbox_reason = None;
+        let (outcome, name, reason) = match outcome {
+            Outcome::Added { name, obstacle } => {
+                sandbox_reason = obstacle.map(|obstacle| obstacle.to_string());
+                ("added", Some(name), None)
+            }
+            Outcome::Known(name) => ("known", Some(name), None),
+            Outcome::Differs { name, .. } => ("differs", Some(name), None),
+            Outcome::Private => ("private", None, None),
+            Outcome::Impossible(reason) => ("impossible", None, Some(reason)),
+        };
+        let cwd = server.cwd().map(str::to_owned);
+        Self {
+            title: server.title.clone(),
+            project: server.project.clone(),
+            cwd,
+            outcome,
+            name,
+            reason,
+            sandbox_reason,
+        }
+    }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use super::config_edit::{note_no_daemon, reads_any};
 use super::doctor::probe::DaemonProbe;
 use super::reload::{Scope, others_failed};
-use super::spinner::with_spinner;
+use super::terminal::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, fail, tool_names};
 use crate::admin::report::{ControlReport, StateName, ToolServer};
@@ -59,24 +59,13 @@ impl Keep {
         server: &str,
         toggle: &Toggle,
     ) -> Result<WrittenToggle, ExitCode> {
-        match toggle {
-            Toggle::EnableTool(tool) => self.write_and_apply(directory, (server, Some(tool)), true).await,
-            Toggle::DisableTool(tool) => self.write_and_apply(directory, (server, Some(tool)), false).await,
-            Toggle::Enable => self.write_and_apply(directory, (server, None), true).await,
-            Toggle::Disable | Toggle::Stop => self.write_and_apply(directory, (server, None), false).await,
-        }
-    }
-
-    async fn write_and_apply(
-        &self,
-        directory: &RuntimeDir,
-        (server, tool): (&str, Option<&str>),
-        enabled: bool,
-    ) -> Result<WrittenToggle, ExitCode> {
-        let files = match &self.config {
-            Some(file) => vec![file.clone()],
-            None => DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await.files,
+        let (tool, enabled) = match toggle {
+            Toggle::EnableTool(tool) => (Some(tool), true),
+            Toggle::DisableTool(tool) => (Some(tool), false),
+            Toggle::Enable => (None, true),
+            Toggle::Disable | Toggle::Stop => (None, false),
         };
+        let files = self.files(directory).await;
         let invalid = |error| fail(USAGE, format!("nothing is written: the configuration is not valid\n{error}"));
         let loaded = config::load(&files, &Process).map_err(invalid)?;
         let tool = match tool {
@@ -110,32 +99,35 @@ impl Keep {
         }
         let hidden = tool.as_ref().zip(after_server).filter(|_| enabled);
         let hidden = hidden.and_then(|(tool, server)| hidden_by(&after, server, &tool.name));
-        match (is_changed, &hidden) {
-            (true, _) => print_note!("mcpd: written to {}", path.display()),
-            (false, None) => print_note!("mcpd: {} already says so", path.display()),
-            (false, Some(_)) => {}
+        if is_changed {
+            print_note!("mcpd: written to {}", path.display());
+        } else if hidden.is_none() {
+            print_note!("mcpd: {} already says so", path.display());
         }
         let state = if enabled { StateName::Enabled } else { StateName::Disabled };
         let name = tool.map(|tool| tool.name);
         let result = ControlReport { tool: name.clone(), state, reason: None, done: true, temporary: false };
-        if !self.apply(directory, server, &path).await? {
+        if !self.reload(directory, server, &path).await? {
             if let Some(why) = hidden {
                 print_note!("note: agents still do not see it: {why}");
             }
             return Ok(WrittenToggle { file: path, result: Some(result) });
         }
         let Some(name) = name else { return Ok(WrittenToggle { file: path, result: None }) };
-        // The configuration decides from now on.
-        let toggle = ServerAction::Toggle(Toggle::EnableTool(name));
-        match admin::control(&directory.socket(ADMIN_SOCKET), toggle, server).await {
-            // A server that is down lists no tools.
-            Ok(_) | Err(AdminError::Refused(_)) => Ok(WrittenToggle { file: path, result: Some(result) }),
-            Err(error) => Err(admin_failure(&error)),
+        end_denial(directory, server, name).await?;
+        Ok(WrittenToggle { file: path, result: Some(result) })
+    }
+
+    /// The configuration files: those of the command line, or of a running daemon, or the usual ones.
+    async fn files(&self, directory: &RuntimeDir) -> Vec<PathBuf> {
+        match &self.config {
+            Some(file) => vec![file.clone()],
+            None => DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await.files,
         }
     }
 
     /// Makes a running daemon that reads `path` reload. Returns whether there is one.
-    async fn apply(&self, directory: &RuntimeDir, server: &str, path: &Path) -> Result<bool, ExitCode> {
+    async fn reload(&self, directory: &RuntimeDir, server: &str, path: &Path) -> Result<bool, ExitCode> {
         if !directory.is_served() {
             note_no_daemon(self.config.as_deref());
             return Ok(false);
@@ -152,6 +144,16 @@ impl Keep {
         let report = with_spinner(activity, admin::reload(&socket)).await.map_err(failed)?;
         others_failed(&report, Scope::Servers(&[server]));
         Ok(true)
+    }
+}
+
+/// Ends what is denied at run time, so that the configuration alone decides about the tool.
+async fn end_denial(directory: &RuntimeDir, server: &str, tool: String) -> Result<(), ExitCode> {
+    let toggle = ServerAction::Toggle(Toggle::EnableTool(tool));
+    match admin::control(&directory.socket(ADMIN_SOCKET), toggle, server).await {
+        // A server that is down lists no tools.
+        Ok(_) | Err(AdminError::Refused(_)) => Ok(()),
+        Err(error) => Err(admin_failure(&error)),
     }
 }
 

@@ -1,36 +1,42 @@
-//! `mcpd login`: logs in to a server, or lists the logins, and makes the running daemon use a changed login.
+//! `mcpd login` and `mcpd logout`: log in to a server, list the logins or delete one, and make the running daemon use the change.
 //!
-//! It reads the configuration with the daemon's environment, as `mcpd doctor` does, and stores the login where the daemon finds it.
+//! They read the configuration with the daemon's environment, as `mcpd doctor` does, and store the login where the daemon finds it.
+//!
+//! The person reaches mcpd by a page in the browser, and by lines pasted into standard input meanwhile. Other users can read the address in the
+//! arguments of the opening program. So it is a loopback address of mcpd, which redirects only this user's browser. A private file would not
+//! work for sandboxed browsers (snap, Flatpak), for Windows browsers in front of WSL, and for helpers that open addresses on another machine.
 
-mod browser;
 pub(super) mod list;
 
+use std::env::{var, var_os};
+use std::ffi::OsString;
+use std::future::{pending, poll_fn};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
-use self::browser::PasteReader;
+use super::connect::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
-use super::outcome::print_styled_note;
-use super::spinner::with_spinner;
-use super::style::OutputStyle;
+use super::outcome::config_failure;
+use super::terminal::with_spinner;
 use super::text::{join_limited, one_line};
-use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, fail, print, try_print};
 use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
-use crate::config::interpolate::UnusableValue;
+use crate::config::interpolate::{Process, Sources, UnusableValue};
 use crate::config::{self, Config, Launch, OAuth, Remote};
-use crate::duration;
 use crate::net::client::{Clients, NetError};
 use crate::oauth::{
-    self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Loopback,
+    self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Logout, Loopback,
     ValidLogin,
 };
+use crate::shim::Input;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
+use crate::{detach, duration};
 
 /// Scopes that the result names.
 const MAX_SCOPES: usize = 8;
@@ -54,6 +60,15 @@ pub(super) struct Arguments {
 }
 
 #[derive(Debug, clap::Args)]
+pub(super) struct LogoutArguments {
+    /// Server to log out of, even if it is no longer configured
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    server: String,
+    #[command(flatten)]
+    files: Files,
+}
+
+#[derive(Debug, clap::Args)]
 pub(super) struct Files {
     /// Configuration file; repeatable [default: the files that the running daemon uses; if none runs, as for `mcpd serve`]
     #[arg(long, value_name = "FILE")]
@@ -61,27 +76,45 @@ pub(super) struct Files {
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
-pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let context = match LoginContext::load(&arguments.files, given, directory).await {
-        Ok(context) => context,
-        Err(code) => return code,
-    };
-    let Some(name) = &arguments.server else { return list::run(&context, arguments.json).await };
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
+    let context = LoginContext::load(&arguments.files, given, directory).await?;
+    let Some(name) = &arguments.server else { return Ok(list::run(&context, arguments.json).await) };
+    let login = context.login(name).await.map_err(|reason| fail(USAGE, format!("{name}: {reason}")))?;
+    let was_logged_in = matches!(login.status().await, Ok(LoginStatus::Valid(_) | LoginStatus::Ended(_)));
+    let outcome = log_in(&login, name, arguments).await;
+    match outcome.map_err(|reason| fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))))? {
+        LoginOutcome::NotRequired => Ok(print(format!("{name}: requires no login\n"))),
+        LoginOutcome::Success { by } => {
+            try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await))?;
+            Ok(after_login(&context.probe, name, was_logged_in).await)
+        }
+    }
+}
+
+/// Deletes the login of a server, and revokes it at the authorization server. `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
+pub(super) async fn run_logout(
+    arguments: &LogoutArguments,
+    given: Option<PathBuf>,
+    directory: Option<RuntimeDir>,
+) -> CommandResult {
+    let name = &*arguments.server;
+    let context = LoginContext::load(&arguments.files, given, directory).await?;
     let login = match context.login(name).await {
         Ok(login) => login,
-        Err(reason) => return fail(USAGE, format!("{name}: {reason}")),
+        Err(reason) => context.stored(name).await.ok_or_else(|| fail(USAGE, format!("{name}: {reason}")))?,
     };
-    let was_logged_in = matches!(login.status().await, Ok(LoginStatus::Valid(_) | LoginStatus::Ended(_)));
-    match log_in(&login, name, arguments).await {
-        Ok(LoginOutcome::NotRequired) => print(format!("{name}: requires no login\n")),
-        Ok(LoginOutcome::Success { by }) => {
-            match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-                Ok(()) => after_login(&context.probe, name, was_logged_in).await,
-                Err(code) => code,
-            }
-        }
-        Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
+    let logged_out = with_spinner(|| format!("logging out of {name}"), login.log_out()).await;
+    let Logout { was_logged_in, logs_in_again, not_revoked } =
+        logged_out.map_err(|reason| fail(FAILED, format!("{name}: {}", one_line(&reason.to_string()))))?;
+    if let Some(reason) = not_revoked {
+        print_note!("{name}: forgotten here only: {}", one_line(&reason.to_string()));
     }
+    if !was_logged_in {
+        return Ok(print(format!("{name}: nobody was logged in\n")));
+    }
+    let again = if logs_in_again { ", until its client credentials let mcpd in again" } else { "" };
+    try_print(format!("{name}: logged out{again}\n"))?;
+    Ok(after_logout(&context.probe, name).await)
 }
 
 enum LoginOutcome {
@@ -92,7 +125,18 @@ enum LoginOutcome {
     },
 }
 
-async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, String> {
+/// Why a login has failed.
+#[derive(Debug, thiserror::Error)]
+enum FailedLogin {
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error("standard output is closed, so the address cannot be printed")]
+    ClosedOutput,
+    #[error("no login in the browser within {}; run `mcpd login {server}` again", duration::format(*limit))]
+    TimedOut { server: String, limit: Duration },
+}
+
+async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, FailedLogin> {
     let logging_in = || format!("logging in to {name}");
     let requirements =
         match with_spinner(|| format!("reading the login requirements of {name}"), login.method()).await? {
@@ -129,16 +173,16 @@ async fn wait_for_callback(
     attempt: &Authorization,
     name: &str,
     arguments: &Arguments,
-) -> Result<Callback, String> {
+) -> Result<Callback, FailedLogin> {
     let page = attempt.page();
-    let opened = !arguments.no_browser && browser::open(loopback.start());
+    let opened = !arguments.no_browser && open_browser(loopback.start());
     let how = if opened {
         format!("Your browser opens this page to log in to {name}. If it does not, open it yourself:")
     } else {
         format!("Open this page in a browser to log in to {name}:")
     };
     let shown = try_print(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
-    shown.map_err(|_| "standard output is closed, so the address cannot be printed".to_owned())?;
+    shown.map_err(|_| FailedLogin::ClosedOutput)?;
     print_note!(
         "If that browser runs on another machine, paste the address that it ends up at here: {}?…",
         loopback.redirect()
@@ -150,10 +194,7 @@ async fn wait_for_callback(
             code = pasted_code(pasted, attempt) => Callback { code, browser: None },
         }
     });
-    callback.await.map_err(|_| {
-        let limit = duration::format(arguments.timeout);
-        format!("no login in the browser within {limit}; run `mcpd login {name}` again")
-    })
+    callback.await.map_err(|_| FailedLogin::TimedOut { server: name.to_owned(), limit: arguments.timeout })
 }
 
 /// The code in the first pasted line that has one.
@@ -165,12 +206,6 @@ async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result
             }
             code => return code,
         }
-    }
-}
-
-impl From<LoginError> for String {
-    fn from(error: LoginError) -> Self {
-        error.to_string()
     }
 }
 
@@ -186,7 +221,7 @@ async fn allowed(login: &Login) -> String {
 
 /// Why a server has no login, after its name.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoLogin {
+enum NoLogin {
     /// With a hint at a similar name.
     #[error("is not a configured server{0}")]
     NotConfigured(String),
@@ -203,8 +238,8 @@ pub(super) enum NoLogin {
 }
 
 /// The configuration and the directory of logins, as the daemon sees them.
-pub(super) struct LoginContext {
-    pub(super) probe: DaemonProbe,
+struct LoginContext {
+    probe: DaemonProbe,
     config: Config,
     directory: PathBuf,
     clients: Clients,
@@ -213,22 +248,11 @@ pub(super) struct LoginContext {
 impl LoginContext {
     /// # Errors
     /// Prints an invalid configuration or a missing directory, and returns the exit code.
-    pub(super) async fn load(
-        files: &Files,
-        given: Option<PathBuf>,
-        directory: Option<RuntimeDir>,
-    ) -> Result<Self, ExitCode> {
-        let probe = DaemonProbe::run(directory, connect_print::options(given.as_deref()), &files.config).await;
-        let config = match config::load(&probe.files, &probe.sources) {
-            Ok(loaded) => loaded.config,
-            Err(error) => {
-                print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
-                return Err(ExitCode::from(USAGE));
-            }
-        };
-        let Some(directory) = oauth::directory(&probe.sources) else {
-            return Err(fail(USAGE, "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it"));
-        };
+    async fn load(files: &Files, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> Result<Self, ExitCode> {
+        let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
+        let config = config::load(&probe.files, &probe.sources).map_err(|error| config_failure(&error))?.config;
+        let without = "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it";
+        let directory = oauth::directory(&probe.sources).ok_or_else(|| fail(USAGE, without))?;
         Ok(Self { probe, config, directory, clients: Clients::default() })
     }
 
@@ -244,7 +268,7 @@ impl LoginContext {
     ///
     /// # Errors
     /// If the server has no login.
-    pub(super) async fn login(&self, name: &str) -> Result<Login, NoLogin> {
+    async fn login(&self, name: &str) -> Result<Login, NoLogin> {
         let servers = &self.config.servers;
         let Some(server) = servers.iter().find(|server| &*server.name == name) else {
             return Err(NoLogin::NotConfigured(hint(name, servers.iter().map(|server| &*server.name))));
@@ -266,7 +290,7 @@ impl LoginContext {
     }
 
     /// The stored login of a server that is no longer configured.
-    pub(super) async fn stored(&self, name: &str) -> Option<Login> {
+    async fn stored(&self, name: &str) -> Option<Login> {
         let url = oauth::stored_url(&self.directory, name).await?;
         self.login_of(name, &Remote { url, ..Remote::default() }).await.ok()
     }
@@ -284,7 +308,7 @@ enum Effect {
 }
 
 /// Restarts the server if it waits for a login or `had_one`, and prints its state.
-pub(super) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
+async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
     let waits = |server: &ServerReport| had_one || server.state.is_down();
     match restarted(probe, name, waits).await {
         Ok(Effect::None) => ExitCode::SUCCESS,
@@ -301,7 +325,7 @@ pub(super) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) 
 }
 
 /// Restarts the server without its login, and prints its state.
-pub(super) async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
+async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
     match restarted(probe, name, |_| true).await {
         Ok(Effect::None | Effect::UnknownServer | Effect::FormerConfiguration) => ExitCode::SUCCESS,
         Ok(Effect::Restarted(report)) => print(format!("{name}: {}\n", shown(&report))),
@@ -337,4 +361,95 @@ async fn restarted(
 fn shown(report: &ControlReport) -> String {
     let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
     format!("{}{reason}", report.state)
+}
+
+const OPENER: &str = "xdg-open";
+/// Set in a desktop session.
+const DISPLAY_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
+
+/// Starts the browser with `page`, without waiting for it. Returns whether there is a browser.
+fn open_browser(page: &str) -> bool {
+    let Some(words) = browser_command(page) else { return false };
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let is_there = |path: String| Process.on_path(program, &path).is_some() || Process.is_program(program.as_ref());
+    if !var("PATH").is_ok_and(is_there) {
+        return false;
+    }
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    // The browser outlives the terminal, and does not write to it.
+    let mut command = detach::become_program(program.into(), program.into(), &arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
+}
+
+/// `$BROWSER`, else the desktop's opener.
+fn browser_command(page: &str) -> Option<Vec<String>> {
+    let named = var("BROWSER").ok().and_then(|text| browser_words(&text, page));
+    let has_display = DISPLAY_VARIABLES.iter().any(|name| var_os(name).is_some_and(|value| !value.is_empty()));
+    named.or_else(|| has_display.then(|| vec![OPENER.to_owned(), page.to_owned()]))
+}
+
+/// The first command in `$BROWSER`, with the page in place of `%s` or at the end.
+fn browser_words(browser: &str, page: &str) -> Option<Vec<String>> {
+    let first = browser.split(':').find(|command| !command.trim().is_empty())?;
+    let mut words: Vec<_> = first.split_whitespace().map(|word| word.replace("%s", page)).collect();
+    if !first.contains("%s") {
+        words.push(page.to_owned());
+    }
+    Some(words)
+}
+
+/// Maximum length of a line, in bytes. Addresses are shorter.
+const MAX_LINE: usize = 16 << 10;
+
+/// Reads standard input line by line.
+struct PasteReader {
+    /// `None` at the end of the input.
+    input: Option<Input>,
+    read: Vec<u8>,
+}
+
+impl PasteReader {
+    fn open() -> Self {
+        Self { input: Input::open().ok(), read: Vec::new() }
+    }
+
+    /// The next line that is not empty. Pends forever at the end of the input.
+    async fn line(&mut self) -> String {
+        loop {
+            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line).trim().to_owned();
+                if !line.is_empty() {
+                    return line;
+                }
+            }
+            let Some(input) = &self.input else { return pending().await };
+            let mut buffer = [0; 4096];
+            match poll_fn(|cx| input.poll_read(cx, &mut buffer)).await {
+                Ok(read @ 1..) => self.read.extend_from_slice(&buffer[..read]),
+                _ => self.input = None,
+            }
+            if self.read.len() > MAX_LINE {
+                self.read.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browser_variable_is_parsed() {
+        for (browser, expected) in [
+            ("firefox", &["firefox", "U"][..]),
+            ("firefox -new-tab:lynx", &["firefox", "-new-tab", "U"]),
+            ("chrome --app=%s %%", &["chrome", "--app=U", "%%"]),
+            (": w3m", &["w3m", "U"]),
+        ] {
+            assert_eq!(browser_words(browser, "U").expect("one"), expected, "{browser}");
+        }
+        assert_eq!(browser_words("", "U").or(browser_words(" : ", "U")), None);
+    }
 }

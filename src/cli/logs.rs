@@ -7,11 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use super::local_time::{self, TimeFormat};
-use super::outcome::{not_running_with, server_text};
+use super::outcome::{not_running_with, print_report_line, server_text};
 use super::style::OutputStyle;
-use super::text::one_line;
-use super::{NOT_RUNNING, admin_failure, completions, fail, json, try_print};
+use super::text::{TimeFormat, local_time, one_line};
+use super::{CommandResult, NOT_RUNNING, admin_failure, completions, fail, try_print};
 use crate::admin::report::LineReport;
 use crate::admin::{self, AdminError, AdminEvent, FeedItem, LogsRequest};
 use crate::autostart::Units;
@@ -37,9 +36,9 @@ pub(super) struct Logs {
     last: usize,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> CommandResult {
     let request = LogsRequest { last, servers, follow };
-    show(directory, request, json).await.err().unwrap_or(ExitCode::SUCCESS)
+    show(directory, request, json).await.map(|()| ExitCode::SUCCESS)
 }
 
 async fn show(directory: &RuntimeDir, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
@@ -103,7 +102,7 @@ async fn show_kept(
 }
 
 fn print(line: &LineReport, time_format: TimeFormat, as_json: bool) -> Result<(), ExitCode> {
-    if as_json { json::print_line(line) } else { try_print(format(line, time_format)) }
+    if as_json { print_report_line(line) } else { try_print(format(line, time_format)) }
 }
 
 /// How times are shown on a terminal of this width; `None`: in a pipe.
@@ -135,6 +134,6 @@ async fn is_remote(socket: &Path, server: &str) -> bool {
 fn format(LineReport { time, server, pid, purpose, text }: &LineReport, time_format: TimeFormat) -> String {
     let purpose = purpose.as_deref().map(|purpose| format!(" ({})", one_line(purpose))).unwrap_or_default();
     let text = server_text(text, &stdout());
-    let time = local_time::format(time, time_format);
+    let time = local_time(time, time_format);
     format!("{time} {server}{purpose}[{pid}]: {text}\n")
 }

@@ -12,40 +12,34 @@ mod agent;
 mod arguments;
 mod call;
 mod calls;
-mod changed_files;
 mod check;
 mod completions;
 mod config_edit;
 mod connect;
-mod connect_print;
 mod control;
+mod daemon_report;
 mod demo;
+mod diff;
 mod doctor;
 mod edit;
-mod help;
 mod import;
-mod json;
 mod keep;
-mod local_time;
 mod login;
-mod logout;
 mod logs;
-mod malformed;
-mod poll;
-#[cfg(test)]
-mod printed;
+mod prompt;
 mod reload;
 mod remove;
 mod sandbox;
-mod screen;
 mod serve;
 mod service;
 mod service_env;
-mod spinner;
 mod start;
 mod status;
 mod stop;
 mod style;
+mod terminal;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tips;
 mod token;
@@ -58,10 +52,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use self::arguments::command_line;
-use self::arguments::{Arguments, Command};
+use self::arguments::{Arguments, Command, parse_arguments};
 pub(in crate::cli) use self::outcome::{
-    FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, block_on, connect_failure, fail, not_running, print,
-    start_failure, try_print,
+    CommandResult, FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, block_on, connect_failure, fail, not_running,
+    print, start_failure, try_print,
 };
 use crate::sockets::{RuntimeDir, SocketError};
 
@@ -71,52 +65,53 @@ pub fn main() -> ExitCode {
     if let Some(code) = crate::detach::run_if_detached().or_else(completions::answer) {
         return code;
     }
-    let Arguments { runtime_dir, command } = help::parse();
+    let Arguments { runtime_dir, command } = parse_arguments();
     let directory = RuntimeDir::resolve(runtime_dir.clone(), |name: &str| std::env::var_os(name));
-    run(command, runtime_dir, directory)
+    run(command, runtime_dir, directory).unwrap_or_else(|code| code)
 }
 
 /// `given` is the value of `--runtime-dir`, `directory` the resolved one.
-fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, SocketError>) -> ExitCode {
+fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, SocketError>) -> CommandResult {
     match command {
         Command::Demo => block_on(demo::run()),
-        Command::Serve(serve) => match directory {
-            Ok(directory) => serve::run(&serve, &directory),
-            Err(error) => fail(USAGE, error),
-        },
+        Command::Serve(serve) => serve::run(&serve, &usable(directory)?),
         Command::Start(start) => run_in(directory, async |directory| start::run(directory, &start).await),
         Command::Stop(stop) => run_in(directory, async |directory| stop::run(directory, &stop).await),
         Command::Status(status) => run_in(directory, async |directory| status::run(directory, &status).await),
         Command::Tools(tools) => run_in(directory, async |directory| tools::run(directory, &tools).await),
         Command::Call(call) => run_in(directory, async |directory| call::run(directory, &call).await),
         Command::Top(top) => run_in(directory, async |directory| top::run(directory, &top).await),
-        Command::Calls(calls) => run_in(directory, async |directory| calls::run(directory, calls).await),
-        Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs).await),
+        Command::Calls(calls) => run_in(directory, async |directory| calls::run(directory, calls.0).await),
+        Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs.0).await),
         Command::Control(command) => run_in(directory, async |directory| control::run(directory, &command).await),
         Command::Add(add) => add::run(&add, directory.ok()),
-        Command::Edit(edit) => edit::run(edit, directory.ok()),
+        Command::Edit(edit) => edit::run(edit.0, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
-        Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload).await),
+        Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload.0).await),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
-        Command::Logout(logout) => block_on(logout::run(&logout, given, directory.ok())),
-        Command::Sandbox(arguments) => block_on(sandbox::run(arguments, given, directory.ok())),
+        Command::Logout(logout) => block_on(login::run_logout(&logout, given, directory.ok())),
+        Command::Sandbox(arguments) => block_on(sandbox::run(arguments.0, given, directory.ok())),
         Command::Check(arguments) => block_on(check::run(&arguments, directory.ok())),
         Command::Completions { shell } => completions::run(shell),
-        Command::Service(arguments) => service::run(&arguments, directory),
-        Command::Schema => print(crate::config::SCHEMA),
+        Command::Service(arguments) => block_on(service::run(&arguments, &usable(directory)?)),
+        Command::Schema => Ok(print(crate::config::SCHEMA)),
         Command::Token(arguments) => block_on(token::run(&arguments, directory.ok().as_ref())),
         Command::Connect(arguments) => match arguments.print() {
-            Some(client) => connect_print::run(client, &arguments, given.as_deref(), directory.ok().as_ref()),
+            Some(client) => connect::print_entries(client, &arguments, given.as_deref(), directory.ok().as_ref()),
             None => run_in(directory, async |directory| connect::run(directory, &arguments).await),
         },
     }
 }
 
-fn run_in(directory: Result<RuntimeDir, SocketError>, command: impl AsyncFnOnce(&RuntimeDir) -> ExitCode) -> ExitCode {
-    match directory {
-        Ok(directory) => block_on(command(&directory)),
-        Err(error) => fail(USAGE, error),
-    }
+fn run_in(
+    directory: Result<RuntimeDir, SocketError>,
+    command: impl AsyncFnOnce(&RuntimeDir) -> CommandResult,
+) -> CommandResult {
+    block_on(command(&usable(directory)?))
+}
+
+fn usable(directory: Result<RuntimeDir, SocketError>) -> Result<RuntimeDir, ExitCode> {
+    directory.map_err(|error| fail(USAGE, error))
 }

@@ -1,4 +1,6 @@
 //! What a command prints and returns, and the runtime that it runs on.
+//!
+//! `--json` prints objects whose shapes docs/internals/json.md documents. Each begins with the version of its shape.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde::Serialize;
+
+use super::style::OutputStyle;
 use crate::admin::AdminError;
 use crate::autostart::AutostartError;
 use crate::config::interpolate::Process;
@@ -15,6 +20,9 @@ use crate::config::{self, ConfigError};
 use crate::known_clients::shell_word;
 use crate::printable;
 use crate::sockets::RuntimeDir;
+
+/// The exit code of a command. `Err`: the command has printed why it ends before it is done.
+pub(super) type CommandResult = Result<ExitCode, ExitCode>;
 
 /// The command failed, or a server is down.
 pub(super) const FAILED: u8 = 1;
@@ -117,11 +125,17 @@ pub(super) fn start_failure(error: &AutostartError) -> ExitCode {
 }
 
 /// The first error of the default configuration, and how to see them all.
-pub(super) fn invalid_configuration(error: &ConfigError) -> String {
+fn invalid_configuration(error: &ConfigError) -> String {
     let error = error.first();
     format!(
         "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; fix them, then run `mcpd start`"
     )
+}
+
+/// Prints every error of a configuration with its place.
+pub(super) fn config_failure(error: &ConfigError) -> ExitCode {
+    print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
+    ExitCode::from(USAGE)
 }
 
 /// Prints why connecting to the socket `path` failed.
@@ -144,16 +158,48 @@ const MAX_BLOCKING_THREADS: usize = 4;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs `future` on the thread that moves all data.
-pub(super) fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
+pub(super) fn block_on<T>(future: impl Future<Output = Result<T, ExitCode>>) -> Result<T, ExitCode> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(Duration::MAX);
-    match runtime.build() {
-        Ok(runtime) => {
-            let code = runtime.block_on(future);
-            // A blocking thread may hang on a dead disk.
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            code
-        }
-        Err(error) => fail(FAILED, error),
-    }
+    let runtime = runtime.build().map_err(|error| fail(FAILED, error))?;
+    let outcome = runtime.block_on(future);
+    // A blocking thread may hang on a dead disk.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    outcome
+}
+
+/// Version of every shape. New members keep it; renaming, removing or redefining a member raises it.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize)]
+struct VersionedBody<'a, T> {
+    format: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Prints `body` on several lines.
+pub(super) fn print_report(body: &impl Serialize) -> ExitCode {
+    try_print_report(body).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Prints `body` on several lines.
+///
+/// # Errors
+/// The exit code, if the output is closed or cannot be written.
+pub(super) fn try_print_report(body: &impl Serialize) -> Result<(), ExitCode> {
+    print_serialized(serde_json::to_string_pretty(&VersionedBody { format: FORMAT, body }))
+}
+
+/// Prints `body` on one line, for commands that print a stream of objects.
+///
+/// # Errors
+/// The exit code, if the output is closed or cannot be written.
+pub(super) fn print_report_line(body: &impl Serialize) -> Result<(), ExitCode> {
+    print_serialized(serde_json::to_string(&VersionedBody { format: FORMAT, body }))
+}
+
+fn print_serialized(text: serde_json::Result<String>) -> Result<(), ExitCode> {
+    let text = text.map_err(|error| fail(FAILED, error))?;
+    try_print(printable::json(&text).into_owned() + "\n")
 }

@@ -1,7 +1,7 @@
 //! `mcpd reload`: applies the changed configuration, updates the environment file of the systemd unit from the login environment before that,
 //! or changes the log filter of the running daemon.
-
-mod after_edit;
+//!
+//! After mcpd has edited the configuration, [`reload_after_edit`] also prints the tools that agents see now.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,20 +12,20 @@ use clap::Args;
 use serde::Serialize;
 
 use super::doctor::probe::DaemonProbe;
+use super::outcome::{print_report, try_print_report};
 use super::service::shown;
 use super::service_env::{self, LoginEnvironment};
-use super::spinner::with_spinner;
-use super::text::{one_line, searched_paths, split_searched_path};
-use super::{FAILED, RESTART, USAGE, admin_failure, fail, json, print};
-use crate::admin::report::{ReloadFailure, ReloadReport};
-use crate::admin::{self, AdminError, EnvironmentChanges};
+use super::start::failed_start;
+use super::terminal::with_spinner;
+use super::text::{count, join_limited, one_line, searched_paths, split_searched_path};
+use super::{CommandResult, FAILED, RESTART, USAGE, admin_failure, fail, print, tool_names, try_print};
+use crate::admin::report::{ReloadFailure, ReloadReport, StateName, ToolReport, ToolServer, ToolsSummary};
+use crate::admin::{self, AdminError, EnvironmentChanges, ToolsRequest};
 use crate::config::interpolate::Process;
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, Systemctl};
 use crate::{autostart, config};
-
-pub(super) use self::after_edit::{apply, others_failed};
 
 const NO_SERVER: &str =
     "no server is configured: `mcpd import` adds those of your other clients, `mcpd add` adds one\n";
@@ -52,7 +52,7 @@ pub(super) struct Reload {
     pub(super) json: bool,
 }
 
-pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> ExitCode {
+pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> CommandResult {
     match log_level {
         Some(filter) => run_log_filter(directory, filter.as_deref(), reload.json).await,
         None => run(directory, reload).await,
@@ -67,13 +67,10 @@ pub(super) enum Scope<'a> {
     Servers(&'a [&'a str]),
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload) -> CommandResult {
     let refresh = match environment {
         false => None,
-        true => match Refresh::begin(directory).await {
-            Ok(refresh) => Some(refresh),
-            Err((code, reason)) => return fail(code, reason),
-        },
+        true => Some(Refresh::begin(directory).await?),
     };
     let activity = || "applying the configuration".to_owned();
     let socket = directory.socket(ADMIN_SOCKET);
@@ -89,23 +86,23 @@ pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Re
             if let Some(refresh) = refresh {
                 refresh.undo();
             }
-            return fail(USAGE, error);
+            return Err(fail(USAGE, error));
         }
         Err(error @ AdminError::NotRunning(_)) => {
             return match autostart::start_failed(directory).await {
-                None => admin_failure(&error),
-                Some(Ok(_)) => print(format!("{SERVICE} had failed and is running again\n")),
-                Some(Err(error)) => fail(if error.is_configuration() { USAGE } else { FAILED }, error),
+                None => Err(admin_failure(&error)),
+                Some(Ok(_)) => Ok(print(format!("{SERVICE} had failed and is running again\n"))),
+                Some(Err(error)) => Err(failed_start(error)),
             };
         }
-        Err(error) => return admin_failure(&error),
+        Err(error) => return Err(admin_failure(&error)),
     };
     report.warnings.iter().for_each(|warning| print_note!("{warning}"));
     if let Some(refresh) = refresh.filter(|_| !json) {
         let _ = print(refresh.summary());
     }
-    let printed = if json { json::print(&report) } else { print(summary(&report, Scope::All)) };
-    if report.failed.is_empty() { printed } else { ExitCode::from(FAILED) }
+    let printed = if json { print_report(&report) } else { print(summary(&report, Scope::All)) };
+    Ok(if report.failed.is_empty() { printed } else { ExitCode::from(FAILED) })
 }
 
 impl Scope<'_> {
@@ -171,16 +168,15 @@ pub(super) struct JsonLogFilter {
 }
 
 /// Sets the filter, if one is given, and prints the filter in effect.
-async fn run_log_filter(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> ExitCode {
-    if let Some(Err(error)) = filter.map(Filter::parse) {
-        return fail(USAGE, error);
-    }
-    match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if as_json => json::print(&JsonLogFilter { filter }),
-        Ok(filter) => print(filter + "\n"),
-        Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
-        Err(error) => admin_failure(&error),
-    }
+async fn run_log_filter(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> CommandResult {
+    filter.map(Filter::parse).transpose().map_err(|error| fail(USAGE, error))?;
+    let filter = admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await.map_err(refusal)?;
+    Ok(if as_json { print_report(&JsonLogFilter { filter }) } else { print(filter + "\n") })
+}
+
+/// Prints why the daemon did not do it. What it refuses is not valid.
+fn refusal(error: AdminError) -> ExitCode {
+    if let AdminError::Refused(_) = error { fail(USAGE, error) } else { admin_failure(&error) }
 }
 
 /// Time limit for the service manager.
@@ -197,18 +193,18 @@ impl Refresh {
     /// Writes the file.
     ///
     /// # Errors
-    /// The exit code and the reason. The file is unchanged then.
-    async fn begin(directory: &RuntimeDir) -> Result<Self, (u8, String)> {
-        let file = find(directory).await.map_err(|reason| (FAILED, reason))?;
+    /// The exit code. The file is unchanged then.
+    async fn begin(directory: &RuntimeDir) -> Result<Self, ExitCode> {
+        let file = find(directory).await.map_err(|reason| fail(FAILED, reason))?;
         let probe = DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await;
-        let loaded = config::load(&probe.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
+        let loaded = config::load(&probe.files, &Process).map_err(|error| fail(USAGE, error.render(false)))?;
         let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
         if let Some(trouble) = &login.trouble {
-            return Err((FAILED, format!("{trouble}\n  {} is unchanged", shown(&file))));
+            return Err(fail(FAILED, format!("{trouble}\n  {} is unchanged", shown(&file))));
         }
         let former = service_env::read(&file);
         let written = service_env::write_private(&file, &service_env::text(&login.variables));
-        written.map_err(|error| (FAILED, format!("{}: {error}", file.display())))?;
+        written.map_err(|error| fail(FAILED, format!("{}: {error}", file.display())))?;
         Ok(Self { file, former, login })
     }
 
@@ -254,4 +250,85 @@ async fn find(directory: &RuntimeDir) -> Result<PathBuf, String> {
         return Err(format!("{SERVICE} does not read {}: run `mcpd service install`", shown(&file)));
     }
     Ok(file)
+}
+
+/// Maximum number of tools of a server that are named.
+const MAX_TOOLS: usize = 3;
+
+/// The `--json` report: that of `mcpd reload`, and the exposed names of the tools of each server in the scope.
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    #[serde(flatten)]
+    reload: &'a ReloadReport,
+    tools: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+/// Makes the daemon reload, and prints the result for the servers in `scope`. Fails if one of them does not run.
+pub(in crate::cli) async fn reload_after_edit(
+    directory: &RuntimeDir,
+    scope: Scope<'_>,
+    as_json: bool,
+) -> CommandResult {
+    let activity = || "applying the configuration".to_owned();
+    let reloaded = with_spinner(activity, admin::reload(&directory.socket(ADMIN_SOCKET))).await;
+    let report = reloaded.map_err(refusal)?;
+    let (listed, ToolsSummary { servers, .. }) =
+        tool_names::request(directory, ToolsRequest::default()).await.unwrap_or_default();
+    let servers: Vec<_> = servers.iter().filter(|server| is_described(&server.name, &report, scope)).collect();
+    report.warnings.iter().for_each(|warning| print_note!("{warning}"));
+    let printed = if as_json {
+        let tools = servers.iter().map(|server| (&*server.name, exposed(&server.name, &listed))).collect();
+        try_print_report(&JsonReport { reload: &report, tools })
+    } else {
+        let lines = servers.iter().map(|server| describe(server, &listed));
+        try_print(summary(&report, scope) + &lines.collect::<String>())
+    };
+    others_failed(&report, scope);
+    let failed = report.failed.iter().map(|failed| &failed.name).chain(&report.still_down);
+    let has_failed = match scope {
+        Scope::All => !report.failed.is_empty(),
+        Scope::Servers(_) => failed.into_iter().any(|name| scope.includes(name)),
+    };
+    printed.map(|()| if has_failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Names the failed servers outside of `scope`.
+pub(in crate::cli) fn others_failed(report: &ReloadReport, scope: Scope<'_>) {
+    let failed = report.failed.iter().map(|failed| &*failed.name);
+    let others: Vec<_> = failed.filter(|name| !scope.includes(name)).collect();
+    if !others.is_empty() {
+        print_note!("mcpd: also new or changed, and not started: {}; `mcpd status` shows why", others.join(", "));
+    }
+}
+
+/// Whether the tools of a server are printed: it runs, and the edit may have changed them.
+fn is_described(name: &str, report: &ReloadReport, scope: Scope<'_>) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|one| one == name);
+    let is_down = is_in(&report.still_down) || report.failed.iter().any(|failed| failed.name == name);
+    let is_changed = match scope {
+        Scope::All => [&report.added, &report.changed, &report.updated].into_iter().any(|names| is_in(names)),
+        Scope::Servers(_) => scope.includes(name),
+    };
+    is_changed && !is_down
+}
+
+/// The exposed names of a server's tools.
+fn exposed<'t>(server: &str, tools: &'t [ToolReport]) -> Vec<&'t str> {
+    tools.iter().filter(|tool| tool.server == server).filter_map(|tool| tool.name.as_deref()).collect()
+}
+
+/// A line about the tools that agents see of a server.
+fn describe(ToolServer { name, state, missing, .. }: &ToolServer, tools: &[ToolReport]) -> String {
+    let (exposed, all) = (exposed(name, tools), tools.iter().filter(|tool| tool.server == *name).count());
+    let shown: Vec<_> = exposed.iter().map(|tool| one_line(tool)).collect();
+    let tools = match (exposed.len(), all) {
+        _ if *state == StateName::Disabled => format!("disabled; `mcpd enable {name}` starts it"),
+        (0, 0) if *missing => format!("{state}; it has not listed its tools yet"),
+        (0, 0) => "has no tools".to_owned(),
+        (0, all) => {
+            format!("agents see none of its {}: `mcpd tools {name} --all` shows why", count(all, "tool"))
+        }
+        (exposed, _) => format!("agents see {}: {}", count(exposed, "tool"), join_limited(&shown, MAX_TOOLS)),
+    };
+    format!("{name}: {tools}\n")
 }

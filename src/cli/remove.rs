@@ -7,10 +7,10 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
-use super::completions;
 use super::config_edit::{EditOptions, secrets_directory};
+use super::outcome::try_print_report;
 use super::reload::Scope;
-use super::{FAILED, USAGE, fail, json, try_print};
+use super::{CommandResult, FAILED, USAGE, completions, fail, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Overlay};
 use crate::config::interpolate::Process;
@@ -47,16 +47,12 @@ struct Edit {
     text: String,
 }
 
-pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
-    remove_servers(remove, directory).unwrap_or_else(|code| code)
-}
-
-fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+pub(super) fn run(Remove { names, options }: &Remove, directory: Option<RuntimeDir>) -> CommandResult {
     let removed = remove_from_files(names, options)?;
     for (name, path) in &removed {
         let secrets = secrets_of(path, name);
         match options.json {
-            true => json::try_print_page(&JsonReport { name, file: path, secrets: &secrets }),
+            true => try_print_report(&JsonReport { name, file: path, secrets: &secrets }),
             false => try_print(format!("removed {name} from {}\n", path.display())),
         }?;
         for secret in secrets {
@@ -66,7 +62,7 @@ fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeD
     }
     let names: Vec<_> = removed.iter().map(|(name, _)| *name).collect();
     let paths: Vec<_> = removed.iter().map(|(_, path)| path.as_path()).collect();
-    Ok(options.apply(directory, &paths, Scope::Servers(&names)))
+    options.apply(directory, &paths, Scope::Servers(&names))
 }
 
 /// Removes all servers or none. Returns each server with the file that had it.

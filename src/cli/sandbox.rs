@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap_complete::ArgValueCandidates;
 
+use super::connect::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
 use super::login::Files;
-use super::outcome::{print_styled_note, signal_exit};
-use super::style::OutputStyle;
+use super::outcome::{config_failure, signal_exit};
 use super::text::one_line;
-use super::{FAILED, USAGE, completions, connect_print, fail};
+use super::{CommandResult, FAILED, USAGE, completions, fail};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, AgentDirectory, Launch, SandboxLevel, ServerConfig};
 use crate::server::run_in_sandbox;
@@ -30,23 +30,17 @@ pub(super) struct Arguments {
 }
 
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
-pub(super) async fn run(arguments: Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
+pub(super) async fn run(arguments: Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
     let Arguments { server: name, mut command, files } = arguments;
-    let probe = DaemonProbe::run(directory, connect_print::options(given.as_deref()), &files.config).await;
-    let loaded = match config::load(&probe.files, &probe.sources) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
-            return ExitCode::from(USAGE);
-        }
-    };
+    let probe = DaemonProbe::run(directory, runtime_dir_options(given.as_deref()), &files.config).await;
+    let loaded = config::load(&probe.files, &probe.sources).map_err(|error| config_failure(&error))?;
     let servers = &loaded.config.servers;
-    let Some(server) = servers.iter().find(|server| *server.name == *name) else {
+    let server = servers.iter().find(|server| *server.name == *name).ok_or_else(|| {
         let near = hint(&name, servers.iter().map(|server| &*server.name));
-        return fail(USAGE, format!("there is no server `{}`{near}", one_line(&name)));
-    };
+        fail(USAGE, format!("there is no server `{}`{near}", one_line(&name)))
+    })?;
     if let Some(reason) = without_sandbox(server) {
-        return fail(USAGE, format!("{name}: {reason}"));
+        return Err(fail(USAGE, format!("{name}: {reason}")));
     }
     if command.is_empty() {
         command.push(Process.var("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()));
@@ -55,13 +49,12 @@ pub(super) async fn run(arguments: Arguments, given: Option<PathBuf>, directory:
     let cwd = Process.current_dir().map(|cwd| AgentDirectory::Own(cwd.to_string_lossy().into()));
     let server = if wants_cwd { server.at(&cwd.unwrap_or_default()) } else { server.clone() };
     let sockets = probe.directory.as_ref().map(|directory| directory.path().to_owned());
-    match run_in_sandbox(&server, command, &probe.sources, sockets).await {
-        Ok(exit) => match (exit.code, exit.signal) {
-            (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(FAILED)),
-            (None, signal) => signal.map_or(ExitCode::from(FAILED), signal_exit),
-        },
-        Err(error) => fail(FAILED, format!("{name}: {error}")),
-    }
+    let ended = run_in_sandbox(&server, command, &probe.sources, sockets).await;
+    let exit = ended.map_err(|error| fail(FAILED, format!("{name}: {error}")))?;
+    Ok(match (exit.code, exit.signal) {
+        (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(FAILED)),
+        (None, signal) => signal.map_or(ExitCode::from(FAILED), signal_exit),
+    })
 }
 
 /// Why a server has no sandbox, if it has none.

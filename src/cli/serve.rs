@@ -6,16 +6,15 @@ use std::process::ExitCode;
 use clap::Args;
 use sd_notify::NotifyState;
 
-use super::outcome::print_styled_note;
+use super::outcome::{config_failure, print_styled_note};
 use super::style::OutputStyle;
-use super::{FAILED, USAGE, block_on, fail};
+use super::{CommandResult, FAILED, USAGE, block_on, fail};
 use crate::autostart::OTHER_DAEMON_EXIT_CODE;
-use crate::config;
 use crate::config::interpolate::Process;
-use crate::daemon;
 use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
 use crate::sockets::RuntimeDir;
+use crate::{config, daemon};
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
@@ -37,27 +36,19 @@ pub(super) struct Serve {
     own_cgroup: bool,
 }
 
-pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> ExitCode {
+pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
     // `mcpd connect` starts the daemon under another name.
     let _ = rustix::thread::set_name(c"mcpd");
-    let log_file = match serve.log_file.as_deref().map(LogFile::open).transpose() {
-        Ok(opened) => opened,
-        Err(error) => return fail(USAGE, format!("--log-file: {error}")),
-    };
+    let log_file = serve.log_file.as_deref().map(LogFile::open).transpose();
+    let log_file = log_file.map_err(|error| fail(USAGE, format!("--log-file: {error}")))?;
     let cgroups = if serve.own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
-    let filter = match log_filter(serve.log.as_deref()) {
-        Ok(filter) => filter,
-        Err(error) => return fail(USAGE, error),
-    };
+    let filter = log_filter(serve.log.as_deref())?;
+    let loaded = config::load(&serve.config, &Process).map_err(|error| {
+        let code = config_failure(&error);
+        notify_service_manager(&error.to_string());
+        code
+    })?;
     let colour = OutputStyle::of_stderr().has_colour();
-    let loaded = match config::load(&serve.config, &Process) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            print_styled_note(&(error.render(colour) + "\n"));
-            notify_service_manager(&error.to_string());
-            return ExitCode::from(USAGE);
-        }
-    };
     for warning in &loaded.warnings {
         print_styled_note(&(warning.render(colour) + "\n"));
     }
@@ -66,19 +57,18 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> ExitCode {
     }
     // The log and files are written by threads, so the daemon needs at least one.
     if let Err(error) = std::thread::Builder::new().spawn(|| {}) {
-        return fail(FAILED, format!("cannot start a thread: {error}; raise the limit on processes (`ulimit -u`)"));
+        let advice = "raise the limit on processes (`ulimit -u`)";
+        return Err(fail(FAILED, format!("cannot start a thread: {error}; {advice}")));
     }
     let (log, _flush) = logging::start(filter, serve.log_format, log_file);
     block_on(async {
         // Starts the first blocking thread while the system still grants one.
         tokio::task::spawn_blocking(|| {});
-        match daemon::run(loaded, serve.config.clone(), directory, log, cgroups).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                notify_service_manager(&error.to_string());
-                fail(if error.is_other_daemon() { OTHER_DAEMON_EXIT_CODE } else { FAILED }, error)
-            }
-        }
+        let ended = daemon::run(loaded, serve.config.clone(), directory, log, cgroups).await;
+        ended.map(|()| ExitCode::SUCCESS).map_err(|error| {
+            notify_service_manager(&error.to_string());
+            fail(if error.is_other_daemon() { OTHER_DAEMON_EXIT_CODE } else { FAILED }, error)
+        })
     })
 }
 
@@ -89,9 +79,9 @@ fn notify_service_manager(error: &str) {
 }
 
 /// `--log`, else `RUST_LOG`, else the default.
-fn log_filter(given: Option<&str>) -> Result<Filter, String> {
+fn log_filter(given: Option<&str>) -> Result<Filter, ExitCode> {
     if let Some(given) = given {
-        return Filter::parse(given).map_err(|error| format!("--log: {error}"));
+        return Filter::parse(given).map_err(|error| fail(USAGE, format!("--log: {error}")));
     }
     let Some(text) = std::env::var_os("RUST_LOG").filter(|text| !text.is_empty()) else { return Ok(Filter::default()) };
     Ok(Filter::parse(&text.to_string_lossy()).unwrap_or_else(|error| {

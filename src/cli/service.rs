@@ -1,24 +1,16 @@
 //! `mcpd service`: runs mcpd as a unit of the user's systemd.
 
-mod files;
 mod install;
-mod linger;
 mod manager;
-mod path;
-mod probe;
-mod rollback;
 pub(super) mod status;
 mod uninstall;
 mod units;
 
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 
-pub(super) use self::manager::{shown, variable};
-pub(super) use self::path::lasting;
-use super::{USAGE, block_on, fail};
-use crate::sockets::{RuntimeDir, SocketError};
+pub(super) use self::manager::shown;
+use super::{CommandResult, FAILED, fail};
+use crate::sockets::RuntimeDir;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -70,14 +62,11 @@ struct Install {
     no_linger: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, directory: Result<RuntimeDir, SocketError>) -> ExitCode {
-    let directory = match directory {
-        Ok(directory) => directory,
-        Err(error) => return fail(USAGE, error),
+pub(super) async fn run(arguments: &Arguments, directory: &RuntimeDir) -> CommandResult {
+    let outcome = match &arguments.what {
+        What::Install(options) => install::run(directory, options).await,
+        What::Uninstall { dry_run } => uninstall::run(directory, *dry_run).await,
+        What::Status { json } => status::run(directory, *json).await,
     };
-    match &arguments.what {
-        What::Install(options) => block_on(install::run(&directory, options)),
-        What::Uninstall { dry_run } => block_on(uninstall::run(&directory, *dry_run)),
-        What::Status { json } => block_on(status::run(&directory, *json)),
-    }
+    outcome.map_err(|why| fail(FAILED, why))
 }

@@ -8,13 +8,14 @@ use clap::Args;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use super::spinner::with_spinner;
+use super::outcome::print_report;
 use super::status::is_down;
+use super::terminal::with_spinner;
 use super::text::count;
-use super::{FAILED, USAGE, admin_failure, fail, json, print};
+use super::{CommandResult, FAILED, USAGE, admin_failure, fail, print};
 use crate::admin::report::{Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
-use crate::autostart::{self, StartOptions, StartOutcome};
+use crate::autostart::{self, AutostartError, StartOptions, StartOutcome};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -41,35 +42,34 @@ struct Shape<'a> {
     log: Option<&'a Path>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Start { config, json: as_json }: &Start) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Start { config, json: as_json }: &Start) -> CommandResult {
     let options = StartOptions { config: config.clone(), path: std::env::var_os("PATH") };
     let activity = || "until the daemon serves".to_owned();
-    let started = match with_spinner(activity, autostart::start(directory, &options)).await {
-        Ok(started) => started,
-        Err(error) => return fail(if error.is_configuration() { USAGE } else { FAILED }, error),
-    };
-    let report = match status(directory).await {
-        Ok(report) => report,
-        Err(error) => return admin_failure(&error),
-    };
+    let started = with_spinner(activity, autostart::start(directory, &options)).await.map_err(failed_start)?;
+    let report = status(directory).await.map_err(|error| admin_failure(&error))?;
     if started == StartOutcome::AlreadyRunning && !config.is_empty() && !is_configured_by(&report, config) {
         let files: Vec<_> = report.files.iter().map(|file| &*file.path).collect();
         let running =
             format!("a daemon with another configuration is running: pid {}; {}", report.pid, files.join(", "));
-        return fail(FAILED, format!("{running}\n  help: `mcpd stop` stops it"));
+        return Err(fail(FAILED, format!("{running}\n  help: `mcpd stop` stops it")));
     }
     let (pid, servers) = (report.pid, servers(&report));
     if *as_json {
         let log = if let StartOutcome::Detached(log) = &started { log.as_deref() } else { None };
         let already_running = started == StartOutcome::AlreadyRunning;
-        return json::print(&Shape { pid, already_running, log });
+        return Ok(print_report(&Shape { pid, already_running, log }));
     }
-    print(match started {
+    Ok(print(match started {
         StartOutcome::AlreadyRunning => format!("already running: pid {pid}; {servers}\n"),
         StartOutcome::ByUnit => format!("started {SERVICE}: pid {pid}; {servers}\n"),
         StartOutcome::Detached(Some(log)) => format!("started: pid {pid}, log {}; {servers}\n", log.display()),
         StartOutcome::Detached(None) => format!("started: pid {pid}; {servers}\n"),
-    })
+    }))
+}
+
+/// Prints why the daemon is not started.
+pub(super) fn failed_start(error: AutostartError) -> ExitCode {
+    fail(if error.is_configuration() { USAGE } else { FAILED }, error)
 }
 
 /// Whether the daemon uses exactly these files.

@@ -1,25 +1,31 @@
-//! `mcpd status`: problems first, then servers, notes about them, agents and profiles.
+//! `mcpd status`: problems first, then servers, notes about them, agents and profiles. `--watch` shows them in a full-screen view on a terminal;
+//! in a pipe, it prints a report after each change.
 
 mod notes;
 mod problems;
 mod tables;
-mod unreachable;
-mod watch;
 
+use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::spinner::with_spinner;
+use super::daemon_report::{self, LatestReport, Reports, with_changed_files};
+use super::outcome::{not_running_with, print_report, print_report_line};
 use super::style::{OutputStyle, Tone};
+use super::terminal::{Screen, ScreenEvent, dimensions, with_spinner};
 use super::text::{count, one_line, short_duration};
-use super::{FAILED, USAGE, admin_failure, changed_files, completions, fail, json, print};
+use super::{CommandResult, FAILED, USAGE, admin_failure, completions, fail, print, try_print};
 use crate::admin::report::{InstanceReport, Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
+use crate::autostart::{UnitState, Units};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
+use crate::systemctl::SERVICE;
 
 #[derive(Debug, Args)]
 pub(super) struct Status {
@@ -37,25 +43,25 @@ pub(super) struct Status {
     json: bool,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> CommandResult {
     let &Status { check, watch, json: as_json, ref servers } = status;
     if watch {
-        return watch::run(directory, as_json).await;
+        return watch_status(directory, as_json).await;
     }
     let socket = directory.socket(ADMIN_SOCKET);
     let request = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let mut report = match with_spinner(|| "checking every server".to_owned(), request).await {
-        Ok(report) => with_other_daemons(changed_files::compared(report), directory),
-        Err(AdminError::NotRunning(path)) => return unreachable::explain(directory, &path).await,
-        Err(error) => return admin_failure(&error),
+        Ok(report) => with_other_daemons(with_changed_files(report), directory),
+        Err(AdminError::NotRunning(path)) => return Err(explain_unreachable(directory, &path).await),
+        Err(error) => return Err(admin_failure(&error)),
     };
     let known = || report.servers.iter().map(|server| &*server.name);
     if let Some(name) = servers.iter().find(|name| !known().any(|known| known == **name)) {
-        return fail(USAGE, format!("there is no server `{}`{}", one_line(name), hint(name, known())));
+        return Err(fail(USAGE, format!("there is no server `{}`{}", one_line(name), hint(name, known()))));
     }
     report.servers.retain(|server| servers.is_empty() || servers.contains(&server.name));
-    let printed = if as_json { json::print(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
-    if report.servers.iter().any(has_failed) { ExitCode::from(FAILED) } else { printed }
+    let printed = if as_json { print_report(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
+    Ok(if report.servers.iter().any(has_failed) { ExitCode::from(FAILED) } else { printed })
 }
 
 fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
@@ -95,7 +101,7 @@ pub(super) fn render(report: &Report, style: OutputStyle) -> String {
 }
 
 /// A shorter report for small terminals: one line for each server with a problem, and a table of the others.
-pub(super) fn render_brief(report: &Report, style: OutputStyle) -> String {
+fn render_brief(report: &Report, style: OutputStyle) -> String {
     let others: Vec<_> = report.servers.iter().filter(|server| !is_down(server)).cloned().collect();
     join_parts([
         head(report, style),
@@ -130,3 +136,101 @@ fn head(report: &Report, style: OutputStyle) -> String {
 
 #[cfg(test)]
 mod tests;
+
+/// Prints why nothing listens at `path`.
+async fn explain_unreachable(directory: &RuntimeDir, path: &Path) -> ExitCode {
+    let details = match Units::find(directory).await {
+        Some(units) => format!("  {SERVICE} is installed and {}\n", unit_summary(&units.settle().await.state())),
+        None => String::new(),
+    };
+    not_running_with(path, &details)
+}
+
+fn unit_summary(state: &UnitState) -> String {
+    match state {
+        UnitState::Failed(why) => format!("has failed: {why}\n  `journalctl --user --unit mcpd` has its log"),
+        UnitState::SocketActivated => "socket-activated: the first agent that connects starts it".to_owned(),
+        UnitState::Stopped => "stopped".to_owned(),
+        UnitState::Running(word) => {
+            format!("{word}, but does not listen here: `mcpd service status` shows how it is started")
+        }
+    }
+}
+
+async fn watch_status(directory: &RuntimeDir, as_json: bool) -> CommandResult {
+    let mut reports = daemon_report::poll(directory.socket(ADMIN_SOCKET));
+    let latest = LatestReport::first(&mut reports).await?;
+    if io::stdout().is_terminal() && !as_json {
+        return show_on_screen(reports, latest).await.map_err(|error| fail(FAILED, error));
+    }
+    print_changes(reports, latest.report, as_json).await.map(|()| ExitCode::SUCCESS)
+}
+
+async fn show_on_screen(mut reports: Reports, mut latest: LatestReport) -> io::Result<ExitCode> {
+    let mut screen = Screen::open()?;
+    loop {
+        let style = OutputStyle::of_stdout();
+        latest.report = with_changed_files(latest.report);
+        let notice = latest.outage_notice(style);
+        let whole = notice.clone() + &render(&latest.report, style);
+        let fits = whole.lines().count() < dimensions().1;
+        let text = if fits { whole } else { notice + &render_brief(&latest.report, style) };
+        screen.draw(&text, "updated every second · q quits")?;
+        tokio::select! {
+            result = reports.recv() => match result {
+                Some(result) => latest.update(result),
+                None => return Ok(ExitCode::from(FAILED)),
+            },
+            event = screen.next_event() => if let ScreenEvent::Leave(signal) = event {
+                screen.leave(signal);
+                return Ok(ExitCode::SUCCESS);
+            },
+        }
+    }
+}
+
+async fn print_changes(mut reports: Reports, first: Report, as_json: bool) -> Result<(), ExitCode> {
+    let mut next = Some(Ok(first));
+    let (mut last, mut is_unreachable) = (Value::Null, false);
+    while let Some(result) = next {
+        match result {
+            Ok(report) => {
+                let report = with_changed_files(report);
+                let current = without_timers(serde_json::to_value(&report).map_err(|error| fail(FAILED, error))?);
+                if current != last && as_json {
+                    print_report_line(&report)?;
+                } else if current != last {
+                    let separator = if last.is_null() { "" } else { "────\n" };
+                    try_print(separator.to_owned() + &render(&report, OutputStyle::of_stdout()))?;
+                }
+                (last, is_unreachable) = (current, false);
+            }
+            Err(error) => {
+                if !is_unreachable {
+                    print_note!("mcpd: {error}; retrying");
+                }
+                is_unreachable = true;
+            }
+        }
+        next = reports.recv().await;
+    }
+    Ok(())
+}
+
+/// The report without the fields that change with time alone.
+fn without_timers(mut report: Value) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Object(members) => {
+                for timer in ["uptime_ms", "connected_ms", "checked_ms", "retry_in_ms"] {
+                    members.remove(timer);
+                }
+                members.values_mut().for_each(strip);
+            }
+            _ => {}
+        }
+    }
+    strip(&mut report);
+    report
+}

@@ -1,13 +1,13 @@
 //! `mcpd stop`: stops the daemon.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::spinner::with_spinner;
-use super::{FAILED, fail, json, not_running, print};
+use super::outcome::print_report;
+use super::terminal::with_spinner;
+use super::{CommandResult, FAILED, fail, not_running, print};
 use crate::autostart::{self, StopError, StopReport};
 use crate::duration;
 use crate::known_clients::shell_word;
@@ -41,13 +41,13 @@ pub(super) fn command(directory: &str) -> String {
     format!("mcpd stop --runtime-dir {}", shell_word(directory))
 }
 
-pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> CommandResult {
     let what = || "until the daemon and its servers have ended".to_owned();
     match with_spinner(what, autostart::stop(directory, stop.force, stop.timeout)).await {
-        Ok(StopReport { pid, units }) if stop.json => json::print(&Shape { pid, units: &units }),
-        Ok(stopped) => print(report(&stopped, directory)),
-        Err(StopError::NotRunning) => not_running(&directory.socket(ADMIN_SOCKET)),
-        Err(error) => fail(FAILED, error),
+        Ok(StopReport { pid, units }) if stop.json => Ok(print_report(&Shape { pid, units: &units })),
+        Ok(stopped) => Ok(print(report(&stopped, directory))),
+        Err(StopError::NotRunning) => Err(not_running(&directory.socket(ADMIN_SOCKET))),
+        Err(error) => Err(fail(FAILED, error)),
     }
 }
 

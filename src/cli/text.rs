@@ -1,9 +1,13 @@
-//! Text layout for terminals: shortening, wrapping, and durations. [`crate::printable`] escapes invisible characters.
+//! Texts that commands share: layout for terminals, durations, local times, and the defects of items. [`crate::printable`] escapes
+//! invisible characters.
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::manager::report::{Defect, MalformedItem};
 pub(super) use crate::printable::{lines, one_line};
 
 /// `text` in at most `width` columns. `…` replaces the middle, because names differ at both ends.
@@ -106,6 +110,78 @@ pub(super) fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TimeFormat {
+    /// `2026-01-01`.
+    Date,
+    /// `11:20:30`.
+    Clock,
+    /// `Jan 01 11:20:30`, for a narrow terminal.
+    Short,
+    /// `2026-01-01 11:20:30.456`, for a wide terminal.
+    Full,
+    /// `2026-01-01T11:20:30.456+01:00`, for text that is saved or sent elsewhere.
+    Zoned,
+    /// `2026-01-01 11:20:30 +01:00`, for sentences.
+    Sentence,
+}
+
+/// Converts an RFC 3339 time to the local zone. Other text is returned unchanged.
+pub(super) fn local_time(time: &str, format: TimeFormat) -> String {
+    local_time_in(time, format, TimeZone::system())
+}
+
+fn local_time_in(time: &str, format: TimeFormat, zone: TimeZone) -> String {
+    let Ok(timestamp) = time.parse::<Timestamp>() else { return time.to_owned() };
+    let pattern = match format {
+        TimeFormat::Date => "%Y-%m-%d",
+        TimeFormat::Clock => "%H:%M:%S",
+        TimeFormat::Short => "%b %d %H:%M:%S",
+        TimeFormat::Full => "%Y-%m-%d %H:%M:%S%.3f",
+        TimeFormat::Zoned => "%Y-%m-%dT%H:%M:%S%.3f%:z",
+        TimeFormat::Sentence => "%Y-%m-%d %H:%M:%S %:z",
+    };
+    timestamp.to_zoned(zone).strftime(pattern).to_string()
+}
+
+/// What is wrong with an item: its first defect, and the number of others.
+pub(super) fn malformed_item(MalformedItem { kind, item, defects }: &MalformedItem) -> String {
+    let name = item.as_ref().map_or_else(|| format!("a {kind}"), |item| format!("{kind} `{}`", one_line(item)));
+    format!("{name}: {}", defects_text(defects))
+}
+
+/// The first defect, and the number of others.
+pub(super) fn defects_text(defects: &[Defect]) -> String {
+    let Some(first) = defects.first() else { return String::new() };
+    let others = match defects.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {}", count(others, "other defect")),
+    };
+    defect(first) + &others
+}
+
+fn defect(Defect { member, problem, detail, action, legacy_only }: &Defect) -> String {
+    let subject = if member.is_empty() { "the definition".to_owned() } else { format!("`{}`", one_line(member)) };
+    let detail = one_line(detail.as_deref().unwrap_or_default());
+    let problem = match &**problem {
+        "null" => "is null".to_owned(),
+        "missing" => "is missing".to_owned(),
+        "type" => format!("is not {detail}"),
+        "duplicate" => "occurs twice".to_owned(),
+        "too_new" => "is not permitted before MCP 2026-07-28".to_owned(),
+        "schema" => format!("has a `{detail}` that clients cannot compile"),
+        "too_long" => "is too long".to_owned(),
+        other => one_line(other),
+    };
+    let action = match &**action {
+        "dropped" => "dropped",
+        "replaced" => "replaced",
+        _ => "left out",
+    };
+    let era = if *legacy_only { " for agents up to MCP 2025-11-25" } else { "" };
+    format!("{subject} {problem} ({action}{era})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +226,22 @@ mod tests {
             (86_405_000, "1d"),
         ] {
             assert_eq!(short_duration(ms), expected);
+        }
+    }
+
+    #[test]
+    fn time_is_in_the_zone_of_its_day() {
+        let berlin = || TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
+        for (time, format, expected) in [
+            ("2025-12-31T23:30:00.000Z", TimeFormat::Date, "2026-01-01"),
+            ("2026-01-01T10:20:30.456Z", TimeFormat::Clock, "11:20:30"),
+            ("2025-12-31T23:30:00.000Z", TimeFormat::Short, "Jan 01 00:30:00"),
+            ("2026-01-01T10:20:30.456Z", TimeFormat::Full, "2026-01-01 11:20:30.456"),
+            ("2026-07-01T10:20:30.456Z", TimeFormat::Zoned, "2026-07-01T12:20:30.456+02:00"),
+            ("2025-12-31T23:30:00.000Z", TimeFormat::Sentence, "2026-01-01 00:30:00 +01:00"),
+            ("some time", TimeFormat::Zoned, "some time"),
+        ] {
+            assert_eq!(local_time_in(time, format, berlin()), expected);
         }
     }
 }

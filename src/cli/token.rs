@@ -1,11 +1,9 @@
 //! `mcpd token`: prints the token that agents need at the loopback address of a profile.
 
-use std::process::ExitCode;
-
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use super::{FAILED, USAGE, completions, fail, print};
+use super::{CommandResult, FAILED, USAGE, completions, fail, print};
 use crate::admin::{self, AdminError};
 use crate::config::{Profile, is_profile_name};
 use crate::http_listener::token;
@@ -22,19 +20,16 @@ pub(super) struct Arguments {
 }
 
 /// Prints the token alone on stdout. Needs no daemon.
-pub(super) async fn run(Arguments { profile, rotate }: &Arguments, directory: Option<&RuntimeDir>) -> ExitCode {
+pub(super) async fn run(Arguments { profile, rotate }: &Arguments, directory: Option<&RuntimeDir>) -> CommandResult {
     if !is_profile_name(profile) {
-        return fail(USAGE, format!("`{}` cannot name a profile", profile.escape_debug()));
+        return Err(fail(USAGE, format!("`{}` cannot name a profile", profile.escape_debug())));
     }
     let token = if *rotate { token::rotate(profile) } else { token::read_or_create(profile) };
-    let token = match token {
-        Ok(token) => token,
-        Err(error) => return fail(FAILED, error),
-    };
+    let token = token.map_err(|error| fail(FAILED, error))?;
     let printed = print(format!("{token}\n"));
-    let Some(directory) = directory.filter(|_| *rotate) else { return printed };
+    let Some(directory) = directory.filter(|_| *rotate) else { return Ok(printed) };
     match admin::read_tokens(&directory.socket(ADMIN_SOCKET)).await {
-        Ok(_) | Err(AdminError::NotRunning(_)) => printed,
-        Err(error) => fail(FAILED, format!("the daemon accepts the old token until it restarts: {error}")),
+        Ok(_) | Err(AdminError::NotRunning(_)) => Ok(printed),
+        Err(error) => Err(fail(FAILED, format!("the daemon accepts the old token until it restarts: {error}"))),
     }
 }

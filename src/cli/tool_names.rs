@@ -2,8 +2,7 @@
 //!
 //! An exposed name is never parsed: the daemon looks it up.
 
-use super::malformed;
-use super::text::one_line;
+use super::text::{defects_text, one_line};
 use crate::admin::report::{HiddenReport, ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
 use crate::config::Profile;
@@ -11,7 +10,7 @@ use crate::printable::lines;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::nearest;
 
-pub(super) const SYNTAX: &str =
+const SYNTAX: &str =
     "write a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`";
 
 /// The tools with this name in a profile, including hidden ones, and all servers.
@@ -130,7 +129,7 @@ pub(super) fn hidden_reason(
         ("disabled", _) => format!("its server is disabled: `mcpd enable {server}`"),
         ("profile", _) => "its server is not in the profile".to_owned(),
         ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
-        ("malformed", _) => malformed::of_defects(defects),
+        ("malformed", _) => defects_text(defects),
         ("again", _) => "its server lists it twice".to_owned(),
         ("cut", _) => "the list would be larger than `max_message`".to_owned(),
         ("nameless", _) => "every name for it is taken".to_owned(),

@@ -3,10 +3,10 @@
 //! The list comes from an agent socket. It does not name servers, and names are never parsed. The operator socket supplies the
 //! servers; without it the list has no headings.
 
-pub(super) mod all;
 mod details;
 mod table;
 
+use super::CommandResult;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::process::ExitCode;
@@ -15,20 +15,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use self::table::{Group, Row, Selection};
 use super::agent::{Agent, ProfileArg};
-use super::outcome::print_json;
-use super::spinner::with_spinner;
+use super::outcome::{print_json, print_report};
 use super::style::OutputStyle;
-use super::text::one_line;
+use super::terminal::with_spinner;
+use super::text::{defects_text, one_line};
 pub(super) use super::tool_names::request;
-use super::tool_names::{self, qualified};
-use super::{FAILED, USAGE, completions, fail, malformed, print};
+use super::tool_names::{self, hidden_reason, qualified};
+use super::{FAILED, USAGE, admin_failure, completions, fail, print};
 use crate::admin::ToolsRequest;
 use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::catalog::estimate_tokens;
@@ -69,39 +69,27 @@ struct List {
     tools: Vec<Box<RawValue>>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
-    let selection = match Selection::parse(tools.selection.as_deref()) {
-        Ok(selection) => selection,
-        Err(code) => return code,
-    };
+pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> CommandResult {
+    let selection = Selection::parse(tools.selection.as_deref())?;
     if tools.all {
-        return all::run(directory, tools, &selection).await;
+        return run_all(directory, tools, &selection).await;
     }
-    let mut agent = match Agent::connect_to(directory, &tools.profile, "mcpd tools").await {
-        Ok(agent) => agent,
-        Err(code) => return code,
-    };
-    let listed = match with_spinner(|| "waiting for the list of tools".to_owned(), request_list(&mut agent)).await {
+    let mut agent = Agent::connect_to(directory, &tools.profile, "mcpd tools").await?;
+    let failed = |error: io::Error| fail(FAILED, error);
+    let requested = with_spinner(|| "waiting for the list of tools".to_owned(), request_list(&mut agent)).await;
+    let raw = requested.map_err(failed)?;
+    let (code, origins) = if tools.json && tools.selection.is_none() {
         // Byte for byte as the daemon sent it.
-        Ok(raw) if tools.json && tools.selection.is_none() => {
-            let code = print_json(&raw);
-            note_left_out(&origins(directory, tools.profile.name()).await);
-            return code;
-        }
-        Ok(raw) => parse_list(&raw),
-        Err(error) => Err(error),
+        (print_json(&raw), origins(directory, tools.profile.name()).await)
+    } else {
+        let listed = parse_list(&raw).map_err(failed)?;
+        let origins = origins(directory, tools.profile.name()).await;
+        (show(directory, listed, &origins, tools, &selection).await, origins)
     };
-    match listed {
-        Ok(listed) => {
-            let origins = origins(directory, tools.profile.name()).await;
-            let code = show(directory, listed, &origins, tools, &selection).await;
-            if tools.selection.is_none() {
-                note_left_out(&origins);
-            }
-            code
-        }
-        Err(error) => fail(FAILED, error),
+    if tools.selection.is_none() {
+        note_left_out(&origins);
     }
+    Ok(code)
 }
 
 pub(super) struct Origin {
@@ -236,7 +224,7 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
     };
     let is_malformed = |tool: &&ToolReport| !tool.defects.is_empty() && (tool.name.is_some() || is_left_out(tool));
     let text = |tool: &ToolReport| {
-        format!("{}: {}", one_line(&qualified(&tool.server, &tool.tool)), malformed::of_defects(&tool.defects))
+        format!("{}: {}", one_line(&qualified(&tool.server, &tool.tool)), defects_text(&tool.defects))
     };
     let malformed = tools.iter().filter(is_malformed).map(text).collect();
     let origin = |tool: ToolReport| {
@@ -250,4 +238,75 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
 /// Agents would see the tool if its definition were not malformed.
 fn is_left_out(tool: &ToolReport) -> bool {
     tool.hidden.as_ref().is_some_and(|hidden| hidden.why == "malformed")
+}
+
+/// Every tool, with what hides it from agents.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport<'a> {
+    /// The profile whose view it is.
+    profile: &'a str,
+    /// Configured servers, in file order.
+    servers: &'a [ToolServer],
+    /// Every tool of these servers, visible or not.
+    tools: Vec<&'a ToolReport>,
+}
+
+async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> CommandResult {
+    let filter = ToolsRequest { profile: Some(tools.profile.name().to_owned()), name: None };
+    let reply = request(directory, filter).await;
+    let (reports, ToolsSummary { profile, servers }) = reply.map_err(|error| admin_failure(&error))?;
+    let mut selected: Vec<_> = reports.iter().filter(|tool| is_selected(selection, tool)).collect();
+    if selected.is_empty()
+        && let Some(word) = &tools.selection
+    {
+        // It may be the exposed name of a hidden tool.
+        let (named, _) = tool_names::find(directory, Some(tools.profile.name()), word).await.unwrap_or_default();
+        let is_named =
+            |tool: &&ToolReport| named.iter().any(|one| (&one.server, &one.tool) == (&tool.server, &tool.tool));
+        selected = reports.iter().filter(is_named).collect();
+    }
+    let is_server_selected = |server: &ToolServer| selection.matches(Some(&server.name), &[]);
+    if selected.is_empty() && tools.selection.is_some() && !servers.iter().any(is_server_selected) {
+        let known = reports
+            .iter()
+            .map(|tool| (tool.name.as_deref().unwrap_or(&tool.tool), Some(qualified(&tool.server, &tool.tool))));
+        return Err(selection.unknown("there is no server or tool", known, &servers));
+    }
+    if tools.json {
+        return Ok(print_report(&JsonReport { profile: &profile, servers: &servers, tools: selected }));
+    }
+    let is_shown = |server: &&ToolServer| {
+        tools.selection.is_none()
+            || selected.iter().any(|tool| tool.server == server.name)
+            || is_server_selected(server)
+    };
+    let groups: Vec<_> = servers.iter().filter(is_shown).map(|server| group(server, &selected)).collect();
+    Ok(print(table::render(&groups, OutputStyle::of_stdout())))
+}
+
+fn is_selected(selection: &Selection<'_>, tool: &ToolReport) -> bool {
+    let qualified = qualified(&tool.server, &tool.tool);
+    selection.matches(Some(&tool.server), &[tool.name.as_deref().unwrap_or(&tool.tool), &tool.tool, &qualified])
+}
+
+fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
+    let row = |tool: &&ToolReport| match (&tool.name, &tool.hidden) {
+        (Some(name), _) if tool.hidden_from_modern.is_some() => Row::visible(name, Some(TASK_ONLY), tool.tokens),
+        (Some(name), _) if !tool.defects.is_empty() => {
+            Row::visible(name, Some(&defects_text(&tool.defects)), tool.tokens)
+        }
+        (Some(name), _) => Row::visible(name, tool.description.as_deref(), tool.tokens),
+        (None, hidden) => Row::hidden(&tool.tool, hidden_reason(tool, hidden.as_ref()), tool.tokens),
+    };
+    let rows = selected.iter().filter(|tool| tool.server == server.name).map(row).collect();
+    let truncated = server.truncated.then(|| "its list was truncated".to_owned());
+    let state = match server.state {
+        StateName::Ready | StateName::Idle => None,
+        StateName::NeedsLogin => Some(format!("needs a login: run `mcpd login {}`", server.name)),
+        StateName::Disabled => Some(format!("disabled: `mcpd enable {}`", server.name)),
+        state => Some(state.to_string()),
+    };
+    let notes: Vec<_> = state.into_iter().chain(truncated).collect();
+    Group { server: Some(server.name.clone()), note: (!notes.is_empty()).then(|| notes.join(" · ")), rows }
 }

@@ -4,7 +4,6 @@
 
 pub(super) mod model;
 mod view;
-mod window;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,18 +13,17 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use self::model::{TimeRange, TopModel};
+pub(super) use self::model::Sort;
+use self::model::{CallWindow, TimeRange, TopModel};
 use self::view::{CallTable, ViewOptions, view};
-use self::window::CallWindow;
-use super::poll::{self, LatestReport, POLL_INTERVAL, Reports};
-use super::screen::{Screen, ScreenEvent, dimensions};
+use super::daemon_report::{self, LatestReport, POLL_INTERVAL, Reports};
+use super::outcome::print_report;
 use super::style::OutputStyle;
-use super::{FAILED, admin_failure, fail, json, print};
+use super::terminal::{Screen, ScreenEvent, dimensions};
+use super::{CommandResult, FAILED, admin_failure, fail, print};
 use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem};
 use crate::calls::report::CallReport;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-
-pub(super) use self::model::Sort;
 
 const MINUTE_MS: i64 = 60_000;
 /// Lines of a view that is printed once, in addition to a line for each server.
@@ -54,13 +52,10 @@ struct State {
     only_last_minute: bool,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> CommandResult {
     let socket = directory.socket(ADMIN_SOCKET);
-    let mut reports = poll::start(socket.clone());
-    let latest = match LatestReport::first(&mut reports).await {
-        Ok(latest) => latest,
-        Err(code) => return code,
-    };
+    let mut reports = daemon_report::poll(socket.clone());
+    let latest = LatestReport::first(&mut reports).await?;
     let calls = start(socket);
     let state = State {
         started: Instant::now(),
@@ -73,7 +68,7 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
     if top.once || top.json || !io::stdout().is_terminal() {
         return run_once(state, reports, calls, top.json).await;
     }
-    run_live(state, reports, calls).await.unwrap_or_else(|error| fail(FAILED, error))
+    run_live(state, reports, calls).await.map_err(|error| fail(FAILED, error))
 }
 
 /// Prints the state after one interval. By then the recorded calls are received.
@@ -82,8 +77,8 @@ async fn run_once(
     mut reports: Reports,
     mut calls: mpsc::Receiver<FeedEvent>,
     as_json: bool,
-) -> ExitCode {
-    let end = sleep(poll::POLL_INTERVAL);
+) -> CommandResult {
+    let end = sleep(POLL_INTERVAL);
     tokio::pin!(end);
     loop {
         tokio::select! {
@@ -91,17 +86,18 @@ async fn run_once(
             event = calls.recv() => if let Some(event) = event { state.apply(event) },
             report = reports.recv() => match report {
                 Some(Ok(report)) => state.latest.report = report,
-                Some(Err(error)) => return admin_failure(&error),
-                None => return ExitCode::from(FAILED),
+                Some(Err(error)) => return Err(admin_failure(&error)),
+                None => return Err(ExitCode::from(FAILED)),
             },
             () = &mut end => break,
         }
     }
     let model = state.model();
     if as_json {
-        return json::print(&model);
+        return Ok(print_report(&model));
     }
-    print(view(&model, state.view_options(OutputStyle::of_stdout(), model.servers.len() + LINES_ONCE)))
+    let height = model.servers.len() + LINES_ONCE;
+    Ok(print(view(&model, state.view_options(OutputStyle::of_stdout(), height))))
 }
 
 async fn run_live(

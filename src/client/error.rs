@@ -254,7 +254,7 @@ impl ClientError {
                 Self::TooLarge { server, outcome, size: Some(size), limit: limit.bytes() }
             }
             Failure::ResponseTooLarge { size, limit } => Self::TooLarge { server, outcome, size, limit: limit.bytes() },
-            Failure::InputUnavailable { why } => Self::InputRequired { server, outcome, reason: why },
+            Failure::InputUnavailable { why } => Self::InputRequired { server, outcome, reason: why.to_string() },
             Failure::MalformedResponse => {
                 Self::Protocol { server, outcome, reason: "has sent an invalid answer".to_owned() }
             }

@@ -222,8 +222,8 @@ impl Place {
     fn path(&self, sources: &dyn Sources) -> Option<PathBuf> {
         match self {
             Self::Home(file) => Some(sources.home()?.join(file)),
-            Self::Config(file) => Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join(file)),
-            Self::Variable { name, home, file } => Some(sources.base_directory(name, home)?.join(file)),
+            Self::Config(file) => Some(sources.config_home()?.join(file)),
+            Self::Variable { name, home, file } => Some(sources.directory_or(name, home)?.join(file)),
             Self::Project(file) => Some(sources.current_dir()?.join(file)),
         }
     }
@@ -232,7 +232,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::interpolate::table::Table;
+    use crate::config::interpolate::tests::table::Table;
 
     #[test]
     fn files_of_each_client_follow_its_environment_variables() {

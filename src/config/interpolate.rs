@@ -16,9 +16,7 @@
 
 mod sources;
 #[cfg(test)]
-pub(crate) mod table;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unusable;
 
 use std::path::{Path, PathBuf};

@@ -140,7 +140,7 @@ pub(crate) fn process_inspecting_package(command: &str, args: &[String]) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::interpolate::table::Table;
+    use super::super::interpolate::tests::table::Table;
     use super::*;
 
     fn words(text: &str) -> Vec<String> {

@@ -1,28 +1,33 @@
 //! The layer of one file: values with locations, and how one layer merges over another.
 //!
-//! Each file is read into a [`Layer`]. The merged layers make the configuration, and show where each value comes from.
+//! Each file is read into a [`Layer`]. The merged layers make the configuration, and show where each value comes from. [`launch`] has the
+//! launch keys of a server.
 
-mod exposure;
 mod launch;
-mod profile;
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(super) use self::exposure::{ExposeList, Exposure, Patterns};
+use globset::Glob;
+
 pub(super) use self::launch::{
     LaunchTemplate, OAuthTableTemplate, OAuthTemplate, ProgramTemplate, RemoteTemplate, is_absolute_or_agent_cwd,
     is_root,
 };
-pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
-use super::diagnostic::{Diagnostic, Spanned, values};
+use super::daemon::NAMING_KEYS;
+use super::diagnostic::{Diagnostic, Spanned, or_default, values};
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, UnusableValue};
 use super::keys::KeyLayer;
 use super::launch::Launch;
+use super::profile::{ExposeList, Narrowing, Profile, ScopedPattern, ScopedRules};
 use super::sandbox::{ProtectedDirectories, SandboxLevel};
 use super::secret_values::Secrets;
-use super::{ServerConfig, Settings};
+use super::{Quotas, ServerConfig, Settings};
+use crate::list_kind::{ListKind, PerKind};
+use crate::naming::Naming;
 use crate::policy::Policy;
 
 /// The contents of one file. Unset keys are `None`.
@@ -134,6 +139,111 @@ impl ServerLayer {
             launch,
             policy: policies.fold(Policy::default(), Policy::and).of_one_server(),
             settings,
+        }
+    }
+}
+
+/// The exposure rules of one table for a server.
+#[derive(Debug, Default)]
+pub(super) struct Exposure {
+    /// All rules as a policy.
+    pub(super) policy: Policy,
+    pub(super) expose: Option<Spanned<ExposeList>>,
+    pub(super) read_only: Option<Spanned<bool>>,
+    /// Resource rules also apply to resource templates.
+    pub(super) patterns: PerKind<Patterns>,
+}
+
+/// `allow` and `deny` of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    pub(super) allow: Option<Spanned<Vec<Spanned<Glob>>>>,
+    pub(super) deny: Vec<Spanned<Glob>>,
+}
+
+impl Exposure {
+    /// Adds these patterns to the policy.
+    ///
+    /// # Errors
+    /// If the compiled patterns are too large.
+    pub(super) fn with(mut self, kind: ListKind, patterns: Patterns) -> Result<Self, globset::Error> {
+        let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
+        self.policy = self.policy.with(kind, allow.as_deref(), &values(&patterns.deny))?;
+        self.patterns[kind] = patterns;
+        Ok(self)
+    }
+
+    pub(super) fn exposing(mut self, exposed: Option<Spanned<ExposeList>>) -> Self {
+        if let Some(exposed) = &exposed {
+            self.policy = exposed.value.narrow(self.policy);
+        }
+        Self { expose: exposed, ..self }
+    }
+
+    /// Sets the table of all rules.
+    pub(super) fn with_table(self, table: &str) -> Self {
+        Self { policy: self.policy.with_table(table), ..self }
+    }
+
+    pub(super) fn reading_only(self, read_only: Option<Spanned<bool>>) -> Self {
+        let policy = self.policy.read_only(read_only.as_ref().is_some_and(|read_only| read_only.value));
+        Self { policy, read_only, ..self }
+    }
+}
+
+/// One profile of one file.
+#[derive(Debug)]
+pub(super) struct ProfileLayer {
+    pub(super) name: Spanned<Arc<str>>,
+    pub(super) servers: Option<Spanned<Vec<Spanned<Arc<str>>>>>,
+    pub(super) rules: PerKind<ScopedRulesLayer>,
+    pub(super) expose: Option<Spanned<ExposeList>>,
+    pub(super) read_only: Option<Spanned<bool>>,
+    pub(super) naming: KeyLayer,
+    pub(super) allow_uids: Option<Spanned<BTreeSet<u32>>>,
+    pub(super) workspace_roots: Option<Spanned<Vec<PathBuf>>>,
+    pub(super) quotas: KeyLayer,
+    pub(super) http: Option<Spanned<SocketAddr>>,
+    pub(super) http_origins: Option<Spanned<Vec<String>>>,
+}
+
+/// `allow` and `deny` of one kind.
+#[derive(Debug, Default)]
+pub(super) struct ScopedRulesLayer {
+    pub(super) allow: Option<Spanned<Vec<Spanned<ScopedPattern>>>>,
+    pub(super) deny: Option<Spanned<Vec<Spanned<ScopedPattern>>>>,
+}
+
+impl ScopedRulesLayer {
+    pub(super) fn resolve(&self) -> ScopedRules {
+        let all = |patterns: &Spanned<Vec<Spanned<ScopedPattern>>>| values(&patterns.value);
+        ScopedRules { allow: self.allow.as_ref().map(all), deny: self.deny.as_ref().map(all).unwrap_or_default() }
+    }
+}
+
+impl ProfileLayer {
+    /// The profile, with the given naming for unset keys.
+    pub(super) fn resolve(&self, naming: Naming) -> Profile {
+        let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
+        let narrowing = Narrowing {
+            rules: PerKind::from_fn(|kind| self.rules[kind].resolve()),
+            expose: self.expose.as_ref().map(|exposed| exposed.value.clone()),
+            read_only: or_default(self.read_only.as_ref(), false),
+        };
+        let roots = self.workspace_roots.as_ref().map_or(&[][..], |roots| &roots.value);
+        // An agent states its directory without links.
+        let real = roots.iter().filter_map(|root| std::fs::canonicalize(root).ok().filter(|real| real != root));
+        let allow_uids = or_default(self.allow_uids.as_ref(), BTreeSet::new());
+        Profile {
+            name: Arc::clone(&self.name.value),
+            servers,
+            narrowing,
+            naming: self.naming.apply(NAMING_KEYS, naming),
+            allow_uids,
+            workspace_roots: roots.iter().cloned().chain(real).collect(),
+            quotas: self.quotas.apply(Quotas::KEYS, Quotas::default()),
+            http: self.http.as_ref().map(|address| address.value),
+            http_origins: self.http_origins.as_ref().map(|origins| origins.value.clone()).unwrap_or_default().into(),
         }
     }
 }

@@ -1,27 +1,18 @@
-//! Loads a [`Config`] from files: finds them, reads each in its format, and merges them as layers.
+//! Loads a [`Config`](super::Config) from files: finds them, reads each in its format, and merges them as layers.
 
-mod error;
 mod files;
-mod loaded;
 mod merge;
-mod stamp;
 #[cfg(test)]
 mod tests;
-mod variables;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-pub use self::error::ConfigError;
 use self::files::Loading;
-pub use self::files::default_path;
-pub(crate) use self::files::masked;
-pub(super) use self::files::{located, parse};
-pub(crate) use self::loaded::Definition;
-pub use self::loaded::LoadedConfig;
+pub use self::files::{ConfigError, LoadedConfig, Stamp, changed, default_path};
+pub(crate) use self::files::{Definition, masked};
+pub(super) use self::files::{MAX_FILE, located, parse};
 pub(super) use self::merge::Layers;
-pub(super) use self::stamp::MAX_FILE;
-pub use self::stamp::{Stamp, changed};
 use super::interpolate::Sources;
 use super::notes::What;
 

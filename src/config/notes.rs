@@ -223,7 +223,7 @@ impl LoadedConfig {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::interpolate::table::Table;
+    use super::super::interpolate::tests::table::Table;
     use super::super::load;
 
     #[test]

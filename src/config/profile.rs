@@ -11,7 +11,6 @@ use globset::{Glob, GlobMatcher};
 
 use super::ServerConfig;
 use super::keys::{Key, count, size};
-use super::layer::ExposeList;
 use super::settings::MAX_MESSAGE;
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, is_server_name};
@@ -246,6 +245,21 @@ impl Quotas {
     pub fn without(self, other: &Self) -> Self {
         let only = |quota: Option<usize>, other: Option<usize>| quota.filter(|_| other.is_none());
         Self { max_calls: only(self.max_calls, other.max_calls), rate: only(self.rate, other.rate), ..self }
+    }
+}
+
+/// The value of `expose`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ExposeList {
+    pub(super) kinds: Vec<ListKind>,
+    /// The ids of extensions.
+    pub(super) extensions: Vec<Arc<str>>,
+}
+
+impl ExposeList {
+    /// `policy` with everything else hidden.
+    pub(super) fn narrow(&self, policy: Policy) -> Policy {
+        policy.exposing(&self.kinds).exposing_extensions(&self.extensions)
     }
 }
 

@@ -117,11 +117,10 @@ impl ProtectedDirectories {
     /// Those that the variables of `sources` name. Source: XDG Base Directory Specification.
     #[must_use]
     pub fn of(sources: &dyn Sources) -> Self {
-        let own = |variable, default| Some(sources.base_directory(variable, default)?.join("mcpd"));
-        let state = own("XDG_STATE_HOME", ".local/state");
-        let runtime = sources.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-        let runtime = runtime.unwrap_or_else(|| format!("/run/user/{}", sources.user()).into()).join("mcpd");
-        let others = [own("XDG_CONFIG_HOME", ".config"), own("XDG_CACHE_HOME", ".cache"), Some(runtime)];
+        let runtime = sources.directory("XDG_RUNTIME_DIR");
+        let runtime = runtime.unwrap_or_else(|| format!("/run/user/{}", sources.user()).into());
+        let all = [sources.state_home(), sources.config_home(), sources.cache_home(), Some(runtime)];
+        let [state, others @ ..] = all.map(|base| Some(base?.join("mcpd")));
         Self { own: state.iter().cloned().chain(others.into_iter().flatten()).collect(), home: sources.home(), state }
     }
 

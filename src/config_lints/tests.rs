@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::*;
 use crate::catalog::{Item, List};
 use crate::config;
-use crate::config::interpolate::table::Table;
+use crate::config::interpolate::tests::table::Table;
 use crate::list_kind::ListKind;
 
 /// Names of tools, of prompts, of resources, of templates, and of skills.

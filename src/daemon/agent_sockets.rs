@@ -1,4 +1,4 @@
-//! The agent sockets, one for each profile.
+//! The agent sockets, one for each profile, and the loopback addresses of profiles that have one.
 //!
 //! A reload creates the sockets of new profiles first: if one cannot be created, the configuration is refused and nothing has
 //! changed. Once the manager publishes the profiles, connections that wait at the new sockets are accepted, and the sockets of removed
@@ -30,6 +30,15 @@ pub(super) struct ProfileListener {
     pub(super) served: ServedProfile,
     pub(super) listener: Listener,
     pub(super) named_uris: Arc<NamedUris>,
+}
+
+/// A new connection of an agent.
+#[derive(Debug)]
+pub(super) enum AgentConnection {
+    /// To an agent socket.
+    Socket(UnixStream),
+    /// To a loopback address.
+    Loopback(LoopbackStream),
 }
 
 /// The socket of a profile that is not served yet.
@@ -165,8 +174,25 @@ impl AgentSockets {
         self.activated.put_back(&agent_socket(profile), listener);
     }
 
-    /// The next connection, and the index of its listener. Cancel safe.
-    pub(super) async fn accept(&self) -> (usize, UnixStream) {
+    /// The next connection, and the index of its profile. Cancel safe.
+    pub(super) async fn accept(&self) -> (usize, AgentConnection) {
+        tokio::select! {
+            (index, stream) = self.accept_at_socket() => (index, AgentConnection::Socket(stream)),
+            (index, stream) = self.accept_at_loopback() => (index, AgentConnection::Loopback(stream)),
+        }
+    }
+
+    async fn accept_at_loopback(&self) -> (usize, LoopbackStream) {
+        loop {
+            let (profile, stream) = self.loopback.accept().await;
+            // A profile whose agent socket is lost is not served.
+            if let Some(index) = self.all.iter().position(|one| one.served.profile.name == profile) {
+                return (index, stream);
+            }
+        }
+    }
+
+    async fn accept_at_socket(&self) -> (usize, UnixStream) {
         let count = self.all.len();
         let turns = (0..count).map(|turn| (self.first.get() + turn) % count);
         let accepts = turns.map(|index| self.all[index].listener.accept().map(move |one| (index, one)).boxed_local());
@@ -200,24 +226,6 @@ impl AgentSockets {
     pub(super) fn listeners(&mut self) -> impl Iterator<Item = &mut Listener> {
         self.all.iter_mut().map(|one| &mut one.listener)
     }
-}
-
-/// The next connection to a loopback address, and its profile. Cancel safe.
-pub(super) async fn next_loopback(sockets: Option<&AgentSockets>) -> (Arc<str>, LoopbackStream) {
-    match sockets {
-        Some(sockets) => sockets.loopback.accept().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Whether a user may connect as an agent of `profile`.
-pub(super) fn may_connect(profile: &Profile, uid: u32) -> bool {
-    is_own(uid) || profile.allow_uids.contains(&uid)
-}
-
-/// Whether this is the user who runs mcpd.
-pub(super) fn is_own(uid: u32) -> bool {
-    uid == rustix::process::geteuid().as_raw()
 }
 
 fn socket_mode(profile: &Profile) -> SocketMode {

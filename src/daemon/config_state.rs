@@ -1,13 +1,17 @@
-//! The configuration in force, and the reason why a later one was rejected.
+//! The configuration in force, the reason why a later one was rejected, and the watch of their files (`[daemon] watch = true`).
 //!
-//! The reload task writes it. The daemon reads it for reports, and the watch of the files compares with it.
+//! The reload task writes it. The daemon reads it for reports, and the watch compares with it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::task::spawn_blocking;
 
 use crate::clock::Moment;
-use crate::config::Stamp;
+use crate::config::interpolate::Process;
+use crate::config::{Stamp, changed};
+use crate::deadline_timer::DeadlineTimer;
 
 /// A configuration that was read last and is not valid.
 #[derive(Debug, Clone)]
@@ -26,7 +30,7 @@ impl RejectedConfig {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+struct State {
     rejected: Option<RejectedConfig>,
     stamps: Vec<Stamp>,
     /// The files of `${file:…}`, as they were read.
@@ -35,7 +39,7 @@ pub(super) struct State {
 
 impl State {
     /// The files that were read last, valid or not.
-    pub(super) fn last_read(&self) -> Vec<Stamp> {
+    fn last_read(&self) -> Vec<Stamp> {
         // Without any, reading itself has failed.
         let rejected = self.rejected.as_ref().filter(|rejected| !rejected.stamps.is_empty());
         let stamps = rejected.map_or(&self.stamps, |rejected| &rejected.stamps);
@@ -70,8 +74,40 @@ impl ConfigState {
     pub(super) fn stamps(&self) -> Vec<Stamp> {
         self.0.borrow().stamps.clone()
     }
+}
 
-    pub(super) fn watch(&self) -> watch::Receiver<State> {
-        self.0.subscribe()
+/// Time between two comparisons.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Requests a reload after each change of the files that were read last. Runs as long as the daemon.
+///
+/// - The files of `${file:…}` count, too.
+/// - The files are compared periodically, in the way of `mcpd status`. So replaced files, changed links and network disks are noticed.
+/// - A change counts if it is there at two comparisons, because an editor may still be writing.
+/// - A removed file does not count, because many editors remove a file for a moment. In `config.d` it does count.
+pub(super) async fn watch_files(state: ConfigState, reload: Arc<Notify>) {
+    let mut timer = match DeadlineTimer::new() {
+        Ok(timer) => timer,
+        Err(error) => return tracing::warn!("cannot watch the configuration: {error}"),
+    };
+    let mut states = state.0.subscribe();
+    let mut was_changed = false;
+    loop {
+        timer.set(Some(Instant::now() + INTERVAL));
+        timer.elapsed().await;
+        let stamps = states.borrow_and_update().last_read();
+        // A file may be on a disk that has gone away.
+        let is_changed = spawn_blocking(move || stamps.iter().any(has_changed)).await.unwrap_or(false);
+        if is_changed && was_changed {
+            reload.notify_one();
+            // The next comparison is with the files as the reload has read them.
+            let _ = states.changed().await;
+        }
+        was_changed = is_changed && !was_changed;
     }
+}
+
+fn has_changed(Stamp { path, sha256 }: &Stamp) -> bool {
+    let is_removed = sha256.is_some() && !path.exists();
+    !is_removed && changed(path, sha256.as_deref(), &Process)
 }

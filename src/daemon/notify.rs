@@ -22,16 +22,16 @@ const MIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of server names listed for one state.
 const MAX_NAMES: usize = 3;
 
-/// Sources of the status line, and the order to stop.
-pub(super) struct Sources {
-    pub(super) view: watch::Receiver<Arc<View>>,
-    pub(super) agents: watch::Receiver<usize>,
-    pub(super) stop: StopReceiver,
+/// Sources of the status line.
+struct Sources {
+    view: watch::Receiver<Arc<View>>,
+    agents: watch::Receiver<usize>,
 }
 
 /// Notifies the service manager for as long as the daemon runs. Writes by itself, as `sd_notify::notify` would block the whole
 /// daemon while the service manager does not read.
-pub(super) async fn run(mut sources: Sources) {
+pub(super) async fn run(view: watch::Receiver<Arc<View>>, agents: watch::Receiver<usize>, mut stop: StopReceiver) {
+    let mut sources = Sources { view, agents };
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let Ok(socket) = UnixDatagram::unbound() else { return };
     if let Err(error) = socket.connect(path) {
@@ -51,7 +51,7 @@ pub(super) async fn run(mut sources: Sources) {
         }
         tokio::select! {
             () = async { sleep(MIN_INTERVAL).await; changed.await } => {}
-            () = sources.stop.at_least(StopLevel::FinishRunning), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
+            () = stop.at_least(StopLevel::FinishRunning), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
             () = Watchdog::due(&mut watchdog) => pending = Some(NotifyState::Watchdog),
         }
     }

@@ -1,75 +1,85 @@
 //! The daemon's state for `mcpd status`, assembled from published values without waiting.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
-
-use tokio::sync::oneshot;
-
+use super::Daemon;
+use super::agent_sockets::{AgentSockets, ProfileListener};
 use super::config_state::RejectedConfig;
-use crate::account::LimitUse;
-use crate::admin::report::{AgentReport, FileReport, QuotaReport, RejectedConfigReport};
+use crate::admin;
+use crate::admin::report::{FileReport, ProfileReport, RejectedConfigReport, Report};
 use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
-use crate::http_listener::Protocol;
-use crate::jsonrpc::reply::ErrorObject;
-use crate::manager::report::millis;
-use crate::session::{PeerIdentity, SessionStatus};
+use crate::list_kind::ListKind;
+use crate::manager::View;
+use crate::manager::report::{cut, millis, servers};
 
 /// Maximum length of the reason why a configuration was rejected, in bytes: a report has to fit into one message.
 const MAX_REASON_LEN: usize = 32 << 10;
 
-/// One connected agent.
-pub(super) struct ConnectedAgent {
-    pub(super) number: u64,
-    pub(super) profile: Arc<str>,
-    pub(super) peer: PeerIdentity,
-    pub(super) since: Instant,
-    pub(super) status: Arc<SessionStatus>,
-    /// `None` until its first byte.
-    pub(super) protocol: Arc<OnceLock<Protocol>>,
-    /// Ends the session after its calls; `None` once used.
-    pub(super) leave: Option<oneshot::Sender<()>>,
-    /// Closes the connection at once; `None` once used.
-    pub(super) cut_off: Option<oneshot::Sender<ErrorObject>>,
-}
+impl Daemon {
+    pub(super) fn answer(&mut self, query: admin::Query) {
+        match query {
+            // The operator may have disconnected.
+            admin::Query::Status(answer) => drop(answer.send(self.report())),
+            admin::Query::Tokens(answer) => {
+                if let Some(sockets) = &self.agents {
+                    sockets.loopback().read_tokens();
+                    self.sessions.keep_tokens(&sockets.loopback().tokens());
+                }
+                let _ = answer.send(());
+            }
+            admin::Query::LogLevel { filter, answer } => {
+                let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
+                drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
+            }
+        }
+    }
 
-impl ConnectedAgent {
-    /// Whether it is an agent. An HTTP connection is one once it has a session of its own.
-    pub(super) fn is_shown(&self) -> bool {
-        self.protocol.get().is_none_or(|protocol| *protocol == Protocol::Lines) || self.status.introduction().is_some()
+    fn report(&self) -> Report {
+        let view = self.manager.view();
+        let view = view.borrow();
+        Report {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: millis(self.started.elapsed()),
+            settled: self.has_settled(&view),
+            reload_refused: self.config.rejected().as_ref().map(rejected),
+            files: self.config.stamps().iter().map(file).collect(),
+            files_changed: Vec::new(),
+            other_daemons: Vec::new(),
+            reapers_lost: self.admission.reapers_lost(),
+            servers: servers(&view),
+            agents: self.sessions.report(),
+            profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
+        }
+    }
+
+    /// Whether every server's first start attempt has ended, or `first_list_wait` is over.
+    fn has_settled(&self, view: &View) -> bool {
+        let attempted = || view.servers.iter().all(|member| member.handle.published().first_start_ended);
+        view.settled && (self.started.elapsed() >= self.first_list_wait || attempted())
+    }
+
+    fn profile(&self, ProfileListener { served, listener, .. }: &ProfileListener) -> ProfileReport {
+        let (profile, view) = (&served.profile, served.view.borrow());
+        ProfileReport {
+            name: profile.name.to_string(),
+            socket: listener.path().display().to_string(),
+            http: self.agents.as_ref().and_then(|all| all.loopback().address(&profile.name)).map(|at| at.to_string()),
+            servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
+            tools: view.catalog.count(ListKind::Tools),
+            cut: cut(&view),
+            agents: self.sessions.count_at(&profile.name),
+            quotas: self.sessions.quotas_at(&profile.name),
+        }
     }
 }
 
-pub(super) fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> RejectedConfigReport {
+fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> RejectedConfigReport {
     let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(*at)).to_string();
     let end = (0..=reason.len().min(MAX_REASON_LEN)).rev().find(|end| reason.is_char_boundary(*end));
     let reason = reason[..end.unwrap_or_default()].to_owned();
     RejectedConfigReport { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }
 }
 
-pub(super) fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
+fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
     FileReport { path: path.display().to_string(), sha256: sha256.clone() }
-}
-
-pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
-    let introduction = connected.status.introduction();
-    AgentReport {
-        session: connected.number,
-        profile: connected.profile.to_string(),
-        pid: connected.peer.pid,
-        uid: connected.peer.uid,
-        listener: connected.protocol.get().copied().unwrap_or(Protocol::Lines).word().to_owned(),
-        client: introduction.and_then(|introduction| introduction.client.clone()),
-        server: introduction.and_then(|introduction| introduction.face.as_deref()).map(str::to_owned),
-        protocol: introduction.map(|introduction| introduction.protocol_version.to_owned()),
-        connected_ms: millis(connected.since.elapsed()),
-        calls: connected.status.calls.get(),
-        dropped_notifications: connected.status.dropped.get(),
-        stray_responses: connected.status.stray_responses.get(),
-    }
-}
-
-/// A limit of all agents of a profile, or of those of one user there.
-pub(super) fn quota((uid, LimitUse { name, limit, used, refused }): (Option<u32>, LimitUse)) -> QuotaReport {
-    QuotaReport { key: name.to_owned(), uid, limit, used, refused }
 }

@@ -16,35 +16,34 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     let agents = AgentSockets::create(&config.profiles, &mut lock, ActivatedSockets::default()).expect("free");
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner).expect("free");
 
-    let limits = config.daemon.clone();
     let setup = Setup { naming: config.daemon.naming, host, ..Setup::default() };
     let (manager, _) = Manager::spawn(setup, config.servers, config.profiles).expect("good names");
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
-    let logs = Logs { calls: History::new(None), log: logging::Control::default() };
-    let config_state = ConfigState::new(Vec::new(), Vec::new());
-    let task_token_key = TaskTokenKey::generate().expect("random numbers");
-    let (daemon, requests) = Daemon::new(Parts {
-        agents,
-        operator_listener,
+    let calls = History::new(None);
+    let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone());
+    let (stopping, key) = (StopChannel::new(), TaskTokenKey::generate().expect("random numbers"));
+    let daemon = Daemon {
+        started: Instant::now(),
+        first_list_wait: config.daemon.first_list_wait,
         manager: manager.clone(),
-        limits,
-        task_token_key,
-        logs,
-        config: config_state,
-        stopping: StopChannel::new(),
-        descendants: Descendants::default(),
-    });
+        profiles: manager.profiles(),
+        agents: Some(agents),
+        sessions: Sessions::new(config.daemon, calls, key, Arc::default(), &stopping),
+        operators,
+        admission: Admission::default(),
+        stopping,
+        log: logging::Control::default(),
+        config: ConfigState::new(Vec::new(), Vec::new()),
+    };
     // Like a manager whose task panics: its servers are stopped, and no task takes orders any more.
     let panics = async move {
         manager.stop(StopLevel::Kill);
         panic!("a bug")
     };
     let mut upkeep = SocketUpkeep::new(lock).expect("a timer");
-    let (queries, openings) = (requests.queries, requests.openings);
-    let requests = Requests { queries, sockets: mpsc::channel(1).1, openings };
-    let ended = daemon.serve(&mut upkeep, requests, tokio::spawn(panics)).await;
+    let ended = daemon.serve(&mut upkeep, requests.queries, mpsc::channel(1).1, tokio::spawn(panics)).await;
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");

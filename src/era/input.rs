@@ -6,8 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::jsonrpc::members::{NotAnObject, entries, members, text};
-use crate::jsonrpc::object_edit::with_first;
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::splice::{Change, with_first};
 
 /// Maximum number of inputs that a server may require at once, far more than a person would answer.
 pub const MAX_INPUTS: usize = 64;

@@ -14,10 +14,9 @@ use serde_json::json;
 use super::{MODERN, TASKS, UNSUPPORTED_VERSION, meta};
 use crate::jsonrpc::is_id;
 use crate::jsonrpc::json_eq::json_eq_except;
-use crate::jsonrpc::members::{NotAnObject, members, string, text};
-use crate::jsonrpc::object_edit::{cut, replace_members, with_last, without};
+use crate::jsonrpc::members::{NotAnObject, members, members_of_parsed, string, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::jsonrpc::splice::{Change, applied};
+use crate::jsonrpc::splice::{Change, applied, cut, replace_members, with_last, without};
 use crate::log_level::LogLevel;
 use crate::printable::beginning;
 
@@ -49,7 +48,7 @@ impl Client {
     /// Reads the client of a request with these raw params. Malformed params have no client.
     #[must_use]
     pub fn of(params: Option<&Bytes>) -> Self {
-        let meta = params.and_then(|params| members(params, ["_meta"]).ok()).and_then(|[meta]| meta);
+        let meta = params.and_then(|params| members_of_parsed(params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let found = meta.and_then(|raw| members(&raw, [meta::CAPABILITIES, meta::CLIENT]).ok());
         found.map_or_else(Self::default, |[capabilities, info]| Self { capabilities, info })
     }
@@ -115,7 +114,7 @@ impl Meta {
     /// # Errors
     /// As of [`Meta::read`].
     pub fn of(params: Option<&Bytes>) -> Result<Self, MetaError> {
-        let found = params.map(|params| members(params, ["_meta"]));
+        let found = params.map(|params| members_of_parsed(params, ["_meta"]));
         match found {
             Some(Ok([meta])) => Self::read(meta.as_ref()),
             Some(Err(_)) => Err(MetaError::Malformed("`params` is no object, or has a duplicate member")),
@@ -167,7 +166,7 @@ const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 /// If `params` or its `_meta` is no object.
 pub fn params_to_modern(params: &Bytes, client_meta: &LegacyClientMeta) -> Result<Vec<Change>, NotAnObject> {
     let members_of_meta = client_meta.meta_members();
-    let [meta] = members(params, ["_meta"])?;
+    let [meta] = members_of_parsed(params, ["_meta"])?;
     let [responses, state] = RETRY_MEMBERS;
     let Some(meta) = meta else {
         return replace_members(params, &["task", responses, state], &format!(r#""_meta":{{{members_of_meta}}}"#));
@@ -186,7 +185,7 @@ pub fn params_to_modern(params: &Bytes, client_meta: &LegacyClientMeta) -> Resul
 /// # Errors
 /// If `params` or its `_meta` is no object.
 pub fn params_to_legacy(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
-    let [meta] = members(params, ["_meta"])?;
+    let [meta] = members_of_parsed(params, ["_meta"])?;
     let [responses, state] = RETRY_MEMBERS;
     match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, META_MEMBERS)).transpose()? {
         Some(meta) if !meta.leaves_any => without(params, &["_meta", "task", responses, state]),

@@ -9,10 +9,9 @@ use serde_json::json;
 
 use super::input::{self, RequiredInputs};
 use super::{MISSING_CAPABILITY, TASKS, meta};
-use crate::jsonrpc::members::{NotAnObject, elements, members, text};
-use crate::jsonrpc::object_edit::{Cut, cut_nested, replace_members, with_first};
+use crate::jsonrpc::members::{NotAnObject, elements, members, members_of_parsed, text};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::splice::{Change, Cut, cut_nested, replace_members, with_first};
 use crate::printable::excerpt;
 
 /// A person has to open a URL first. MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
@@ -88,7 +87,7 @@ pub fn missing_capability(capability: &str, server: &str) -> ErrorObject {
 pub fn unopened(params: &Bytes) -> Option<(String, &'static str)> {
     // Few requests have such a key.
     memchr::memmem::find(params, URL_KEY.as_bytes())?;
-    let [responses, state] = members(params, ["inputResponses", "requestState"]).ok()?;
+    let [responses, state] = members_of_parsed(params, ["inputResponses", "requestState"]).ok()?;
     if state.is_some_and(|raw| raw[..] != b"null"[..]) {
         return None;
     }
@@ -165,7 +164,7 @@ pub fn result_to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
 #[must_use]
 pub fn with_result_type(result: &Bytes) -> Option<Vec<Change>> {
     let [kind, inputs, state, task] =
-        members(result, ["resultType", "inputRequests", "requestState", "taskId"]).ok()?;
+        members_of_parsed(result, ["resultType", "inputRequests", "requestState", "taskId"]).ok()?;
     let is_complete = [inputs, state, task].iter().all(Option::is_none);
     let lacks_type = kind.is_none_or(|kind| kind[..] == *b"null");
     (lacks_type && is_complete).then(|| replace_members(result, &["resultType"], r#""resultType":"complete""#).ok())?
@@ -186,7 +185,7 @@ pub enum Caching {
 /// # Errors
 /// If it is no object.
 pub fn result_to_modern(result: &Bytes, caching: Caching) -> Result<Vec<Change>, NotAnObject> {
-    let [kind, ttl, scope] = members(result, ["resultType", "ttlMs", "cacheScope"])?;
+    let [kind, ttl, scope] = members_of_parsed(result, ["resultType", "ttlMs", "cacheScope"])?;
     let is_cached = caching == Caching::Yes;
     let missing: Vec<&str> = [
         (kind.is_none(), r#""resultType":"complete""#),
@@ -211,7 +210,7 @@ pub enum TaskReport {
 /// The raw id of the task that this modern result reports in this way.
 #[must_use]
 pub fn reported_task_id(result: &Bytes, report: TaskReport) -> Option<Bytes> {
-    let [kind, id] = members(result, ["resultType", "taskId"]).ok()?;
+    let [kind, id] = members_of_parsed(result, ["resultType", "taskId"]).ok()?;
     let is_made = kind.as_ref().and_then(text).is_some_and(|kind| kind[..] == *b"task");
     id.filter(|_| is_made == (report == TaskReport::Created))
 }
@@ -233,7 +232,7 @@ mod tests {
     use super::*;
     use crate::era::input::{Input, RequiredInputs};
     use crate::jsonrpc::splice::applied;
-    use crate::jsonrpc::test_support::{bytes, text};
+    use crate::jsonrpc::tests::{bytes, text};
 
     #[test]
     fn unknown_resource_has_its_own_code_in_the_legacy_era() {

@@ -10,8 +10,7 @@ use bytes::Bytes;
 
 use super::meta;
 use crate::jsonrpc::members::{elements, members, text};
-use crate::jsonrpc::object_edit::{cut_nested, with_first};
-use crate::jsonrpc::splice::Change;
+use crate::jsonrpc::splice::{Change, cut_nested, with_first};
 
 /// Maximum number of resources, and of tasks, in one subscription. A legacy agent has the same limit.
 pub const MAX_TOPICS: usize = 1000;
@@ -20,7 +19,7 @@ pub const MAX_BYTES: usize = 256 << 10;
 
 /// The requested notifications. Unknown kinds are ignored, so they are not acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct ListenFilter {
     /// Changes of the list of tools.
     pub tools: bool,
     /// Changes of the list of prompts.
@@ -33,7 +32,7 @@ pub struct Filter {
     pub tasks: Vec<(Bytes, Bytes)>,
 }
 
-impl Filter {
+impl ListenFilter {
     /// Reads the params of a `subscriptions/listen` or of its acknowledgement.
     ///
     /// # Errors
@@ -156,8 +155,8 @@ mod tests {
     use crate::jsonrpc::splice::applied;
     use crate::jsonrpc::{Message, parse};
 
-    fn read(params: &str) -> Result<Filter, &'static str> {
-        Filter::read(&Bytes::copy_from_slice(params.as_bytes()))
+    fn read(params: &str) -> Result<ListenFilter, &'static str> {
+        ListenFilter::read(&Bytes::copy_from_slice(params.as_bytes()))
     }
 
     fn pair(text: &'static str, raw: &'static str) -> (Bytes, Bytes) {
@@ -166,12 +165,12 @@ mod tests {
 
     #[test]
     fn filter_has_the_requested_notifications() {
-        assert_eq!(read(r#"{"notifications":{}}"#), Ok(Filter::default()));
-        let filter = Filter {
+        assert_eq!(read(r#"{"notifications":{}}"#), Ok(ListenFilter::default()));
+        let filter = ListenFilter {
             tools: true,
             uris: vec![pair("a://b", r#""a:\/\/b""#), pair("c", r#""c""#)],
             tasks: vec![pair("t", r#""t""#)],
-            ..Filter::default()
+            ..ListenFilter::default()
         };
         let params = r#"{"_meta":{},"notifications":{"toolsListChanged":true,"promptsListChanged":false,"vendor":true,
             "resourceSubscriptions":["a:\/\/b" ,"c","a://b"],"taskIds":["t"],"resourcesListChanged":null}}"#;
@@ -179,7 +178,7 @@ mod tests {
         let written = r#"{"toolsListChanged":true,"resourceSubscriptions":["a:\/\/b","c"],"taskIds":["t"]}"#;
         assert_eq!(filter.to_json(), written);
         assert_eq!(read(&filter.listen(r#""a":1"#)), Ok(filter.clone()));
-        assert_eq!(Filter::default().listen(r#""a":1"#), r#"{"_meta":{"a":1},"notifications":{}}"#);
+        assert_eq!(ListenFilter::default().listen(r#""a":1"#), r#"{"_meta":{"a":1},"notifications":{}}"#);
         let Ok(Message::Notification { method, params }) = parse(&filter.acknowledgement(b"\"7\"")) else {
             panic!("a notification")
         };

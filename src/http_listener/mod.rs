@@ -37,5 +37,5 @@ mod transport;
 
 pub(crate) use self::connection::Connection;
 pub(crate) use self::loopback::{LoopbackListener, LoopbackStream};
-pub(crate) use self::protocol::{Protocol, first_protocol, http_refusal, refusal};
+pub(crate) use self::protocol::{Protocol, first_protocol};
 pub(crate) use self::sessions::{OpenSession, Sessions};

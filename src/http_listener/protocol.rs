@@ -1,8 +1,9 @@
 //! What an agent speaks, by its first byte: lines or HTTP.
 
+use std::io;
 use std::os::fd::AsFd;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -40,25 +41,30 @@ impl Protocol {
             _ => Self::Lines,
         }
     }
-}
 
-/// What is sent to an agent that is refused, in the protocol of the first byte that has arrived.
-pub(crate) fn refusal(stream: impl AsFd, error: &ErrorObject) -> Bytes {
-    let mut first = [0; 1];
-    let peeked = recv(stream, &mut first[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-    match peeked.map(|(read, _)| Protocol::of(&first[..read])) {
-        Ok(Protocol::Http) => http_refusal(error),
-        _ => reply::error(None, error),
+    /// By the first byte that has arrived at an agent socket, which is left unread. Lines if none has.
+    pub(crate) fn arrived(stream: impl AsFd) -> Self {
+        peek(stream).unwrap_or(Self::Lines)
+    }
+
+    /// What a refused agent is sent, before any request is read.
+    pub(crate) fn refusal(self, error: &ErrorObject) -> Bytes {
+        let body = reply::error(None, error);
+        match self {
+            Self::Lines => body,
+            Self::Http | Self::Loopback => {
+                let head = format!("{REFUSED}Content-Length: {}\r\n\r\n", body.len());
+                [head.as_bytes(), &body].concat().into()
+            }
+        }
     }
 }
 
-/// A response to a request that is not read.
-pub(crate) fn http_refusal(error: &ErrorObject) -> Bytes {
-    let body = reply::error(None, error);
-    let mut response = BytesMut::from(REFUSED);
-    response.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
-    response.extend_from_slice(&body);
-    response.freeze()
+/// Reads the first byte, and leaves it unread.
+fn peek(stream: impl AsFd) -> io::Result<Protocol> {
+    let mut first = [0; 1];
+    let (read, _) = recv(stream, &mut first[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+    Ok(Protocol::of(&first[..read]))
 }
 
 /// Waits for the first byte, which is left unread. `None` if the daemon ends the connection before.
@@ -68,15 +74,10 @@ pub(crate) async fn first_protocol(
     orders: &mut SessionOrders,
 ) -> Option<Protocol> {
     let mut closing = setup.closing.clone();
-    let peek = || {
-        let mut first = [0; 1];
-        let (read, _) = recv(stream, &mut first[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-        Ok(Protocol::of(&first[..read]))
-    };
     tokio::select! {
         biased;
         // A session of lines reports what is wrong with a connection.
-        protocol = stream.async_io(Interest::READABLE, peek) => Some(protocol.unwrap_or(Protocol::Lines)),
+        protocol = stream.async_io(Interest::READABLE, || peek(stream)) => Some(protocol.unwrap_or(Protocol::Lines)),
         _ = closing.wait_for(|closing| *closing) => None,
         Ok(()) = &mut orders.profile_removed => None,
     }

@@ -31,7 +31,7 @@ pub(crate) enum TokenError {
 }
 
 fn file(profile: &str) -> Result<PathBuf, TokenError> {
-    let state = Process.base_directory("XDG_STATE_HOME", ".local/state").ok_or(TokenError::NoDirectory)?;
+    let state = Process.state_home().ok_or(TokenError::NoDirectory)?;
     Ok(state.join("mcpd/tokens").join(profile))
 }
 

@@ -62,7 +62,7 @@ fn sorted(object: &Bytes, except: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::test_support::{bytes, members_of};
+    use super::super::tests::{bytes, members_of};
     use super::*;
 
     fn is_eq(a: &Bytes, b: &Bytes) -> bool {

@@ -17,18 +17,27 @@ pub fn members<const N: usize>(json: &Bytes, names: [&str; N]) -> Result<[Option
     Ok(slices(json, &names)?.map(|value| value.map(|value| json.slice_ref(value))))
 }
 
+/// Like [`members`], for an object within a message that was parsed: what is nested in its members is not read again.
+///
+/// # Errors
+/// If `json` is no object, or a requested member is duplicate.
+pub fn members_of_parsed<const N: usize>(json: &Bytes, names: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
+    let mut found = [None; N];
+    find(Walk::object(json).accepted(), &names, &mut found)?;
+    Ok(found.map(|value| value.map(|value| json.slice_ref(value))))
+}
+
 /// Like [`members`], with borrowed slices.
 pub(super) fn slices<'a, const N: usize>(
     json: &'a [u8],
     names: &[&str; N],
 ) -> Result<[Option<&'a [u8]>; N], NotAnObject> {
     let mut found = [None; N];
-    find(json, names, &mut found)?;
+    find(Walk::object(json), names, &mut found)?;
     Ok(found)
 }
 
-fn find<'a>(json: &'a [u8], names: &[&str], found: &mut [Option<&'a [u8]>]) -> Result<(), NotAnObject> {
-    let mut walk = Walk::object(json);
+fn find<'a>(mut walk: Walk<'a>, names: &[&str], found: &mut [Option<&'a [u8]>]) -> Result<(), NotAnObject> {
     while let Some(member) = walk.next()? {
         match which(member.key, names) {
             Key::Other => {}
@@ -161,13 +170,13 @@ impl<'a> Parts<'a> {
     /// The members of an object. `None` if it is another value.
     #[must_use]
     pub fn of_object(whole: &'a Bytes) -> Option<Self> {
-        whole.starts_with(b"{").then(|| Self { whole, walk: Walk::object(whole) })
+        whole.starts_with(b"{").then(|| Self { whole, walk: Walk::object(whole).accepted() })
     }
 
     /// The elements of an array. `None` if it is another value.
     #[must_use]
     pub fn of_array(whole: &'a Bytes) -> Option<Self> {
-        whole.starts_with(b"[").then(|| Self { whole, walk: Walk::array(whole) })
+        whole.starts_with(b"[").then(|| Self { whole, walk: Walk::array(whole).accepted() })
     }
 }
 

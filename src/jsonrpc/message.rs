@@ -203,7 +203,7 @@ impl RequestLine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_support::bytes;
+    use super::super::tests::bytes;
     use super::*;
 
     fn check(line: &'static str, expected: Result<Message, MessageError>) {

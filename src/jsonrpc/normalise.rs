@@ -17,12 +17,11 @@
 use bytes::Bytes;
 
 use super::Message;
-use super::members::{each, members, slices, text_within};
+use super::members::{each, members, members_of_parsed, slices, text_within};
 use super::message::{ENVELOPE, parse};
-use super::object_edit::replace_members;
 use super::pending::parse_own_id;
 use super::scan::Walk;
-use super::splice::{Change, applied};
+use super::splice::{Change, applied, replace_members};
 
 /// Maximum messages of one line.
 const MAX_PARTS: usize = 64;
@@ -104,12 +103,16 @@ struct Envelope<'a> {
     error: Option<&'a [u8]>,
 }
 
-/// Whether a valid message of a server has a part that a rule concerns.
+/// Whether a valid message of a server, in this line, has a part that a rule concerns.
 #[must_use]
-pub fn is_suspicious(message: &Message) -> bool {
+pub fn is_suspicious(message: &Message, line: &Bytes) -> bool {
     match message {
-        Message::Request { params, .. } | Message::Notification { params, .. } => {
-            params.as_ref().is_some_and(|params| params.starts_with(b"["))
+        Message::Request { params: Some(params), .. } | Message::Notification { params: Some(params), .. } => {
+            params.starts_with(b"[")
+        }
+        // It may have `null` as params.
+        Message::Request { params: None, .. } | Message::Notification { params: None, .. } => {
+            matches!(members_of_parsed(line, ["params"]), Ok([Some(_)]))
         }
         Message::Response { id, response } => {
             !id.iter().all(u8::is_ascii_digit) || response.as_ref().is_ok_and(|result| result.starts_with(b"["))

@@ -5,6 +5,10 @@
 //!
 //! One loop handles all values, with a set of kinds of tokens that may come next. Kinds are bits, so that a set is tested at once. For small messages, fetching code costs more than
 //! running it, so the loop exists once.
+//!
+//! A walk over a part of an accepted text skips nested arrays and objects by their brackets, which takes 1 to 60 % of the time.
+//!
+//! A walk over a large text lets other threads run now and then: they may wait for the same core, and a slice of the scheduler is long.
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +23,10 @@ pub(super) struct Walk<'a> {
     within: Nesting,
     /// The bytes of strings, or-ed eight at a time: shows whether a string may have non-ASCII characters.
     seen: u64,
+    /// Another walk has accepted the text, or one that it is a part of.
+    is_accepted: bool,
+    /// The offset at which other threads may run.
+    pause_at: usize,
 }
 
 /// An element of an array, or a member of an object.
@@ -51,7 +59,13 @@ impl<'a> Walk<'a> {
     }
 
     fn new(text: &'a [u8], expected: u8) -> Self {
-        Self { text, at: 0, expected, within: Nesting::default(), seen: 0 }
+        let (within, seen) = (Nesting::default(), 0);
+        Self { text, at: 0, expected, within, seen, is_accepted: false, pause_at: PAUSE }
+    }
+
+    /// The same for a text that another walk has accepted, or a part of it.
+    pub(super) fn accepted(self) -> Self {
+        Self { is_accepted: true, ..self }
     }
 
     /// Returns the next part. `None` after the last one, or for a value without parts.
@@ -82,6 +96,8 @@ impl<'a> Walk<'a> {
                 self.at = from + length(&self.text[from..]).ok_or(NotJson)?;
             } else if kind & END != 0 {
                 self.within.pop();
+            } else if is_value && is_of_part && self.is_accepted {
+                self.at = from + nested_length(&self.text[from..]).ok_or(NotJson)?;
             } else {
                 self.expected = self.after(kind);
                 continue;
@@ -96,7 +112,17 @@ impl<'a> Walk<'a> {
                 part.value = &self.text[value_from..self.at];
                 return Ok(Some(part));
             }
+            if self.at >= self.pause_at {
+                self.pause();
+            }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pause(&mut self) {
+        self.pause_at = self.at + PAUSE;
+        std::thread::yield_now();
     }
 
     /// The length of the value, which other text may follow.
@@ -119,7 +145,7 @@ impl<'a> Walk<'a> {
     /// Whether only blanks follow the last part, and the whole text is UTF-8.
     pub(super) fn end(self) -> Result {
         let is_over = self.text[self.at..].iter().all(|byte| of(*byte) == BLANK);
-        let is_text = self.seen & BEYOND_ASCII == 0 || std::str::from_utf8(self.text).is_ok();
+        let is_text = self.is_accepted || self.seen & BEYOND_ASCII == 0 || std::str::from_utf8(self.text).is_ok();
         (is_over && is_text).then_some(()).ok_or(NotJson)
     }
 
@@ -196,6 +222,58 @@ static OF: [u8; 256] = {
     of
 };
 
+/// The length of the array or object at the start of `text`, which another walk has accepted. `None` only for another text.
+///
+/// Counts brackets outside of strings, eight bytes at once where no escape and not the end is among them.
+#[inline(never)]
+fn nested_length(text: &[u8]) -> Option<usize> {
+    let (mut at, mut depth, mut in_string) = (0, 0_u32, false);
+    loop {
+        if let Some(word) = text.get(at..).and_then(<[u8]>::first_chunk) {
+            let word = u64::from_le_bytes(*word);
+            let brackets = word & (ONES * u64::from(!CASE));
+            let (quotes, escapes) = (equal(word, b'"'), equal(word, b'\\'));
+            let (opening, closing) = (equal(brackets, b'['), equal(brackets, b']'));
+            // The number of quotes up to each byte is odd within a string.
+            let mut inside = quotes;
+            for shift in [8, 16, 32] {
+                inside ^= inside << shift;
+            }
+            inside ^= if in_string { ONES } else { 0 };
+            let closed = sum(closing & !inside);
+            if escapes == 0 && depth > closed {
+                depth = depth + sum(opening & !inside) - closed;
+                in_string = inside >> 56 == 1;
+                at += 8;
+                if quotes | opening | closing == 0 {
+                    at += plain_blocks(&text[at..]);
+                }
+                continue;
+            }
+        }
+        for _ in 0..8 {
+            match (text.get(at)?, in_string) {
+                (b'"', _) => in_string = !in_string,
+                (b'\\', true) => at += 1,
+                (b'[' | b'{', false) => depth += 1,
+                (b']' | b'}', false) => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
+    }
+}
+
+/// The length of the blocks at the start of `text` that have no bracket, quote or backslash.
+fn plain_blocks(text: &[u8]) -> usize {
+    let is_plain = |byte: u8| byte != b'"' && !matches!(byte & !CASE, b'[' | b'\\' | b']');
+    let blocks = text.chunks_exact(BLOCK);
+    BLOCK * blocks.take_while(|block| block.iter().fold(true, |plain, byte| plain & is_plain(*byte))).count()
+}
+
 /// The length of the number or word at the start of `text`. `None` if there is none.
 #[inline(never)]
 fn length(text: &[u8]) -> Option<usize> {
@@ -271,6 +349,8 @@ fn skip_blocks<'a>(mut text: &'a [u8], seen: &mut u64) -> &'a [u8] {
 const NEAR: usize = 4;
 /// In bytes.
 const BLOCK: usize = 64;
+/// Bytes between two moments at which other threads may run. Takes at most half a millisecond.
+const PAUSE: usize = 128 << 10;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The bits of a word that ASCII text never sets.
@@ -286,6 +366,21 @@ fn specials(word: u64) -> u64 {
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     (below(word, b' ') | equal(b'"') | equal(b'\\')) & BEYOND_ASCII
 }
+
+/// Tests eight bytes at once: those equal to `byte` become 1, others 0.
+fn equal(word: u64, byte: u8) -> u64 {
+    let differing = word ^ (ONES * u64::from(byte));
+    let below = (differing & !BEYOND_ASCII) + !BEYOND_ASCII;
+    (!(below | differing) & BEYOND_ASCII) >> 7
+}
+
+/// The sum of the bytes of `word`, if it is below 256.
+fn sum(word: u64) -> u32 {
+    (word.wrapping_mul(ONES) >> 56) as u32
+}
+
+/// The bit that a brace has and a bracket has not.
+const CASE: u8 = b'{' ^ b'[';
 
 /// An array or an object.
 #[derive(Clone, Copy, PartialEq)]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -53,7 +53,7 @@ impl Limiter {
     }
 
     /// Runs forever: logs for each cause how many warnings were suppressed, one minute after the first was logged.
-    pub async fn report(&self) {
+    pub async fn report(self: Arc<Self>) {
         loop {
             match self.next_due() {
                 None => self.has_unlogged.notified().await,

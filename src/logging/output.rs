@@ -20,8 +20,8 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 use super::LogFile;
 use crate::printable;
 
-/// Maximum number of lines in the queue. Further lines are dropped and counted.
-pub(super) const MAX_QUEUED_LINES: usize = 4096;
+/// Maximum number of lines in the queue. Further lines are dropped and counted. Each place takes 32 bytes of memory, full or empty.
+const MAX_QUEUED_LINES: usize = 1024;
 /// Between the lines of one entry.
 const CONTINUATION: &str = "\n    ";
 

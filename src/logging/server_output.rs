@@ -13,9 +13,12 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 
-use super::output::{MAX_QUEUED_LINES, is_journal};
+use super::output::is_journal;
 use crate::disk::open_own;
 use crate::printable;
+
+/// Maximum number of lines in the queue. Further lines are dropped.
+const MAX_QUEUED_LINES: usize = 4096;
 
 /// Where lines of servers are kept. The default keeps none. Cheap to clone.
 #[derive(Debug, Clone, Default)]

@@ -1,4 +1,4 @@
-//! Commands from [`Manager`](super::Manager) handles to the manager's task.
+//! Commands from [`Manager`](super::Manager) handles to the manager's task, and why it refuses them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,9 +7,8 @@ use globset::Glob;
 use tokio::sync::{oneshot, watch};
 
 use super::changes::{Changes, DesiredState};
-use super::error::ManagerError;
 use super::view::{Toggle, ToggleResult, View};
-use crate::client::ClientError;
+use crate::client::{ClientError, Outcome};
 use crate::config::ServerConfig;
 use crate::server::{HealthOverride, ServerHandle};
 
@@ -48,4 +47,71 @@ pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Resu
         }
     }
     Ok(())
+}
+
+/// An error of a [`Manager`](crate::manager::Manager).
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManagerError {
+    /// No server has this name.
+    #[error("there is no server `{server}`")]
+    UnknownServer {
+        /// The requested name.
+        server: String,
+    },
+    /// Another server has this name.
+    #[error("there is a server `{server}` already")]
+    DuplicateServer {
+        /// The name.
+        server: String,
+    },
+    /// No tool is exposed under this name, not even as a denied one.
+    #[error("there is no tool `{tool}`")]
+    UnknownTool {
+        /// The requested name.
+        tool: String,
+    },
+    /// The server has the maximum number of disabled tools.
+    #[error(
+        "cannot disable another tool of server `{server}`: {max} are disabled, the maximum. Patterns of `deny` have no maximum"
+    )]
+    TooManyDisabledTools {
+        /// The configured name.
+        server: String,
+        /// The maximum number.
+        max: usize,
+    },
+    /// The pattern is not a valid glob.
+    #[error("server `{server}`: {reason}")]
+    BadPattern {
+        /// The configured name.
+        server: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Invalid arguments for a [`ResourceTool`](crate::manager::ResourceTool).
+    #[error("`{tool}`: {reason}")]
+    BadResourceArguments {
+        /// The tool.
+        tool: &'static str,
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// The manager was closed with [`Manager::close`](crate::manager::Manager::close).
+    #[error("the manager of all servers is closed")]
+    Closed,
+    /// An error of one server or of its connection.
+    #[error(transparent)]
+    Server(#[from] ClientError),
+}
+
+impl ManagerError {
+    /// What is known about the request.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Server(error) => error.outcome(),
+            _ => Outcome::NotSent,
+        }
+    }
 }

@@ -28,7 +28,6 @@
 mod agent_views;
 mod changes;
 mod commands;
-mod error;
 mod extensions;
 mod offered;
 pub mod report;
@@ -38,7 +37,6 @@ mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tools;
-mod unlisted;
 mod view;
 mod wait_ready;
 
@@ -50,18 +48,19 @@ use tokio::task::JoinHandle;
 pub(crate) use self::agent_views::AgentViewSource;
 pub use self::changes::{Changes, ServerFailure};
 pub(crate) use self::changes::{DesiredState, ViewConfig};
+pub use self::commands::ManagerError;
 use self::commands::{ManagerCommand, OutcomeSender, check_names};
-pub use self::error::ManagerError;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::{ExposedTool, ToolRef};
-pub(crate) use self::unlisted::{Unlisted, start_for_call};
 pub use self::view::Toggle;
 use self::view::ToggleResult;
-pub(crate) use self::view::{Enablement, Member, ServedProfile, View, ViewPart, WatchedView};
+pub(crate) use self::view::{
+    Enablement, Member, ServedProfile, UnlistedName, View, ViewPart, WatchedView, start_for_call,
+};
 pub(crate) use self::wait_ready::ServerOutcome;
 pub use crate::backoff::RestartDelays;
 use crate::client::connected;

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::sleep_until;
 
-use super::unlisted::{Unlisted, start_for_call};
-use super::view::{Member, ViewPart, WatchedView};
+use super::view::{Member, UnlistedName, ViewPart, WatchedView, start_for_call};
 use super::{Manager, ManagerError, View};
 use crate::catalog::{Item, Route, identity};
 use crate::client::{ClientError, Refused, ToolResult, call_tool, no_tool, not_sent};
@@ -124,10 +123,10 @@ impl Manager {
                 }
             };
             let now = Instant::now();
-            match Unlisted::of(candidates, until, now) {
-                Unlisted::Unknown => return Err(no_route(&view, tool)),
-                Unlisted::Down(error) => return Err(down(&view, error)),
-                Unlisted::Waits(candidates) => start_for_call(&candidates, now),
+            match UnlistedName::of(candidates, until, now) {
+                UnlistedName::Unknown => return Err(no_route(&view, tool)),
+                UnlistedName::Down(error) => return Err(down(&view, error)),
+                UnlistedName::Waits(candidates) => start_for_call(&candidates, now),
             }
             tokio::select! {
                 () = listed => {}

@@ -1,11 +1,16 @@
 //! Snapshots of what is exposed to agents of a profile, to one agent, or to the operator.
 //!
 //! The face of a server is the part of a view that belongs to this server, under the server's own names. It is built when an agent first
-//! uses it. A call that waits before it is sent to its server is checked against the newest view ([`WatchedView`]).
+//! uses it. A call that waits before it is sent to its server is checked against the newest view ([`WatchedView`]). [`UnlistedName`] says whether
+//! a request for a name that no list has waits for a server that may still list it.
 
+use std::future::{Future, pending};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
+use futures_util::FutureExt;
+use futures_util::future::select_all;
 use tokio::sync::watch;
 
 use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
@@ -16,8 +21,8 @@ use crate::message_limit::list_bytes;
 use crate::naming::Naming;
 use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
-use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
-use crate::server::{ServerHandle, ServerIdentity, ServerSnapshot};
+use crate::server::messages::call::{AccessTarget, CallError, Exposure, ExposureView};
+use crate::server::{ServerHandle, ServerIdentity, ServerSnapshot, failure_in};
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
 #[derive(Debug)]
@@ -415,6 +420,61 @@ impl ExposureView for WatchedView {
             // A server that still releases calls is not being stopped, so the profile has been removed.
             Some(_) if self.is_gone() => Exposure::Hidden,
             lists => self.newest().exposure(server, era, target, lists),
+        }
+    }
+}
+
+/// What becomes of a request for an unlisted name.
+#[derive(Debug)]
+pub(crate) enum UnlistedName<'a> {
+    /// No server may still list it.
+    Unknown,
+    /// These servers may list it in time, so the request waits.
+    Waits(Vec<&'a Member>),
+    /// Servers may list it, but none of them will be ready in time. The error is about the first one.
+    Down(CallError),
+}
+
+impl<'a> UnlistedName<'a> {
+    /// Decides about a request that waits at most until `until`. The `candidates` are the servers that may still list the name
+    /// ([`View::may_still_list`]). Those that the request waits for are started by [`start_for_call`].
+    pub(crate) fn of(candidates: Vec<&'a Member>, until: Instant, now: Instant) -> Self {
+        let may_wait = until > now;
+        let may_come = |member: &&Member| {
+            let state = &member.handle.published().state;
+            state.starts_for_call(now) || state.may_be_ready_by(until)
+        };
+        if may_wait && candidates.iter().any(may_come) {
+            return Self::Waits(candidates);
+        }
+        let Some(first) = candidates.first().map(|member| &member.handle) else { return Self::Unknown };
+        let failure = failure_in(&first.published().state);
+        Self::Down(CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false })
+    }
+}
+
+/// Notes that a call waits for these servers, and starts those that a call starts.
+pub(crate) fn start_for_call(servers: &[&Member], now: Instant) {
+    let starts = |member: &&&Member| member.handle.published().state.starts_for_call(now);
+    servers.iter().filter(starts).for_each(|member| member.handle.wake());
+    servers.iter().for_each(|member| member.handle.note_waiting_call());
+}
+
+impl View {
+    /// Waits until a server that may still list items sends its lists or changes its state. Such servers are those of now.
+    pub(crate) fn await_lists(&self) -> impl Future<Output = ()> + Send + use<> {
+        let changed = self.may_still_list(None).map(|member| {
+            let server = member.handle.clone();
+            let known = |published: &ServerSnapshot| (published.lists_complete, published.state.name());
+            let before = known(&server.published());
+            async move { server.wait_for(|now| known(now) != before).await }.boxed()
+        });
+        let all: Vec<_> = changed.collect();
+        async move {
+            match all.is_empty() {
+                true => pending().await,
+                false => drop(select_all(all).await),
+            }
         }
     }
 }

@@ -8,9 +8,10 @@ use url::form_urlencoded::parse;
 use super::error::LoginError;
 use super::http::shown_origin;
 use super::login::Login;
-use super::request::{AuthMethod, AuthorizationRequest, ClientRegistration, Form, Secret, registration_request};
+use super::request::{
+    self, AuthMethod, AuthorizationRequest, ClientRegistration, Form, Secret, quoted, registration_request,
+};
 use super::requirements::{Discovery, Requirements};
-use super::token_response::{self, quoted};
 use crate::config::OAuthSettings;
 
 /// A login that waits for a person's consent.
@@ -70,7 +71,7 @@ impl Login {
         };
         let method = AuthMethod::preferred(known);
         let response = self.http().post_json(endpoint, registration_request(redirect, method, scopes)).await?;
-        let registered = token_response::parse_registration(response.status, &response.body, method);
+        let registered = request::parse_registration(response.status, &response.body, method);
         registered.map_err(|refused| LoginError::RegistrationRefused { issuer, reason: refused.reason })
     }
 
@@ -85,7 +86,7 @@ impl Login {
         let found = &requirements.found;
         let form = Form::code(&self.signing(&registration), code, &redirect, &verifier, &found.resource);
         let response = self.http().post_form(&found.token, form).await?;
-        let granted = token_response::parse_token(response.status, &response.body);
+        let granted = request::parse_token(response.status, &response.body);
         let granted = granted.map_err(|refused| LoginError::TokenRefused {
             issuer: shown_origin(&found.token),
             reason: self.masked(&refused.reason),

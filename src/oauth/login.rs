@@ -12,7 +12,7 @@ use super::error::LoginError;
 use super::http::{OAuthHttp, shown_origin};
 use super::metadata::endpoint;
 use super::record::{Grant, LoginRecord, TokenState};
-use super::renewal::Step;
+use super::renewal::RenewalStep;
 use super::request::{ClientRegistration, Form};
 use super::requirements::allows_client_credentials;
 use super::store::{Logins, Store, StoreError, StoreLock};
@@ -124,8 +124,8 @@ impl Login {
         let refused = refused.map(|token| token.bearer.clone());
         let stored = self.stored().await.map_err(unavailable)?;
         match self.step(stored, refused.as_ref())? {
-            Step::Use(token) => Ok(token),
-            Step::Renew { .. } => {
+            RenewalStep::Use(token) => Ok(token),
+            RenewalStep::Renew { .. } => {
                 let (login, in_progress) = (self.clone(), self.0.logins.begin());
                 // A task of its own, since a redeemed refresh token is lost unless its successor is stored.
                 let renewed = tokio::spawn(async move {

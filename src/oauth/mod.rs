@@ -1,7 +1,7 @@
 //! Logins to servers that require one: OAuth 2.1 as MCP defines it, with a person's consent or with client credentials.
 //!
-//! Pure: challenges of servers and scopes ([`challenge`]), metadata ([`metadata`]), requests ([`request`]), responses
-//! ([`token_response`]), and the stored record ([`record`]).
+//! Pure: challenges of servers and scopes ([`challenge`]), metadata ([`metadata`]), requests and responses
+//! ([`request`]), and the stored record ([`record`]).
 //!
 //! With I/O: the directory of logins ([`store`]), HTTP ([`http`]), requirements of a server ([`requirements`]), a login
 //! by consent ([`authorization`], [`loopback`]), tokens without a person ([`renewal`]), and what other modules use
@@ -35,7 +35,6 @@ mod renewal;
 mod request;
 mod requirements;
 mod store;
-mod token_response;
 
 pub(crate) use self::authorization::{Authorization, CallbackError};
 pub(crate) use self::challenge::Challenge;

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::challenge::{self, Challenge};
-use super::request::ClientRegistration;
-use super::token_response::{TokenResponse, bearer};
+use super::request::{ClientRegistration, TokenResponse, bearer};
 
 /// Longest time before its end at which a token is renewed, in seconds. It covers requests in flight and clock
 /// differences.

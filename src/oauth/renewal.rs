@@ -12,17 +12,16 @@ use super::http::{NoResponse, Response, shown_origin};
 use super::login::{Login, NoToken, Token, unavailable};
 use super::metadata::endpoint;
 use super::record::{Grant, LoginRecord, TokenState};
-use super::request::{AuthMethod, ClientRegistration, Form};
+use super::request::{self, AuthMethod, ClientRegistration, Form, TokenError, TokenResponse};
 use super::requirements::Requirements;
 use super::store::StoreLock;
-use super::token_response::{self, TokenError, TokenResponse};
 use crate::clock;
 
 /// Delay after a failed renewal while the token is still valid.
 const RENEWAL_RETRY: Duration = Duration::from_secs(30);
 
 /// The next step to a token.
-pub(super) enum Step {
+pub(super) enum RenewalStep {
     /// There is a valid token.
     Use(Token),
     /// A new one must be obtained.
@@ -39,22 +38,26 @@ impl Login {
     ///
     /// # Errors
     /// If a person must log in.
-    pub(super) fn step(&self, stored: Option<LoginRecord>, refused: Option<&HeaderValue>) -> Result<Step, NoToken> {
+    pub(super) fn step(
+        &self,
+        stored: Option<LoginRecord>,
+        refused: Option<&HeaderValue>,
+    ) -> Result<RenewalStep, NoToken> {
         let never = || NoToken::LoginNeeded { why: self.why_not_logged_in() };
         let record = Box::new(stored.ok_or_else(never)?);
         let Some(grant) = &record.grant else {
             // The server must have required a login first.
             let may_try = record.challenge.is_some() && self.may_use_client_credentials();
-            return if may_try { Ok(Step::Renew { record, is_valid: false }) } else { Err(never()) };
+            return if may_try { Ok(RenewalStep::Renew { record, is_valid: false }) } else { Err(never()) };
         };
         let may_renew = !grant.uses_client_credentials || self.may_use_client_credentials();
         match grant.token_state(refused, clock::unix_seconds()) {
-            TokenState::Valid => Token::of(grant).map(Step::Use),
-            TokenState::RenewalDue => Ok(Step::Renew { record, is_valid: true }),
-            TokenState::Expired if may_renew => Ok(Step::Renew { record, is_valid: false }),
+            TokenState::Valid => Token::of(grant).map(RenewalStep::Use),
+            TokenState::RenewalDue => Ok(RenewalStep::Renew { record, is_valid: true }),
+            TokenState::Expired if may_renew => Ok(RenewalStep::Renew { record, is_valid: false }),
             // Credentials that were refused may be accepted with the current configuration.
             TokenState::Unavailable(_) if grant.uses_client_credentials && may_renew => {
-                Ok(Step::Renew { record, is_valid: false })
+                Ok(RenewalStep::Renew { record, is_valid: false })
             }
             TokenState::Unavailable(why) if !grant.uses_client_credentials => Err(NoToken::LoginNeeded { why }),
             TokenState::Expired | TokenState::Unavailable(_) => Err(never()),
@@ -66,8 +69,8 @@ impl Login {
         let lock = self.store().lock().await.map_err(unavailable)?;
         let stored = self.applicable(lock.read().await.map_err(unavailable)?);
         let (record, is_valid) = match self.step(stored, refused.as_ref())? {
-            Step::Use(token) => return Ok(token),
-            Step::Renew { record, is_valid } => (*record, is_valid),
+            RenewalStep::Use(token) => return Ok(token),
+            RenewalStep::Renew { record, is_valid } => (*record, is_valid),
         };
         if let Some(grant) = &record.grant {
             self.http().restrict_to(grant);
@@ -111,7 +114,7 @@ impl Login {
             sent = send().await;
         }
         let response = sent.map_err(|none| TokenError::Temporary(none.into()))?;
-        let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
+        let granted = request::parse_token(response.status, &response.body).map_err(|refused| {
             let (issuer, reason) = (shown_origin(&url), self.masked(&refused.reason));
             TokenError::of(response.status, &refused, LoginError::RenewalRefused { issuer, reason, lost })
         })?;
@@ -171,7 +174,7 @@ impl Login {
         let form = Form::client_credentials(&self.signing(&registration), scopes, &found.resource);
         let response =
             self.http().post_form(&found.token, form).await.map_err(|none| TokenError::Temporary(none.into()))?;
-        let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
+        let granted = request::parse_token(response.status, &response.body).map_err(|refused| {
             let (issuer, reason) = (shown_origin(&found.token), self.masked(&refused.reason));
             TokenError::of(response.status, &refused, LoginError::ClientCredentialsRefused { issuer, reason })
         })?;

@@ -1,4 +1,5 @@
-//! The directory of logins: the file of each server's login with its lock, and the renewals in progress.
+//! The directory of logins: the file of each server's login with its lock, and the renewals in progress. A login is no state of a
+//! daemon: `mcpd login` works without one, and several daemons share it.
 //!
 //! Each server has one file with its name, readable by this user only. It is replaced by renaming, so readers need no
 //! lock. A writer holds the lock file beside it for the whole change: several processes that find an expired token
@@ -32,7 +33,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// The directory of logins: `$XDG_STATE_HOME/mcpd/logins`, else in `~/.local/state`.
 #[must_use]
 pub(crate) fn directory(sources: &dyn Sources) -> Option<PathBuf> {
-    Some(sources.base_directory("XDG_STATE_HOME", ".local/state")?.join("mcpd/logins"))
+    Some(sources.state_home()?.join("mcpd/logins"))
 }
 
 /// The file of one server's login.
@@ -228,7 +229,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::config::interpolate::table::Table;
+    use crate::config::interpolate::tests::table::Table;
 
     #[test]
     fn directory_follows_the_xdg_specification() {

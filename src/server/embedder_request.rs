@@ -11,11 +11,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use tracing::Span;
 
+use super::control::StopReceiver;
 use super::messages::call::{
     Access, Call, CallError, CallKey, Failure, Origin, RequestKind, ResponseHandle, SessionSender, ToAgent,
 };
 use super::messages::handle::ServerHandle;
-use super::stop_level::StopReceiver;
 use crate::calls::{CallOutcome, Moment, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::message::RequestLine;
@@ -81,7 +81,7 @@ impl ServerHandle {
                         Err(_) => self.failure(Failure::MalformedResponse),
                     });
                 }
-                ToAgent::Request(question) => question.response_handle.unable(question.capability),
+                ToAgent::Request(question) => question.response_handle.refuse_undeclared(question.capability),
                 ToAgent::CallNotification { .. } | ToAgent::ServerNotification(_) => {}
             }
         }

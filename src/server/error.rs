@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::evidence::{Cause, Evidence, Unexplained};
-use super::exit::Exit;
 use super::health::UnansweredCounts;
-use super::start_error::StartError;
+use super::start_error::{Exit, StartError};
 use crate::config::interpolate::UnusableValue;
 use crate::duration;
 use crate::list_kind::ListKind;

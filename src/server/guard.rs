@@ -1,10 +1,10 @@
 //! The guard: a small process between mcpd and one server. No descendant of the server outlives it.
 //!
 //! The reaper re-executes mcpd under the name [`ARGV0`]. The guard's standard input is a socket to mcpd. The guard receives the
-//! server's three standard streams and a [`LaunchSpec`], and sends [`Report`]s. It never reads the data of calls: the streams are
+//! server's three standard streams and a [`LaunchSpec`], and sends [`GuardReport`]s. It never reads the data of calls: the streams are
 //! pipes between mcpd and the server. Only once mcpd is dead, it discards what the server still writes.
 //!
-//! The socket is also the lifeline. When mcpd dies, the guard [ends](super::subtree_owner::Ending) the server with its whole subtree. As a
+//! The socket is also the lifeline. When mcpd dies, the guard [ends](super::subtree_owner::SubtreeEnd) the server with its whole subtree. As a
 //! child subreaper, the guard inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none
 //! is left.
 //!
@@ -31,13 +31,12 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
-use super::exit::Exit;
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
 use super::sandbox::stage::{self, StartedServer};
-use super::start_error::StartError;
+use super::start_error::{Exit, StartError};
 use super::subtree::{GUARD, Processes};
-use super::subtree_owner::{Ending, Step, drain, kill_subtree, poll_until, prepare};
+use super::subtree_owner::{EndStep, SubtreeEnd, drain, kill_subtree, poll_until, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
 pub const ARGV0: &str = GUARD;
@@ -50,7 +49,7 @@ pub(crate) const KILL: u8 = b'K';
 /// A report of the guard to mcpd: one JSON object per line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Report {
+pub(crate) enum GuardReport {
     /// The server is running.
     Started { pid: u32 },
     /// The server could not be started.
@@ -74,11 +73,11 @@ pub(super) fn run() -> io::Result<()> {
     };
     let server = match started {
         Ok(server) => server,
-        Err(failure) => return send_report(&socket, &Report::NotStarted(failure)),
+        Err(failure) => return send_report(&socket, &GuardReport::NotStarted(failure)),
     };
     drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
-    let started = send_report(&socket, &Report::Started { pid: server.server.as_raw_pid().unsigned_abs() });
+    let started = send_report(&socket, &GuardReport::Started { pid: server.server.as_raw_pid().unsigned_abs() });
     let mut server = Server { started: server, exit: None, is_terminated: false };
     let watched = started.and_then(|()| watch(&socket, &child_signals, &mut server, outputs.into()));
     server.kill_namespaces();
@@ -128,7 +127,7 @@ fn watch(
     mut outputs: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let (reaper, child_signals_fd) = (rustix::stdio::stdout(), child_signals.as_fd());
-    let mut lost: Option<(Lost, Ending)> = None;
+    let mut lost: Option<(Lost, SubtreeEnd)> = None;
     loop {
         // The stream of a dead process would always be ready. The reaper writes nothing, so its pipe only reports the hang-up.
         let mut watched = match lost {
@@ -148,7 +147,7 @@ fn watch(
         if has_child_signal {
             drain(child_signals);
             if let Some(exit) = server.reap() {
-                return send_report(socket, &Report::Exited(exit));
+                return send_report(socket, &GuardReport::Exited(exit));
             }
         }
         for now_lost in [has_lost_reaper.then_some(Lost::Reaper), (command == Command::Lost).then_some(Lost::Mcpd)] {
@@ -158,14 +157,14 @@ fn watch(
                 (Some(process), None) => {
                     // For mcpd, which closes the server's stdin then.
                     let _ = socket.shutdown(Shutdown::Write);
-                    lost = Some((process, Ending::new(Instant::now())));
+                    lost = Some((process, SubtreeEnd::new(Instant::now())));
                 }
             }
         }
         outputs.retain(|output| !matches!(lost, Some((Lost::Mcpd, _))) || discard(output));
         match (command, lost.as_mut().map(|(_, ending)| ending.step(Instant::now()))) {
-            (Command::Kill, _) | (_, Some(Step::Kill)) => return Ok(()),
-            (Command::Terminate, _) | (_, Some(Step::Terminate)) => server.terminate(),
+            (Command::Kill, _) | (_, Some(EndStep::Kill)) => return Ok(()),
+            (Command::Terminate, _) | (_, Some(EndStep::Terminate)) => server.terminate(),
             _ => {}
         }
     }
@@ -248,7 +247,7 @@ impl Server {
     }
 }
 
-pub(super) fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
+pub(super) fn send_report(mut socket: &UnixStream, report: &GuardReport) -> io::Result<()> {
     send_line(&mut socket, report)
 }
 

@@ -7,7 +7,6 @@
 
 mod info;
 mod negotiation;
-mod plan;
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -18,15 +17,15 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 pub(super) use self::info::ServerInfo;
+pub(super) use self::negotiation::HandshakePlan;
 use self::negotiation::Negotiation;
-pub(super) use self::plan::HandshakePlan;
 use super::era_cache::EraSupport;
+use super::error::ServerError;
 use super::instance::{Instance, PendingRequest};
 use super::link::LinkError;
 use crate::era;
 use crate::jsonrpc::{Message, MessageError};
 use crate::printable::excerpt;
-use crate::server::error::ServerError;
 use crate::transport::{Arrival, Incoming};
 
 /// Characters of a server's text that are quoted.
@@ -144,7 +143,7 @@ async fn next(instance: &mut Instance, first_message: &Notify) -> Result<Option<
             Some(PendingRequest::Discover) => Some(HandshakeEvent::Discovered(Ok(response))),
             Some(_) | None => {
                 instance.stats().stray_responses.add_one();
-                instance.wire.note_stray_response(&id, response.as_ref());
+                instance.wire.receive_stray_response(&id, response.as_ref());
                 None
             }
         }),

@@ -10,8 +10,7 @@ use crate::era::{self, Era};
 use crate::instructions;
 use crate::jsonrpc::members::{Parts, each, entries, members, text};
 use crate::jsonrpc::normalise::is_empty_array;
-use crate::jsonrpc::object_edit::with_first;
-use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::splice::{applied, with_first};
 use crate::task_state::TaskSupport;
 use crate::validity::mended_capabilities;
 

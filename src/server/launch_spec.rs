@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::sandbox::Restrictions;
 use super::start_error::StartError;
 use crate::config::command_line::{cr_complaint, interpreter_with_cr, mistaken_for_program};
+use crate::config::interpolate::{Process, Sources};
 
 /// Bytes of a program that are searched for its interpreter.
 const MAX_FIRST_LINE: u64 = 256;
@@ -89,19 +89,8 @@ pub(super) fn find_program(spec: &LaunchSpec) -> Result<PathBuf, StartError> {
         if path.exists() { path } else { return Err(not_found(None)) }
     } else {
         let path = spec.env.get("PATH").map_or("", String::as_str);
-        find_in_path(command, path, &spec.cwd).ok_or_else(|| not_found(Some(path)))?
+        Process.on_path_from(&spec.cwd, command, path).ok_or_else(|| not_found(Some(path)))?
     };
     refuse_unfit_script(&program)?;
     Ok(program)
-}
-
-/// The first executable of this name in the directories of `path`. Relative ones are below `cwd`.
-pub(super) fn find_in_path(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
-    let directories = std::env::split_paths(path).filter(|_| !path.is_empty());
-    let candidates = directories.map(|directory| cwd.join(directory).join(name));
-    candidates.into_iter().find(|candidate| is_executable(candidate))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
 }

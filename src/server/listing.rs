@@ -1,6 +1,6 @@
 //! Reads the pages of a list to the end, or up to a limit. Pure.
 //!
-//! A server may send endless pages, or the same cursor again. The list then ends at the limit and is marked as truncated.
+//! A server may send endless pages, or the same cursor again ([`Pager`]). The list then ends at the limit and is marked as truncated.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::validity::{Action, Problem, Reason, Unlisted, Validity};
 /// Maximum pages of one list.
 const MAX_PAGES: usize = 500;
 /// Maximum items of one list.
-const MAX_ITEMS: usize = 10_000;
+pub(crate) const MAX_ITEMS: usize = 10_000;
 /// Maximum bytes of all definitions of one list: more than any model reads, and less than one message. A definition that does not
 /// fit is left out.
-const MAX_BYTES: usize = 8 << 20;
+pub(crate) const MAX_BYTES: usize = 8 << 20;
 /// Maximum bytes of one list as received, with the definitions that are left out.
 const MAX_READ: usize = 8 * MAX_BYTES;
 /// Maximum length of a name or URI, in bytes. Policy decides which of the remaining names can be exposed, and reports the others.
@@ -43,8 +43,7 @@ pub struct Listing {
     bytes: usize,
     /// Bytes of all pages.
     read: usize,
-    /// At most [`MAX_PAGES`].
-    cursors: Vec<Bytes>,
+    pager: Pager,
     /// Whether definitions are judged, and so mended or left out.
     judges: bool,
 }
@@ -63,7 +62,7 @@ impl Listing {
     #[must_use]
     pub fn of(kind: ListKind, malformed: Malformed) -> Self {
         let judges = malformed == Malformed::Mend;
-        Self { kind, list: List::default(), bytes: 0, read: 0, cursors: Vec::new(), judges }
+        Self { kind, list: List::default(), bytes: 0, read: 0, pager: Pager::default(), judges }
     }
 
     /// The kind of the items.
@@ -82,27 +81,23 @@ impl Listing {
         let Ok(definitions) = serde_json::from_slice::<Option<Vec<&RawValue>>>(&items) else { return Err(self) };
         let hint = CacheHint::read(result);
         self.list.cache_hint =
-            if self.cursors.is_empty() { hint } else { hint.zip(self.list.cache_hint).map(|(a, b)| a.and(b)) };
+            if self.pager.is_at_first() { hint } else { hint.zip(self.list.cache_hint).map(|(a, b)| a.and(b)) };
         for definition in definitions.into_iter().flatten() {
             self.add(definition.get().as_bytes());
         }
         self.read += result.len();
-        // An empty string is a valid cursor (MCP, `server/utilities/pagination`); null means the end.
-        let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Ok(Next::Done(self.list)) };
-        let cursor = Bytes::copy_from_slice(&cursor);
-        let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.items.len() >= MAX_ITEMS || self.read > MAX_READ;
-        if limit || cursor.len() > MAX_CURSOR || self.cursors.contains(&cursor) {
-            self.list.truncated = true;
-            return Ok(Next::Done(self.list));
-        }
-        self.cursors.push(cursor.clone());
-        Ok(Next::Page(self, cursor))
+        let is_full = self.list.items.len() >= MAX_ITEMS || self.read > MAX_READ;
+        Ok(match self.pager.next(cursor) {
+            NextPage::At(cursor) if !is_full => Next::Page(self, cursor),
+            NextPage::End => Next::Done(self.list),
+            NextPage::At(_) | NextPage::LeftOut => Next::Done(List { truncated: true, ..self.list }),
+        })
     }
 
     /// The pages read so far, marked as truncated; `None` if there are none.
     #[must_use]
     pub fn partial(self) -> Option<List> {
-        let has_pages = !self.cursors.is_empty();
+        let has_pages = !self.pager.is_at_first();
         has_pages.then(|| List { truncated: true, ..self.list })
     }
 
@@ -141,6 +136,43 @@ impl Listing {
             let reason = Reason { path: path.into(), problem, action: Action::LeftOut, is_legacy_only: false };
             self.list.unlisted.push(Unlisted { key, reason });
         }
+    }
+}
+
+/// Follows the cursors of one list.
+#[derive(Debug, Default)]
+pub(crate) struct Pager {
+    /// At most [`MAX_PAGES`].
+    cursors: Vec<Bytes>,
+}
+
+/// What comes after a page.
+pub(crate) enum NextPage {
+    /// The page at this cursor, which is raw JSON.
+    At(Bytes),
+    /// Nothing.
+    End,
+    /// Pages that are not read.
+    LeftOut,
+}
+
+impl Pager {
+    /// Whether no page but the first was requested.
+    pub(crate) fn is_at_first(&self) -> bool {
+        self.cursors.is_empty()
+    }
+
+    /// What comes after a page with this raw `nextCursor`.
+    pub(crate) fn next(&mut self, cursor: Option<Bytes>) -> NextPage {
+        // An empty string is a valid cursor (MCP, `server/utilities/pagination`); null means the end.
+        let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return NextPage::End };
+        let is_last = self.cursors.len() + 1 >= MAX_PAGES;
+        if is_last || cursor.len() > MAX_CURSOR || self.cursors.contains(&cursor) {
+            return NextPage::LeftOut;
+        }
+        let cursor = Bytes::copy_from_slice(&cursor);
+        self.cursors.push(cursor.clone());
+        NextPage::At(cursor)
     }
 }
 

@@ -25,12 +25,11 @@ use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
+use super::control::{StopLevel, StopReceiver};
 use super::error::{self, ServerError};
-use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
 use super::sandbox::{self, Restrictions};
-use super::start_error::StartError;
-use super::stop_level::{StopLevel, StopReceiver};
+use super::start_error::{Exit, ReachedLimit, StartError};
 use super::subtree_owner;
 use crate::config::{Program, Secrets, environment};
 
@@ -49,7 +48,7 @@ const PIPE: usize = 256 << 10;
 /// A running server with its supervisor.
 #[derive(Debug)]
 pub(super) struct Process {
-    supervisor: Supervisor,
+    supervisor: SupervisorHandle,
     /// Set if mcpd has one to give.
     cgroup: Option<Cgroup>,
     /// Its end as the supervisor has reported it.
@@ -59,7 +58,7 @@ pub(super) struct Process {
 }
 
 #[derive(Debug)]
-enum Supervisor {
+enum SupervisorHandle {
     Guard(GuardedProcess),
     ProcessGroup(UnguardedProcess),
 }
@@ -120,9 +119,9 @@ pub(super) async fn spawn(
     let supervisor = match guard.path() {
         Some(program) => {
             let (outputs, kill_file) = (pipes.outputs().map_err(refused)?, cgroup.and_then(Cgroup::kill_file));
-            Supervisor::Guard(guarded::spawn(reaper, program, servers, outputs, kill_file).await?)
+            SupervisorHandle::Guard(guarded::spawn(reaper, program, servers, outputs, kill_file).await?)
         }
-        None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
+        None => SupervisorHandle::ProcessGroup(unguarded::start(spec, servers)?),
     };
     Ok(SpawnedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
 }
@@ -158,8 +157,8 @@ impl SpawnedProcess {
     /// Process id of the guard, if there is one.
     pub(super) fn guard_pid(&self) -> Option<u32> {
         match &self.process.supervisor {
-            Supervisor::Guard(guarded) => Some(guarded.guard_pid()),
-            Supervisor::ProcessGroup(_) => None,
+            SupervisorHandle::Guard(guarded) => Some(guarded.guard_pid()),
+            SupervisorHandle::ProcessGroup(_) => None,
         }
     }
 
@@ -178,8 +177,8 @@ impl SpawnedProcess {
     /// Starts the server, and returns its process id.
     pub(super) async fn start(&mut self, spec: &LaunchSpec) -> Result<u32, SpawnError> {
         let started = match &mut self.process.supervisor {
-            Supervisor::Guard(guarded) => guarded.start_server(spec).await,
-            Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
+            SupervisorHandle::Guard(guarded) => guarded.start_server(spec).await,
+            SupervisorHandle::ProcessGroup(grouped) => Ok(grouped.pid()),
         };
         let Err(SpawnError::Lost(supervisor)) = started else { return started };
         self.process.seen = Some(ProcessEnd::Lost(supervisor));
@@ -220,8 +219,8 @@ impl Process {
         }
         let seen = match (&self.seen, &mut self.supervisor) {
             (Some(seen), _) => seen.clone(),
-            (None, Supervisor::Guard(guarded)) => guarded.wait_ended().await,
-            (None, Supervisor::ProcessGroup(grouped)) => grouped.wait_ended().await,
+            (None, SupervisorHandle::Guard(guarded)) => guarded.wait_ended().await,
+            (None, SupervisorHandle::ProcessGroup(grouped)) => grouped.wait_ended().await,
         };
         let seen = self.seen.insert(seen);
         let limit = match &self.cgroup {
@@ -247,8 +246,8 @@ impl Process {
             return;
         }
         match &self.supervisor {
-            Supervisor::Guard(guarded) => guarded.terminate(),
-            Supervisor::ProcessGroup(grouped) => grouped.terminate(),
+            SupervisorHandle::Guard(guarded) => guarded.terminate(),
+            SupervisorHandle::ProcessGroup(grouped) => grouped.terminate(),
         }
         let _ = timeout(TERM_GRACE, self.wait_gone()).await;
     }
@@ -256,7 +255,7 @@ impl Process {
     /// Waits for the end of the server, also if its guard was lost. Cancel-safe.
     async fn wait_gone(&mut self) {
         let ended = self.wait_ended().await;
-        if let (ProcessEnd::Lost(_), Supervisor::Guard(guarded)) = (ended, &mut self.supervisor) {
+        if let (ProcessEnd::Lost(_), SupervisorHandle::Guard(guarded)) = (ended, &mut self.supervisor) {
             guarded.wait_closed().await;
         }
     }
@@ -265,8 +264,8 @@ impl Process {
     /// rest of the subtree.
     pub(super) async fn kill(mut self) {
         match &mut self.supervisor {
-            Supervisor::Guard(guarded) => guarded.kill().await,
-            Supervisor::ProcessGroup(grouped) => grouped.kill().await,
+            SupervisorHandle::Guard(guarded) => guarded.kill().await,
+            SupervisorHandle::ProcessGroup(grouped) => grouped.kill().await,
         }
         if let Some(cgroup) = self.cgroup.take() {
             cgroup.remove().await;

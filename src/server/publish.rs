@@ -8,20 +8,19 @@ use tokio::sync::{Notify, watch};
 
 use super::cache::Inventory;
 use super::era_cache::EraCache;
+use super::error::ServerError;
 use super::health::UnansweredCounts;
 use super::identity::{Identities, ServerIdentity};
 use super::lifecycle::{State, StateName};
 use super::link::RemoteTransport;
 use super::process::cgroup::Enforcement;
-use super::shared_state::SharedState;
+use super::sandbox::SandboxReport;
+use super::shared_state::{ListInterner, SharedState};
 use super::stats::Stats;
 use super::stderr;
 use crate::catalog::{List, Lists, offer_any};
 use crate::era::{Era, Eras};
 use crate::list_kind::{ListKind, PerKind};
-use crate::server::error::ServerError;
-use crate::server::sandbox::SandboxReport;
-use crate::server::shared_state::ListInterner;
 
 /// Wakes the reader of several servers, such as the manager, after a change.
 pub type ChangeSignal = Arc<Notify>;

@@ -30,7 +30,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, wait};
 
 use super::subtree::{self, Processes};
-use super::subtree_owner::{self, Ending, KILL_AGAIN, Step};
+use super::subtree_owner::{self, EndStep, KILL_AGAIN, SubtreeEnd};
 use super::{fd_passing, guard};
 
 /// The process name of a reaper, by which `main` recognizes one.
@@ -89,7 +89,7 @@ struct Guard {
 /// A server whose guard has exited. The reaper takes its place.
 struct UnguardedServer {
     guard: Guard,
-    ending: Ending,
+    ending: SubtreeEnd,
 }
 
 pub(super) fn run() -> io::Result<()> {
@@ -149,7 +149,7 @@ impl Reaper {
             } else {
                 let pid = pid.as_raw_pid().unsigned_abs();
                 let exited = self.guards.extract_if(.., |guard| guard.pid == pid);
-                self.unguarded.extend(exited.map(|guard| UnguardedServer { guard, ending: Ending::new(now) }));
+                self.unguarded.extend(exited.map(|guard| UnguardedServer { guard, ending: SubtreeEnd::new(now) }));
                 has_died = true;
             }
         }
@@ -172,10 +172,10 @@ impl Reaper {
         self.unguarded.retain_mut(|server| {
             let guard = Some(server.guard.pid);
             let own: Vec<_> = orphans.iter().copied().filter(|pid| owner(&processes, *pid) == guard).collect();
-            match if server.guard.may_take_time() { server.ending.step(now) } else { Step::Kill } {
-                Step::Wait => {}
-                Step::Terminate => processes.terminate(&own),
-                Step::Kill => {
+            match if server.guard.may_take_time() { server.ending.step(now) } else { EndStep::Kill } {
+                EndStep::Wait => {}
+                EndStep::Terminate => processes.terminate(&own),
+                EndStep::Kill => {
                     server.guard.kill_cgroup();
                     doomed.push(guard);
                 }

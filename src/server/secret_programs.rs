@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::guard::Report;
+use super::guard::GuardReport;
 use super::launch_spec::LaunchSpec;
 use super::start_error::StartError;
 use super::{fd_passing, secret_runner};
@@ -47,11 +47,11 @@ type Running = WeakShared<BoxFuture<'static, Output>>;
 
 /// The programs that run at present, and their environment. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct SecretPrograms(Arc<State>);
+pub struct SecretPrograms(Arc<RunningPrograms>);
 
 #[derive(Default)]
 #[expect(clippy::disallowed_types, reason = "see the import")]
-struct State {
+struct RunningPrograms {
     running: Mutex<HashMap<SecretCommand, Running>>,
     /// `None` is the environment of this process.
     environment: Mutex<Option<BTreeMap<String, String>>>,
@@ -137,19 +137,19 @@ async fn printed(spec: &LaunchSpec, runner: Option<PathBuf>) -> Result<Vec<u8>, 
     // A process that it leaves behind may keep the pipe open.
     take(&stdout, &mut output)?;
     match report.and_then(|line| serde_json::from_str(&line).ok()) {
-        Some(Report::Exited(exit)) if exit.is_success() => Ok(output),
-        Some(Report::Exited(exit)) => Err(exit.to_string()),
-        Some(Report::NotStarted(StartError::CommandNotFound { path: Some(_), .. })) => {
+        Some(GuardReport::Exited(exit)) if exit.is_success() => Ok(output),
+        Some(GuardReport::Exited(exit)) => Err(exit.to_string()),
+        Some(GuardReport::NotStarted(StartError::CommandNotFound { path: Some(_), .. })) => {
             Err("is not found on the PATH of mcpd".to_owned())
         }
-        Some(Report::NotStarted(StartError::CommandNotFound { .. } | StartError::CommandLine(_))) => {
+        Some(GuardReport::NotStarted(StartError::CommandNotFound { .. } | StartError::CommandLine(_))) => {
             Err("does not exist".to_owned())
         }
-        Some(Report::NotStarted(StartError::ExecRefused { error, .. } | StartError::ExecFailed { error, .. })) => {
+        Some(GuardReport::NotStarted(StartError::ExecRefused { error, .. } | StartError::ExecFailed { error, .. })) => {
             Err(format!("cannot be run: {error}"))
         }
-        Some(Report::NotStarted(error)) => Err(format!("cannot be run: {error}")),
-        Some(Report::Started { .. }) | None => Err("was lost with its runner".to_owned()),
+        Some(GuardReport::NotStarted(error)) => Err(format!("cannot be run: {error}")),
+        Some(GuardReport::Started { .. }) | None => Err("was lost with its runner".to_owned()),
     }
 }
 

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process_group, pidfd_open, waitpid};
 
 use super::fd_passing::{inherited_socket, receive_streams};
-use super::guard::{self, Report};
+use super::guard::{self, GuardReport};
 use super::subtree_owner::isolate;
 
 /// The process name of a starter, by which `main` recognizes one.
@@ -68,7 +68,7 @@ pub(super) fn run() -> io::Result<()> {
     leave_service(&spec.env);
     let program = match guard::start(&spec, streams) {
         Ok(started) => started.child,
-        Err(failure) => return guard::send_report(&socket, &Report::NotStarted(failure)),
+        Err(failure) => return guard::send_report(&socket, &GuardReport::NotStarted(failure)),
     };
     drop(spec);
     if !ended_first(&socket, program)? {
@@ -76,7 +76,7 @@ pub(super) fn run() -> io::Result<()> {
         let _ = kill_process_group(program, Signal::KILL);
     }
     let status = waitpid(Some(program), WaitOptions::empty())?.map_or(0, |(_, status)| status.as_raw());
-    guard::send_report(&socket, &Report::Exited(ExitStatus::from_raw(status).into()))
+    guard::send_report(&socket, &GuardReport::Exited(ExitStatus::from_raw(status).into()))
 }
 
 /// Waits until the program has ended or the socket is closed. Returns whether it has ended.

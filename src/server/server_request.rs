@@ -41,14 +41,14 @@ pub(super) struct ParsedRequest {
 impl ParsedRequest {
     /// Parses a request; `None` for a method that agents do not have.
     pub(super) fn read(method: &[u8], params: Option<&Bytes>) -> Option<Result<Self, ErrorObject>> {
-        let ability = match method {
+        let capability = match method {
             b"sampling/createMessage" => ClientCapability::Sampling,
             b"elicitation/create" => ClientCapability::Form,
             b"roots/list" => ClientCapability::Roots,
             _ => return None,
         };
         let none = Bytes::from_static(b"{}");
-        let parsed = Self::of(ability, params.unwrap_or(&none));
+        let parsed = Self::of(capability, params.unwrap_or(&none));
         Some(parsed.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
     }
 
@@ -61,11 +61,11 @@ impl ParsedRequest {
         Ok(Self { capability: ClientCapability::Extension, progress_token, elicitation: None })
     }
 
-    fn of(ability: ClientCapability, params: &Bytes) -> Result<Self, &'static str> {
+    fn of(capability: ClientCapability, params: &Bytes) -> Result<Self, &'static str> {
         let [meta, mode, elicitation] =
             members(params, ["_meta", "mode", "elicitationId"]).map_err(|_| "`params` is no object")?;
         let progress_token = request_meta::read(meta)?;
-        let capability = match (ability, mode.as_ref().and_then(text).as_deref()) {
+        let capability = match (capability, mode.as_ref().and_then(text).as_deref()) {
             (ClientCapability::Form, Some(b"url")) => ClientCapability::Url,
             (ClientCapability::Form, Some(b"form")) => ClientCapability::Form,
             (ClientCapability::Form, _) if mode.is_some() => return Err("`mode` is neither `form` nor `url`"),
@@ -160,8 +160,8 @@ impl ServerResponseHandle {
     }
 
     /// Sends the error that the agent has not declared this capability.
-    pub fn unable(self, ability: ClientCapability) {
-        self.refuse(&undeclared(ability));
+    pub fn refuse_undeclared(self, capability: ClientCapability) {
+        self.refuse(&undeclared(capability));
     }
 
     /// Sends the error that the request did not reach the agent.
@@ -194,10 +194,10 @@ impl Drop for ServerResponseHandle {
 }
 
 /// The error that an agent has not declared a capability.
-pub(super) fn undeclared(ability: ClientCapability) -> ErrorObject {
+pub(super) fn undeclared(capability: ClientCapability) -> ErrorObject {
     // MCP 2025-11-25, `client/elicitation`, "Error Handling", on a mode that was not declared.
-    let code = if ability == ClientCapability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
-    ErrorObject::new(code, format!("the agent that this is for has not declared `{}`", ability.declared_by()))
+    let code = if capability == ClientCapability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
+    ErrorObject::new(code, format!("the agent that this is for has not declared `{}`", capability.declared_by()))
 }
 
 /// An error for a server whose request no agent has received.
@@ -218,7 +218,7 @@ mod tests {
         let params = params.map(|params| Bytes::from_static(params.as_bytes()));
         let parsed = ParsedRequest::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
         let found = parsed.as_ref().map(|parsed| (parsed.capability, parsed.elicitation.as_deref()));
-        let expected = expected.map(|(ability, elicitation)| (ability, elicitation.map(str::as_bytes)));
+        let expected = expected.map(|(capability, elicitation)| (capability, elicitation.map(str::as_bytes)));
         assert_eq!(found.map_err(|error| error.message.as_str()), expected, "{params:?}");
     }
 

@@ -2,16 +2,18 @@
 //!
 //! While one task replaces another, both write. So each write is a difference, never an absolute value.
 
-mod refused_calls;
-
 use std::array::from_fn;
+#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one look or change, without waiting")]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-pub use self::refused_calls::{RefusedCallCounter, RefusedCalls};
+use super::refused_path::{RefusedPath, refused_paths};
+use crate::config::Sandbox;
 
 /// Counters of one server over all its instances.
 #[derive(Debug, Default)]
@@ -246,6 +248,67 @@ impl LastHour {
 /// Counted from 1, so that an unused slot matches no minute.
 fn minute_of(now: Instant, began: Instant) -> u64 {
     now.saturating_duration_since(began).as_secs() / 60 + 1
+}
+
+/// Maximum number of paths that are kept. Others are dropped.
+const MAX_PATHS: usize = 32;
+/// Largest answer that is searched, in bytes. An error about a file is short.
+const MAX_SEARCHED: usize = 64 << 10;
+
+/// Calls that failed at files, at sandbox level `files`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RefusedCalls {
+    /// How many.
+    pub calls: usize,
+    /// The paths that their errors name, at most 32. Some may exist neither inside nor outside the sandbox.
+    pub paths: Vec<RefusedPath>,
+}
+
+/// Calls that failed at files. Shared by all instances of a server.
+#[derive(Debug, Default)]
+#[expect(clippy::disallowed_types, reason = "see the import")]
+pub struct RefusedCallCounter(Mutex<(Option<Sandbox>, RefusedCalls)>);
+
+impl RefusedCallCounter {
+    /// Notes a result or an error of a server with this sandbox, if it is about files. Forgets what another sandbox has refused.
+    pub(crate) fn note(&self, sandbox: &Sandbox, answer: &[u8]) {
+        let mut paths = Vec::new();
+        if answer.len() <= MAX_SEARCHED
+            && let Ok(answer) = serde_json::from_slice(answer)
+        {
+            search(&answer, &mut paths);
+        }
+        if paths.is_empty() {
+            return;
+        }
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.0.as_ref() != Some(sandbox) {
+            *noted = (Some(sandbox.clone()), RefusedCalls::default());
+        }
+        noted.1.calls += 1;
+        for path in paths {
+            if noted.1.paths.len() < MAX_PATHS && !noted.1.paths.contains(&path) {
+                noted.1.paths.push(path);
+            }
+        }
+    }
+
+    /// The calls of a server that has this sandbox.
+    pub(crate) fn of(&self, sandbox: &Sandbox) -> Option<RefusedCalls> {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (noted.0.as_ref() == Some(sandbox)).then(|| noted.1.clone())
+    }
+}
+
+/// Searches all texts of a value.
+fn search(value: &Value, paths: &mut Vec<RefusedPath>) {
+    match value {
+        Value::String(text) => paths.extend(text.lines().flat_map(refused_paths)),
+        Value::Array(all) => all.iter().for_each(|one| search(one, paths)),
+        Value::Object(all) => all.values().for_each(|one| search(one, paths)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 #[cfg(test)]

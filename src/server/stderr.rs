@@ -1,7 +1,7 @@
 //! The stderr of a server: always read, and stored in one bounded ring for all its instances.
 //!
-//! [`read_lines`] reads lines from the pipe, [`ring`] stores them, [`crash`] finds those that explain a crash, and [`copy`] writes a few
-//! of them to mcpd's own log.
+//! [`read_lines`] reads lines from the pipe, [`ring`] stores them, and [`crash`] finds those that explain a crash. This file copies a limited
+//! number of them to what outlives the daemon, and to mcpd's own log at level debug.
 //!
 //! ```text
 //! instance ── read_lines ─┐
@@ -11,10 +11,77 @@
 //! A reader holds a position in the ring and continues from there when it has time. A slow reader does not slow the server down:
 //! it misses the lines that were dropped meanwhile, and learns their number.
 
-mod copy;
 mod crash;
 mod read_lines;
 mod ring;
 
+use std::time::{Duration, Instant};
+
 pub(crate) use self::read_lines::Writer;
 pub use self::ring::{Log, Reader};
+use crate::clock::{Moment, WallClockAnchor};
+use crate::config::Secrets;
+use crate::logging::{ServerLine, ServerOutput};
+
+/// Maximum lines of one instance to copy in each period. The rest is counted.
+const COPIES: u32 = 100;
+const PERIOD: Duration = Duration::from_secs(1);
+/// Maximum characters to copy of a line.
+const MAX_LINE_LEN: usize = 500;
+
+/// Copies lines of one process. If nobody keeps them, a line costs two checks.
+pub(super) struct Copier<'a> {
+    server: &'a str,
+    purpose: Option<&'a str>,
+    pid: u32,
+    output: &'a ServerOutput,
+    secrets: &'a Secrets,
+    period: Option<Instant>,
+    copied: u32,
+    withheld: u64,
+}
+
+impl<'a> Copier<'a> {
+    pub(super) fn new(
+        server: &'a str,
+        purpose: Option<&'a str>,
+        pid: u32,
+        output: &'a ServerOutput,
+        secrets: &'a Secrets,
+    ) -> Self {
+        Self { server, purpose, pid, output, secrets, period: None, copied: 0, withheld: 0 }
+    }
+
+    pub(super) fn copy(&mut self, text: &str) {
+        if !self.output.keeps() && !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let now = Instant::now();
+        if self.period.is_none_or(|began| now.duration_since(began) >= PERIOD) {
+            if self.withheld > 0 {
+                self.write(&format!("… {} lines are not shown here", self.withheld));
+            }
+            (self.period, self.copied, self.withheld) = (Some(now), 0, 0);
+        }
+        if self.copied == COPIES {
+            self.withheld += 1;
+            return;
+        }
+        self.copied += 1;
+        let text = self.secrets.masked(text);
+        let end = text.char_indices().nth(MAX_LINE_LEN).map_or(text.len(), |(end, _)| end);
+        let sign = if end < text.len() { "…" } else { "" };
+        self.write(&format!("{}{sign}", &text[..end]));
+    }
+
+    fn write(&self, text: &str) {
+        let Self { server, purpose, pid, .. } = *self;
+        if !self.output.is_journal() {
+            tracing::debug!(server, instance = purpose, "stderr: {text}");
+        }
+        if self.output.keeps() {
+            let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(Moment::now())).to_string();
+            self.output.keep(&ServerLine { time, server, pid, purpose, text });
+        }
+    }
+}

@@ -173,7 +173,7 @@ fn is_one_of(pid: i32, pids: &[u32]) -> bool {
 
 /// What a process has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct ProcessUsage {
     /// Bytes read.
     pub(crate) read: u64,
     /// Bytes written anywhere.
@@ -182,7 +182,7 @@ pub(crate) struct Usage {
     pub(crate) ticks: u64,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// What was done since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
@@ -193,7 +193,7 @@ impl Usage {
     }
 }
 
-impl Sum for Usage {
+impl Sum for ProcessUsage {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
             read: sum.read + one.read,
@@ -204,7 +204,7 @@ impl Sum for Usage {
 }
 
 /// What `root` and each of its descendants have done (proc_pid_io(5), proc_pid_stat(5)). Unreadable processes are left out.
-pub(crate) fn usage_below(root: u32) -> HashMap<i32, Usage> {
+pub(crate) fn usage_below(root: u32) -> HashMap<i32, ProcessUsage> {
     let below = Processes::below(root.cast_signed(), &[]).0.into_iter();
     below.filter_map(|(pid, stat)| Some((pid, usage(pid, stat.ticks)?))).collect()
 }
@@ -214,12 +214,12 @@ pub(crate) fn pid_and_descendants(root: u32) -> Vec<i32> {
     Processes::below(root.cast_signed(), &[]).0.into_keys().collect()
 }
 
-fn usage(pid: i32, ticks: u64) -> Option<Usage> {
+fn usage(pid: i32, ticks: u64) -> Option<ProcessUsage> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     let counter = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     // `wchar` counts system calls; `write_bytes` also counts writes to disk through mapped memory.
     let written = counter("wchar:").max(counter("write_bytes:"))?;
-    Some(Usage { read: counter("rchar:")?, written, ticks })
+    Some(ProcessUsage { read: counter("rchar:")?, written, ticks })
 }
 
 /// The present descendants of this process.

@@ -103,7 +103,7 @@ pub(super) const END_LIMIT: Duration = Duration::from_secs(5);
 /// without them, because the daemon holds the other end of the server's stdin. The pauses are shorter than those of an ordered stop
 /// ([`EOF_GRACE`](super::process::EOF_GRACE)): meanwhile a new daemon may start the same servers again.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum SubtreeEnd {
     /// The server has been sent end of file, and is sent SIGTERM at this time.
     Eof(Instant),
     /// It was sent SIGTERM, and its subtree is killed at this time.
@@ -112,13 +112,13 @@ pub(super) enum Ending {
 
 /// What is due now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum EndStep {
     Wait,
     Terminate,
     Kill,
 }
 
-impl Ending {
+impl SubtreeEnd {
     /// Begins at `now`.
     pub(super) fn new(now: Instant) -> Self {
         Self::Eof(now + EOF_PAUSE)
@@ -132,14 +132,14 @@ impl Ending {
     }
 
     /// The step at `now`.
-    pub(super) fn step(&mut self, now: Instant) -> Step {
+    pub(super) fn step(&mut self, now: Instant) -> EndStep {
         match self {
-            _ if now < self.due() => Step::Wait,
+            _ if now < self.due() => EndStep::Wait,
             Self::Eof(_) => {
                 *self = Self::Terminated(now + TERM_PAUSE);
-                Step::Terminate
+                EndStep::Terminate
             }
-            Self::Terminated(_) => Step::Kill,
+            Self::Terminated(_) => EndStep::Kill,
         }
     }
 }
@@ -167,16 +167,16 @@ mod tests {
     #[test]
     fn each_step_follows_its_pause_and_is_never_skipped() {
         let began = Instant::now();
-        let mut ending = Ending::new(began);
+        let mut ending = SubtreeEnd::new(began);
         let instant = Duration::from_millis(1);
         for (after, step) in [
-            (Duration::ZERO, Step::Wait),
-            (EOF_PAUSE - instant, Step::Wait),
+            (Duration::ZERO, EndStep::Wait),
+            (EOF_PAUSE - instant, EndStep::Wait),
             // Later than SIGKILL would be due, as a suspended process wakes up.
-            (END_LIMIT, Step::Terminate),
-            (END_LIMIT + TERM_PAUSE - instant, Step::Wait),
-            (END_LIMIT + TERM_PAUSE, Step::Kill),
-            (END_LIMIT + TERM_PAUSE, Step::Kill),
+            (END_LIMIT, EndStep::Terminate),
+            (END_LIMIT + TERM_PAUSE - instant, EndStep::Wait),
+            (END_LIMIT + TERM_PAUSE, EndStep::Kill),
+            (END_LIMIT + TERM_PAUSE, EndStep::Kill),
         ] {
             assert_eq!(ending.step(began + after), step, "{after:?}");
         }

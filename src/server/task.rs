@@ -1,27 +1,20 @@
 //! The task of one server: it runs instance after instance until the server is stopped.
 //!
-//! It owns everything of the server. While no instance is ready, calls wait for a bounded time in [`parked_calls`]. At the
-//! in-flight limit they wait in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it
-//! behind.
+//! It owns everything of the server. While no instance is ready, or its in-flight limit is reached, calls wait for a bounded time in
+//! [`parked_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it behind.
 
 mod attempt;
+mod dispatch;
 mod failure_log;
 mod fanout;
 mod health_checks;
 mod idle;
 mod opening;
 mod parked_calls;
-mod private_cache;
-mod queued_calls;
 mod secrets;
 mod serve;
 mod shutdown;
-mod start_limit;
 mod waiting_calls;
-
-pub(crate) use self::parked_calls::{START_WAIT, failure_in};
-pub(crate) use self::private_cache::remove_below;
-pub(super) use self::secrets::renewed;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,17 +22,21 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
+pub(crate) use self::attempt::remove_below;
 use self::failure_log::LastProcess;
 use self::idle::Idle;
 use self::opening::OpenEras;
+pub(crate) use self::parked_calls::{START_WAIT, failure_in};
+pub(super) use self::secrets::renewed;
 use self::waiting_calls::WaitingCalls;
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
 use super::control::{ControlReceiver, DesiredState};
+use super::error::ServerError;
 use super::lifecycle::{BACKOFF_RESET, Event, Lifecycle, State};
 use super::messages::agents::Agents;
 use super::messages::call::Call;
-use super::messages::command_queue::CommandReceiver;
+use super::messages::command::CommandReceiver;
 use super::publish::Publisher;
 use super::stderr;
 use crate::config::known_commands::{self, Runner};
@@ -47,7 +44,6 @@ use crate::config::{Launch, ServerConfig};
 use crate::era::Eras;
 use crate::list_kind::PerKind;
 use crate::message_limit::MessageLimit;
-use crate::server::error::ServerError;
 use crate::test_variable::test_variable;
 
 /// What the task of one instance, or of a group of instances, starts with.

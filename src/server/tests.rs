@@ -10,7 +10,7 @@ use super::era_cache::EraPreference;
 use super::identity::ServerIdentity;
 use super::lifecycle::State;
 use super::listing::{Listing, Next};
-use super::messages::command_queue::CommandReceiver;
+use super::messages::command::CommandReceiver;
 use super::publish::{Publisher, ServerSnapshot};
 use super::shared_state::SharedState;
 use super::wiring::Wiring;

@@ -7,13 +7,12 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
-use super::control::{self, Control, ControlReceiver};
+use super::control::{self, Control, ControlReceiver, StopLevel, StopReceiver};
 use super::era_cache::EraPreference;
-use super::messages::command_queue::{CommandQueue, CommandReceiver};
+use super::messages::command::{CommandQueue, CommandReceiver};
 use super::messages::handle::{Inner, ServerHandle};
 use super::publish::{self, ChangeSignal, Publisher};
 use super::shared_state::SharedState;
-use super::stop_level::{StopLevel, StopReceiver};
 use super::task::{self, Parts, Purpose};
 use crate::config::ServerConfig;
 use crate::era::Era;

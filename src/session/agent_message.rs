@@ -9,9 +9,8 @@ use bytes::Bytes;
 use super::received_call::ReceivedCall;
 use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
-use crate::jsonrpc::members::members;
-use crate::jsonrpc::object_edit::{cut, without};
-use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::members::members_of_parsed;
+use crate::jsonrpc::splice::{applied, cut, without};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::methods::{
     self, AnsweredBy, EXTENSION, Forwarding, Method, NotificationMeaning, OwnMethod, may_be_extension_request,
@@ -85,7 +84,8 @@ impl From<Incoming> for AgentMessage {
             Incoming::Message { line, message: Message::Notification { method, params } } => {
                 let known = methods::find_notification(&method);
                 let about = known.and_then(|known| known.about).zip(params);
-                let about = about.and_then(|(member, params)| members(&params, [member]).ok().and_then(|[raw]| raw));
+                let about =
+                    about.and_then(|(member, params)| members_of_parsed(&params, [member]).ok().and_then(|[raw]| raw));
                 let meaning = known.map(|known| known.meaning);
                 Self::Notification(Notification { line, method, meaning, about, id: None })
             }
@@ -167,8 +167,8 @@ impl Request {
 
     /// Reads a request to `face` again, without the member that names the face: the server does not receive it.
     fn read_without_face(line: &Bytes, face: &Arc<str>) -> Option<Self> {
-        let [params] = members(line, ["params"]).ok()?;
-        let [meta] = members(&params?, ["_meta"]).ok()?;
+        let [params] = members_of_parsed(line, ["params"]).ok()?;
+        let [meta] = members_of_parsed(&params?, ["_meta"]).ok()?;
         let line = Bytes::from(applied(line, &cut(&meta?, [SERVER]).ok()?.changes));
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return None };
         let mut request = Self::read(line, id, method, params);

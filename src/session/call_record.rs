@@ -7,7 +7,7 @@ use tracing::Span;
 use super::received_call::ReceivedCall;
 use crate::calls::{self, CallOutcome, Caller, CompletedCall, History, Moment, span};
 use crate::logging::Limiter;
-use crate::methods::TargetKind;
+use crate::methods::Forwarding;
 use crate::server::ServerHandle;
 
 /// What is known of a call while it runs. Only tool calls are written to the history.
@@ -125,7 +125,7 @@ impl CallRecorder {
 
     /// Records a request that ends without having reached a server.
     pub(super) fn record_unforwarded(&self, request: &ReceivedCall, outcome: CallOutcome, reply_bytes: usize) {
-        if request.target_kind != TargetKind::Tool {
+        if request.forwarding != Forwarding::CallTool {
             return;
         }
         let tool = calls::unknown_tool(&request.exposed_name);

@@ -7,7 +7,6 @@ mod delivery;
 mod ending;
 mod fan_out_driver;
 mod forwarding;
-mod listen_driver;
 mod requests;
 
 use std::future::poll_fn;

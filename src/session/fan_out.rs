@@ -15,14 +15,8 @@ use crate::jsonrpc::members::{each, elements, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::{Message, parse};
 use crate::message_limit::has_memory;
+use crate::server::listing::{MAX_BYTES, MAX_ITEMS, NextPage, Pager};
 use crate::server::messages::call::CallKey;
-
-/// Maximum number of pages of one server's list. Later ones are left out.
-const MAX_PAGES: usize = 100;
-/// Maximum number of items of all servers together, as in a list of MCP. Pages beyond it are left out.
-const MAX_ITEMS: usize = 10_000;
-/// Maximum bytes of all items together, as in a list of MCP.
-const MAX_BYTES: usize = 8 << 20;
 
 /// Unfinished fan-out requests of one agent.
 #[derive(Debug, Default)]
@@ -38,16 +32,16 @@ pub(super) struct FanOut {
     began: Instant,
     /// In file order.
     subrequests: Vec<Subrequest>,
-    limits: Limits,
+    limits: MergedSize,
     /// The first error line in file order, with the index of its subrequest.
     error: Option<(usize, Bytes)>,
     #[expect(dead_code, reason = "it counts the request as one call until it is dropped")]
     charge: Charge,
 }
 
-/// What the items of all servers may still use.
+/// What the items of all servers use: together as much as one list of MCP. Pages beyond that are left out.
 #[derive(Debug)]
-struct Limits {
+struct MergedSize {
     bytes: usize,
     items: usize,
     max_bytes: usize,
@@ -58,7 +52,7 @@ struct Limits {
 struct Subrequest {
     server: Arc<str>,
     state: SubrequestState,
-    pages: usize,
+    pager: Pager,
     /// The member of the results with the items.
     member: Option<Bytes>,
     items: Vec<Bytes>,
@@ -74,7 +68,7 @@ enum SubrequestState {
 }
 
 /// What follows after a response.
-pub(super) enum Next {
+pub(super) enum FanOutStep {
     /// Other responses are awaited.
     Wait,
     /// Request the next page of this server's list, at this raw cursor.
@@ -116,9 +110,9 @@ impl FanOuts {
     }
 
     /// A server has answered the call `key` for the request with this raw id.
-    pub(super) fn answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) -> Next {
+    pub(super) fn answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) -> FanOutStep {
         let Some(fan_out) = self.0.iter_mut().find(|fan_out| fan_out.request.id == *id) else {
-            return Next::Wait;
+            return FanOutStep::Wait;
         };
         if let Some(page) = fan_out.answered(key, line) {
             return page;
@@ -127,7 +121,7 @@ impl FanOuts {
     }
 
     /// The call for the next page of `server` was sent, or was refused with this line.
-    pub(super) fn page_sent(&mut self, id: &Bytes, server: &str, sent: Result<CallKey, Bytes>) -> Next {
+    pub(super) fn page_sent(&mut self, id: &Bytes, server: &str, sent: Result<CallKey, Bytes>) -> FanOutStep {
         if let Some(fan_out) = self.0.iter_mut().find(|fan_out| fan_out.request.id == *id)
             && let Some(index) = fan_out.subrequests.iter().position(|subrequest| *subrequest.server == *server)
         {
@@ -137,13 +131,13 @@ impl FanOuts {
     }
 
     /// The request with this raw id, if it can be answered.
-    pub(super) fn take_if_complete(&mut self, id: &Bytes) -> Next {
+    pub(super) fn take_if_complete(&mut self, id: &Bytes) -> FanOutStep {
         let is_complete = self.0.iter().any(|fan_out| fan_out.request.id == *id && fan_out.is_complete());
-        if is_complete { self.remove(id).map_or(Next::Wait, Next::Complete) } else { Next::Wait }
+        if is_complete { self.remove(id).map_or(FanOutStep::Wait, FanOutStep::Complete) } else { FanOutStep::Wait }
     }
 }
 
-impl Limits {
+impl MergedSize {
     /// Counts a page, unless it exceeds a limit.
     fn admit(&mut self, bytes: usize, items: usize) -> bool {
         let fits = self.bytes + bytes <= self.max_bytes && self.items + items <= MAX_ITEMS;
@@ -164,11 +158,11 @@ impl FanOut {
         max_message: usize,
         charge: Charge,
     ) -> Self {
-        let limits = Limits { bytes: 0, items: 0, max_bytes: max_message.min(MAX_BYTES) };
+        let limits = MergedSize { bytes: 0, items: 0, max_bytes: max_message.min(MAX_BYTES) };
         let mut fan_out = Self { request, extension, began, subrequests: Vec::new(), limits, error: None, charge };
         for (index, (server, sent)) in sent.into_iter().enumerate() {
             let (state, member, items) = (SubrequestState::Failed, None, Vec::new());
-            fan_out.subrequests.push(Subrequest { server, state, pages: 0, member, items, ttl: None });
+            fan_out.subrequests.push(Subrequest { server, state, pager: Pager::default(), member, items, ttl: None });
             fan_out.sent(index, sent);
         }
         fan_out
@@ -189,7 +183,7 @@ impl FanOut {
         }
     }
 
-    fn answered(&mut self, key: CallKey, line: &Bytes) -> Option<Next> {
+    fn answered(&mut self, key: CallKey, line: &Bytes) -> Option<FanOutStep> {
         let is_it = |subrequest: &Subrequest| matches!(subrequest.state, SubrequestState::Pending(own) if own == key);
         let index = self.subrequests.iter().position(is_it)?;
         match self.read(index, line) {
@@ -197,7 +191,7 @@ impl FanOut {
                 self.subrequests[index].state = SubrequestState::Done;
                 let (request, extension) = (self.request.clone(), Arc::clone(&self.extension));
                 let server = Arc::clone(&self.subrequests[index].server);
-                Some(Next::Page { request, extension, server, cursor: cursor?, began: self.began })
+                Some(FanOutStep::Page { request, extension, server, cursor: cursor?, began: self.began })
             }
             Err(line) => {
                 self.fail(index, line);
@@ -229,10 +223,9 @@ impl FanOut {
             return Err(self.error_line(index, UNUSABLE));
         };
         let subrequest = &mut self.subrequests[index];
-        subrequest.pages += 1;
         subrequest.member.get_or_insert(member);
         let ttl = ttl.and_then(|raw| serde_json::from_slice(&raw).ok());
-        subrequest.ttl = if subrequest.pages == 1 {
+        subrequest.ttl = if subrequest.pager.is_at_first() {
             ttl
         } else {
             subrequest.ttl.zip(ttl).map(|(one, other): (u64, u64)| one.min(other))
@@ -241,8 +234,10 @@ impl FanOut {
         if fits {
             subrequest.items.extend(items);
         }
-        let next = next.filter(|raw| fits && subrequest.pages < MAX_PAGES && raw.starts_with(b"\""));
-        Ok(next.map(|raw| Bytes::copy_from_slice(&raw)))
+        Ok(match subrequest.pager.next(next.filter(|_| fits)) {
+            NextPage::At(cursor) => Some(cursor),
+            NextPage::End | NextPage::LeftOut => None,
+        })
     }
 
     fn fail(&mut self, index: usize, line: Bytes) {
@@ -332,12 +327,12 @@ mod tests {
         FanOuts(vec![FanOut::new(request, "e/x".into(), now, sent, max_bytes, charge)])
     }
 
-    fn answer(fan_outs: &mut FanOuts, serial: u64, line: &Bytes) -> Next {
+    fn answer(fan_outs: &mut FanOuts, serial: u64, line: &Bytes) -> FanOutStep {
         fan_outs.answered(&Bytes::from_static(b"7"), key(serial), line)
     }
 
-    fn merged(next: Next) -> (Vec<(String, Bytes)>, Option<u64>) {
-        let Next::Complete(fan_out) = next else { panic!("it is not complete") };
+    fn merged(next: FanOutStep) -> (Vec<(String, Bytes)>, Option<u64>) {
+        let FanOutStep::Complete(fan_out) = next else { panic!("it is not complete") };
         let list = fan_out.merge().expect("a list");
         let of_server =
             |(server, items): (Arc<str>, Vec<Bytes>)| items.into_iter().map(move |item| (server.to_string(), item));
@@ -347,11 +342,11 @@ mod tests {
     #[test]
     fn pages_of_all_servers_are_merged_in_file_order() {
         let mut all = fan_outs(100);
-        assert!(matches!(answer(&mut all, 2, &line(r#"{"items":[3],"ttlMs":5}"#)), Next::Wait));
+        assert!(matches!(answer(&mut all, 2, &line(r#"{"items":[3],"ttlMs":5}"#)), FanOutStep::Wait));
         let page = answer(&mut all, 1, &line(r#"{"items":[1],"ttlMs":9,"nextCursor":"c"}"#));
-        let Next::Page { server, cursor, .. } = page else { panic!("no page") };
+        let FanOutStep::Page { server, cursor, .. } = page else { panic!("no page") };
         assert_eq!((&*server, &cursor[..]), ("a", &b"\"c\""[..]));
-        assert!(matches!(all.page_sent(&Bytes::from_static(b"7"), "a", Ok(key(3))), Next::Wait));
+        assert!(matches!(all.page_sent(&Bytes::from_static(b"7"), "a", Ok(key(3))), FanOutStep::Wait));
         let (items, ttl) = merged(answer(&mut all, 3, &line(r#"{"items":[2],"ttlMs":7}"#)));
         let expected = [("a", "1"), ("a", "2"), ("b", "3")];
         assert_eq!(items, expected.map(|(server, item)| (server.to_owned(), Bytes::from(item))));
@@ -361,7 +356,7 @@ mod tests {
     #[test]
     fn failed_server_and_items_beyond_the_limit_are_left_out() {
         let mut all = fan_outs(6);
-        assert!(matches!(answer(&mut all, 1, &refusal(-32601)), Next::Wait));
+        assert!(matches!(answer(&mut all, 1, &refusal(-32601)), FanOutStep::Wait));
         let (items, ttl) = merged(answer(&mut all, 2, &line(r#"{"items":[1,2]}"#)));
         assert_eq!((items.len(), ttl), (2, None));
         let mut all = fan_outs(6);
@@ -380,7 +375,7 @@ mod tests {
         ] {
             let mut all = fan_outs(6);
             answer(&mut all, 1, &line(unusable));
-            let Next::Complete(none) = answer(&mut all, 2, &refusal(-32601)) else { panic!() };
+            let FanOutStep::Complete(none) = answer(&mut all, 2, &refusal(-32601)) else { panic!() };
             let error = none.merge().err().flatten().expect("the first error");
             let error = String::from_utf8_lossy(&error);
             assert!(error.contains("server `a`") && error.contains("-32603"), "{error}");

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use memchr::memmem;
 
-use crate::jsonrpc::members::{Parts, members, string};
+use crate::jsonrpc::members::{Parts, members_of_parsed, string};
 use crate::manager::{Member, View};
 
 /// Number of URIs. Beyond it, the server with the most URIs loses the URI that it has not named for the longest time.
@@ -117,7 +117,7 @@ fn uris_in(line: &Bytes) -> VecDeque<String> {
     let mut uris = memmem::find_iter(line, br#""uri""#);
     // A single part of a resource has the URI that was read.
     let may_name = uris.next().is_some() && (memmem::find(line, br#""resource"#).is_some() || uris.next().is_some());
-    if may_name && let Ok([result, params]) = members(line, ["result", "params"]) {
+    if may_name && let Ok([result, params]) = members_of_parsed(line, ["result", "params"]) {
         result.or(params).iter().for_each(|result| of_result(result, true, &mut found));
     }
     found
@@ -125,7 +125,8 @@ fn uris_in(line: &Bytes) -> VecDeque<String> {
 
 /// A task contains the result of its call.
 fn of_result(result: &Bytes, may_be_task: bool, found: &mut VecDeque<String>) {
-    let Ok([content, messages, contents, of_task]) = members(result, ["content", "messages", "contents", "result"])
+    let Ok([content, messages, contents, of_task]) =
+        members_of_parsed(result, ["content", "messages", "contents", "result"])
     else {
         return;
     };
@@ -140,13 +141,13 @@ fn elements(array: Option<&Bytes>) -> impl Iterator<Item = Bytes> {
 }
 
 fn of_message(message: &Bytes, found: &mut VecDeque<String>) {
-    if let Ok([Some(block)]) = members(message, ["content"]) {
+    if let Ok([Some(block)]) = members_of_parsed(message, ["content"]) {
         of_block(&block, found);
     }
 }
 
 fn of_block(block: &Bytes, found: &mut VecDeque<String>) {
-    let Ok([Some(kind), resource]) = members(block, ["type", "resource"]) else { return };
+    let Ok([Some(kind), resource]) = members_of_parsed(block, ["type", "resource"]) else { return };
     match (&kind[..], resource) {
         (br#""resource_link""#, _) => of_resource(block, found),
         (br#""resource""#, Some(resource)) => of_resource(&resource, found),
@@ -155,7 +156,7 @@ fn of_block(block: &Bytes, found: &mut VecDeque<String>) {
 }
 
 fn of_resource(resource: &Bytes, found: &mut VecDeque<String>) {
-    let Ok([Some(uri)]) = members(resource, ["uri"]) else { return };
+    let Ok([Some(uri)]) = members_of_parsed(resource, ["uri"]) else { return };
     if uri.len() <= MAX_URI_LEN
         && let Some(uri) = string(&uri)
     {

@@ -11,10 +11,9 @@ use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::era::{self, Era};
 use crate::extensions::{self, UI};
-use crate::jsonrpc::members::{members, string, text};
-use crate::jsonrpc::object_edit::{replace_members, without};
+use crate::jsonrpc::members::{members, members_of_parsed, string, text};
 use crate::jsonrpc::reply::ErrorObject;
-use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::splice::{applied, replace_members, without};
 use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
 use crate::methods::{self, EXTENSION, Forwarding, Method, Named, TargetKind};
@@ -94,16 +93,17 @@ impl Params {
         let plain = |target_kind, key, meta| Self { target_kind, key, meta, requests_task: false };
         match method.names {
             Named::Target(target_kind, member) if forwarding == Forwarding::CallTool => {
-                let [key, meta, task] = members(params, [member, "_meta", "task"]).map_err(|_| NOT_READABLE)?;
+                let [key, meta, task] =
+                    members_of_parsed(params, [member, "_meta", "task"]).map_err(|_| NOT_READABLE)?;
                 let requests_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
                 Ok(Self { requests_task, ..plain(target_kind, key, meta) })
             }
             Named::Target(target_kind, member) => {
-                let [key, meta] = members(params, [member, "_meta"]).map_err(|_| NOT_READABLE)?;
+                let [key, meta] = members_of_parsed(params, [member, "_meta"]).map_err(|_| NOT_READABLE)?;
                 Ok(plain(target_kind, key, meta))
             }
             Named::Reference => {
-                let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
+                let [reference, meta] = members_of_parsed(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
                 let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
                 let is_named = |part: &Option<Bytes>| part.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
@@ -125,7 +125,7 @@ impl Params {
 impl ExtensionRequest {
     /// Reads the params of a request or notification. `None` if they are malformed.
     pub(super) fn read(method: &Bytes, params: Option<&Bytes>) -> Option<Self> {
-        let read = params.map(|params| members(params, ["uri", "name", "cursor"])).transpose();
+        let read = params.map(|params| members_of_parsed(params, ["uri", "name", "cursor"])).transpose();
         let [uri, name, cursor] = read.ok()?.unwrap_or_default();
         Some(Self {
             method: String::from_utf8_lossy(method).into(),
@@ -222,17 +222,18 @@ impl ReceivedCall {
         uri.map_or_else(|| self.unknown(), |uri| TargetKind::Item.unknown(uri.as_bytes(), self.era()))
     }
 
-    /// Whether it calls a tool, gets a prompt or reads a resource.
+    /// Whether it is about a tool, a prompt or the contents of a resource.
     pub(super) fn names_item(&self) -> bool {
         matches!(
             (self.forwarding, self.target_kind),
-            (Forwarding::CallTool | Forwarding::ReadResource, _) | (Forwarding::Plain, TargetKind::Prompt)
+            (Forwarding::CallTool | Forwarding::ReadResource, _)
+                | (Forwarding::Plain, TargetKind::Tool | TargetKind::Prompt)
         )
     }
 
     /// Whether it has params.
     pub(super) fn has_params(&self) -> bool {
-        matches!(members(&self.line, ["params"]), Ok([Some(_)]))
+        matches!(members_of_parsed(&self.line, ["params"]), Ok([Some(_)]))
     }
 
     /// The request as one of several servers gets it: with this raw cursor, and without the progress token, which one server only could
@@ -307,8 +308,8 @@ impl ReceivedCall {
     /// The tool that a user interface calls by its own name, if `_meta` names the interface. A tool of the same server may have no
     /// interface itself.
     fn target_of_interface<'a>(&self, catalog: &'a Catalog) -> Option<RouteTarget<'a>> {
-        let [params] = members(&self.line, ["params"]).ok()?;
-        let [meta] = members(&params?, ["_meta"]).ok()?;
+        let [params] = members_of_parsed(&self.line, ["params"]).ok()?;
+        let [meta] = members_of_parsed(&params?, ["_meta"]).ok()?;
         let uri = interface_in(&meta?).filter(|uri| extensions::of_uri(uri) == Some(UI))?;
         let server = catalog.server_of(&uri)?;
         let is_it = |route: &Route| route.server == server && self.is_own_name(route) && route.is_for(self.era());
@@ -378,7 +379,7 @@ impl ReceivedCall {
 
     /// The arguments of a tool call, raw.
     pub(super) fn arguments(&self) -> Option<Bytes> {
-        let [params] = members(&self.line, ["params"]).ok()?;
+        let [params] = members_of_parsed(&self.line, ["params"]).ok()?;
         let [arguments] = members(&params?, ["arguments"]).ok()?;
         arguments
     }

@@ -25,7 +25,7 @@ use crate::era::response::missing_task_support;
 use crate::extensions::SKILLS;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::list_kind::ListKind;
-use crate::manager::{Member, Unlisted, View};
+use crate::manager::{Member, UnlistedName, View};
 use crate::methods::{Forwarding, TargetKind};
 use crate::server::messages::call::{AccessTarget, RequestKind, SessionSender};
 use crate::server::messages::tasks::{ModernTaskRequest, TaskOperation};
@@ -167,13 +167,13 @@ fn route_call<'v>(
         return if state.is_settled(view) { route_extension(call, view) } else { wait_for_lists(call) };
     }
     match state.target(&call, view) {
-        Some(target) => send(call, target, view),
+        Some(target) => send_to(call, target, view),
         None if until.is_none() && !state.all_instances_listed => wait_for_lists(call),
         None => route_unlisted(call, until.unwrap_or(now + START_WAIT), view, now),
     }
 }
 
-fn send<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) -> Decision<'v> {
+fn send_to<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) -> Decision<'v> {
     let Some(member) = view.servers.get(target.server()) else { return unknown(call) };
     if let RouteTarget::OfInterface(exposed, _) = target {
         call.exposed_name = Bytes::copy_from_slice(exposed.as_bytes());
@@ -182,7 +182,7 @@ fn send<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) -> 
     let mut to = Destination { kind, ..Destination::of(member, access) };
     if let RouteTarget::Route(route) | RouteTarget::OfInterface(_, route) = target {
         let is_own = call.exposed_name == route.name.as_bytes();
-        to.tool = (call.target_kind == TargetKind::Tool).then_some(route);
+        to.tool = (call.forwarding == Forwarding::CallTool).then_some(route);
         to.rename = (!is_own).then(|| (call.raw_exposed_name.clone(), route.raw_name.clone()));
         to.time_limits = route.limit;
     }
@@ -220,8 +220,8 @@ fn route_task<'v>(call: ReceivedCall, view: &'v View, state: &RoutingState<'_>) 
 /// A call of a name that no server lists waits for a server that may still list it. A URI may be of an unlisted skill.
 fn route_unlisted<'v>(call: ReceivedCall, until: Instant, view: &'v View, now: Instant) -> Decision<'v> {
     let name = matches!(call.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&call.exposed_name[..]);
-    let unlisted = Unlisted::of(view.may_still_list(name).collect(), until, now);
-    if let Unlisted::Waits(candidates) = unlisted {
+    let unlisted = UnlistedName::of(view.may_still_list(name).collect(), until, now);
+    if let UnlistedName::Waits(candidates) = unlisted {
         let parked = ParkableRequest::Call { call, until: Some(until) };
         return Decision::Park(parked, AwaitedChange::List(candidates, until));
     }
@@ -229,8 +229,8 @@ fn route_unlisted<'v>(call: ReceivedCall, until: Instant, view: &'v View, now: I
         return follow(call, route, view);
     }
     match unlisted {
-        Unlisted::Down(error) => refuse(call, error.to_object()),
-        Unlisted::Unknown | Unlisted::Waits(_) => {
+        UnlistedName::Down(error) => refuse(call, error.to_object()),
+        UnlistedName::Unknown | UnlistedName::Waits(_) => {
             let error = unknown_in(&call, view);
             Decision::Refuse(call, error, CallOutcome::UnknownTool)
         }
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
     use crate::account::tests::unlimited;
     use crate::config::ServerConfig;
-    use crate::era::subscription::Filter;
+    use crate::era::subscription::ListenFilter;
     use crate::era::{Era, MODERN, NEWEST_LEGACY};
     use crate::manager::ViewPart;
     use crate::manager::tests::view;
@@ -459,7 +459,8 @@ mod tests {
     }
 
     fn listen() -> ParkableRequest {
-        let filter = Filter::read(&Bytes::from(r#"{"notifications":{"toolsListChanged":true}}"#)).expect("a filter");
+        let filter =
+            ListenFilter::read(&Bytes::from(r#"{"notifications":{"toolsListChanged":true}}"#)).expect("a filter");
         ParkableRequest::Own(OwnRequest::Listen { id: Bytes::from("1"), filter, face: None })
     }
 

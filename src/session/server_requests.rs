@@ -64,7 +64,7 @@ impl ServerRequests {
     ) {
         self.early.retain_mut(ForwardedRequest::is_pending);
         if !agent.supports(request.capability) {
-            request.response_handle.unable(request.capability);
+            request.response_handle.refuse_undeclared(request.capability);
         } else if agent.protocol_version().is_none() {
             request.response_handle.not_delivered(
                 ErrorCode::Unavailable,

@@ -1,8 +1,9 @@
 //! The subscriptions of the agent: `resources/subscribe` and `subscriptions/listen`.
 //!
 //! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent refers
-//! to a task by the token, and the server refers to it by the server's id. The acknowledgement omits unknown tasks and
-//! resources, and resources whose subscription the server refuses.
+//! to a task by the token, and the server refers to it by the server's id. Each resource is requested from its server like a
+//! `resources/subscribe` of a legacy agent, with the same limits and checks. The acknowledgement waits for the answers, and omits
+//! unknown tasks and resources, and resources whose subscription the server refuses.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".
@@ -12,8 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::notification_queue::OutgoingNotification;
-use super::output::Output;
+use super::output::{OutgoingNotification, Output};
 use super::resource_subscriptions::{MAX_BYTES, ResourceSubscriptions};
 use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
@@ -22,7 +22,7 @@ use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
 use crate::account::{Charge, MAX_SUBSCRIPTIONS, OverLimit};
 use crate::catalog::Catalog;
-use crate::era::subscription::{Filter, end, for_subscription};
+use crate::era::subscription::{ListenFilter, end, for_subscription};
 use crate::era::{Era, meta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::{Change, splice};
@@ -62,7 +62,7 @@ struct ListenRequest {
     /// The server whose face the request uses, if it names one.
     face: Option<Arc<str>>,
     /// The acknowledged filter.
-    filter: Filter,
+    filter: ListenFilter,
     tasks: Vec<ListenedTask>,
     lists: ListVersions,
     #[expect(dead_code, reason = "it counts the request until it is dropped")]
@@ -147,7 +147,7 @@ impl Subscriptions {
     pub(super) fn listen(
         &mut self,
         (id, face, charge): (&Bytes, Option<Arc<str>>, Charge),
-        mut filter: Filter,
+        mut filter: ListenFilter,
         tokens: &TaskTokens,
         view: &View,
         unanswered: &mut UnansweredRequests,
@@ -304,7 +304,7 @@ impl Subscriptions {
     }
 }
 
-fn includes(filter: &Filter, kind: ListKind) -> bool {
+fn includes(filter: &ListenFilter, kind: ListKind) -> bool {
     match kind {
         ListKind::Tools => filter.tools,
         ListKind::Prompts => filter.prompts,

@@ -14,9 +14,10 @@ use serde_json::json;
 
 use super::agent::AgentInfo;
 use super::output::Output;
-use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskTokenContents, TaskTokens};
-use super::tasks::{Lifetime, Task, TaskSource, Tasks, cursor};
+use super::tasks::{
+    Lifetime, PageRequest, PollResult, PolledTask, Task, TaskPage, TaskPages, TaskSource, Tasks, cursor,
+};
 use super::transport::Transport;
 use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
 use crate::account::{Charge, MAX_TASKS};
@@ -186,10 +187,10 @@ impl TaskDirectory {
                 let key = unanswered.next_key();
                 let poll = poll(task, key, agent);
                 let polled = if poll.is_some() { PollResult::Awaited } else { PollResult::Unchanged };
-                items.push(Item { number: task.number, key, polled });
+                items.push(PolledTask { number: task.number, key, polled });
                 polls.extend(poll.map(|poll| (task.source.instance.clone(), poll)));
             }
-            self.pages.gather(Page { id, items, next, charge });
+            self.pages.gather(TaskPage { id, items, next, charge });
             for (instance, poll) in polls {
                 instance.call_soon(poll);
             }
@@ -229,9 +230,9 @@ impl TaskDirectory {
         }
     }
 
-    fn send_page(&self, Page { id, items, next, .. }: Page, view: &View, output: &mut Output<impl Transport>) {
+    fn send_page(&self, TaskPage { id, items, next, .. }: TaskPage, view: &View, output: &mut Output<impl Transport>) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
-        let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| {
+        let tasks = items.into_iter().filter_map(|PolledTask { number, polled, .. }| {
             // Checked again, because the tool may have been denied while the page was gathered.
             let task = self.tasks.numbered(number).filter(|task| is_callable(task, view))?;
             match polled {
@@ -256,7 +257,7 @@ impl TaskDirectory {
 
     /// The agent cancels a request for a page, if it is one.
     pub(super) fn cancel_page(&mut self, id: &Bytes, context: PageContext<'_, impl Transport>) {
-        for Item { number, key, .. } in self.pages.cancel(id) {
+        for PolledTask { number, key, .. } in self.pages.cancel(id) {
             if let Some(task) = self.tasks.numbered(number) {
                 task.source.instance.cancel_soon(key, None);
             }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use hmac::digest::Key;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
 use sha2::Sha256;
@@ -22,7 +23,7 @@ use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::methods::TargetKind;
-use crate::random;
+use crate::random::{self, NoRandomNumbers};
 use crate::server::messages::tasks::TaskEvent;
 
 /// Bytes of the HMAC in an id.
@@ -50,9 +51,11 @@ impl TaskTokenKey {
     ///
     /// # Errors
     /// If the system provides no random numbers.
-    pub fn generate() -> Result<Self, String> {
-        let mac = Hmac::new_from_slice(random::token().map_err(|error| error.to_string())?.as_bytes());
-        mac.map(Self).map_err(|error| error.to_string())
+    pub fn generate() -> Result<Self, NoRandomNumbers> {
+        // A shorter key than a block of the hash is filled with zeros, as here (RFC 2104, 2).
+        let (token, mut key) = (random::token()?, Key::<Hmac<Sha256>>::default());
+        key.iter_mut().zip(token.bytes()).for_each(|(to, byte)| *to = byte);
+        Ok(Self(Hmac::new(&key)))
     }
 }
 

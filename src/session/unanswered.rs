@@ -13,7 +13,7 @@ use super::fan_out::FanOuts;
 use super::received_call::ReceivedCall;
 use super::task_token::TaskIdReplacement;
 use crate::account::{Account, Charge, Cost, OverLimit};
-use crate::era::subscription::Filter;
+use crate::era::subscription::ListenFilter;
 use crate::era::{self, Era};
 use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
@@ -86,7 +86,7 @@ pub(super) enum OwnRequest {
     /// `subscriptions/listen`. It waits for the first lists, because its acknowledgement would omit resources that are not listed yet.
     Listen {
         id: Bytes,
-        filter: Filter,
+        filter: ListenFilter,
         face: Option<Arc<str>>,
     },
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::request::{self, Effect, ModernClient, copied};
+use super::request::{self, ModernClient, RequestEffect, copied};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply;
@@ -77,17 +77,17 @@ impl SessionMemory {
     }
 
     /// Applies the effect of a successful request.
-    pub(super) fn apply(&mut self, effect: Effect) {
+    pub(super) fn apply(&mut self, effect: RequestEffect) {
         match effect {
-            Effect::LogLevel(level) => self.log_level = Some(level),
-            Effect::Subscribe(uri) => {
+            RequestEffect::LogLevel(level) => self.log_level = Some(level),
+            RequestEffect::Subscribe(uri) => {
                 self.unsubscribe(&uri);
                 if self.subscriptions.len() < MAX_SUBSCRIPTIONS {
                     self.subscriptions.push(uri);
                 }
             }
-            Effect::Unsubscribe(uri) => self.unsubscribe(&uri),
-            Effect::Plain | Effect::Initialize | Effect::Discover | Effect::Listen => {}
+            RequestEffect::Unsubscribe(uri) => self.unsubscribe(&uri),
+            RequestEffect::Plain | RequestEffect::Initialize | RequestEffect::Discover | RequestEffect::Listen => {}
         }
     }
 
@@ -149,13 +149,13 @@ mod tests {
     fn equal_uris_are_one_subscription() {
         let mut memory = SessionMemory::default();
         for uri in [r#""a:/""#, r#""b:/""#, r#""a:\/""#] {
-            memory.apply(Effect::Subscribe(bytes(uri)));
+            memory.apply(RequestEffect::Subscribe(bytes(uri)));
         }
         assert_eq!(memory.subscriptions, [r#""b:/""#, r#""a:\/""#]);
-        memory.apply(Effect::Unsubscribe(bytes(r#""a:/""#)));
+        memory.apply(RequestEffect::Unsubscribe(bytes(r#""a:/""#)));
         assert_eq!(memory.subscriptions, [r#""b:/""#]);
         for n in 0..2000 {
-            memory.apply(Effect::Subscribe(Bytes::from(format!("\"c:{n}\""))));
+            memory.apply(RequestEffect::Subscribe(Bytes::from(format!("\"c:{n}\""))));
         }
         assert_eq!(memory.subscriptions.len(), MAX_SUBSCRIPTIONS);
     }

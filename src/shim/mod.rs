@@ -7,8 +7,9 @@
 //! While a daemon is connected, all bytes pass unchanged, except for what the shim adds to `initialize`. When the
 //! daemon goes, each request that it may have passed on ends with an error. A request is sent to the next daemon only
 //! if no server has seen it: the daemon has not read it, or has refused it because it was stopping.
+//!
+//! So the conversation is remembered here, not by the daemon: what a daemon kept would be lost by `kill -9` in any case.
 
-mod initialize;
 mod lines;
 mod memory;
 mod reconnect;
@@ -19,8 +20,8 @@ mod subscriptions;
 mod task;
 mod unanswered;
 
-pub(crate) use self::initialize::ShimInfo;
 pub(crate) use self::reconnect::DaemonSockets;
 pub(crate) use self::relay::RelayEvent;
 pub(crate) use self::streams::Input;
 pub(crate) use self::task::{NoDaemon, Outcome, run};
+pub(crate) use crate::shim::request::ShimInfo;

@@ -12,10 +12,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::initialize::{ShimInfo, annotate, trim};
 use super::lines::Piece;
 use super::memory::{Initialize, SessionMemory};
-use super::request::{self, Effect, Request};
+use super::request::{self, Request, RequestEffect, ShimInfo, annotate, trim};
 use super::subscriptions::{ListenRequests, Resubscriptions};
 use super::unanswered::{InFlight, ParkedRequests};
 use crate::jsonrpc::codec::LineEnds;
@@ -179,7 +178,7 @@ impl Relay {
                 let line = annotate(&line, &self.info);
                 let initialize = Initialize { line: line.clone(), protocol: None, is_ready: false };
                 self.memory.initialize = Some(initialize);
-                let request = request.map(|request| Request { effect: Effect::Initialize, ..request });
+                let request = request.map(|request| Request { effect: RequestEffect::Initialize, ..request });
                 self.forward(line, request, now);
             }
             // The daemon that sent this request is gone.
@@ -193,7 +192,8 @@ impl Relay {
 
     /// Forwards a line to the daemon. Without one, a line without a request is dropped.
     fn forward(&mut self, line: Bytes, request: Option<Request>, now: Instant) {
-        if let Some(Request { effect: Effect::Subscribe(uri) | Effect::Unsubscribe(uri), .. }) = &request {
+        if let Some(Request { effect: RequestEffect::Subscribe(uri) | RequestEffect::Unsubscribe(uri), .. }) = &request
+        {
             self.resubscriptions.skip(uri);
         }
         match (&self.state, request) {
@@ -250,7 +250,7 @@ impl Relay {
     }
 
     fn refuse(&mut self, request: &Request, error: &ErrorObject) {
-        if request.effect == Effect::Initialize {
+        if request.effect == RequestEffect::Initialize {
             // The agent may initialize again.
             self.memory.initialize = None;
         }

@@ -14,10 +14,10 @@ use futures_util::future::{FutureExt, LocalBoxFuture};
 use tokio::net::UnixStream;
 use tokio::time::{Interval, Sleep, interval, sleep_until};
 
-use super::initialize::ShimInfo;
 use super::lines::LineSplitter;
 use super::reconnect::{ConnectResult, DaemonSockets, ReconnectDelays};
 use super::relay::{Relay, RelayEvent, RelayState};
+use super::request::ShimInfo;
 use super::streams::{Input, Output};
 use super::unanswered;
 

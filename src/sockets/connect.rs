@@ -14,7 +14,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 use rustix::process::geteuid;
 use tokio::net::UnixStream;
 
-use super::{LOCK, SocketError, check_private, holder};
+use super::lock::{LOCK, holder_of, holds_lock};
+use super::{SocketError, check_private};
 
 /// The process id of the system's service manager.
 const SYSTEM_MANAGER: i32 = 1;
@@ -75,11 +76,11 @@ fn check_listener(stream: &UnixStream, path: &Path, expected: ExpectedListener) 
     }
     let lock = path.with_file_name(LOCK);
     // Unknown where the kernel does not show locks.
-    let holds_lock = holder::holds_lock(&lock, pid.cast_unsigned()).unwrap_or(true);
-    if holds_lock || pid == SYSTEM_MANAGER || Some(pid) == user_manager(path) {
+    let is_holder = holds_lock(&lock, pid.cast_unsigned()).unwrap_or(true);
+    if is_holder || pid == SYSTEM_MANAGER || Some(pid) == user_manager(path) {
         return Ok(None);
     }
-    Ok(Some(match holder::of_lock(&lock) {
+    Ok(Some(match holder_of(&lock) {
         Some(daemon) => format!(
             "process {pid} has replaced the socket of the daemon, process {daemon}; the daemon takes it back within 2s, then try again"
         ),

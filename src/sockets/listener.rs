@@ -1,10 +1,18 @@
 //! A listening socket. Its file has the right mode from the start and is removed with the listener.
+//!
+//! `interprocess` creates the socket with mode 0600 or takes over that of systemd, and accepts. The rest is done elsewhere:
+//!
+//! - Streams are tokio's, because those of the crate cannot close one direction.
+//! - Credentials of a peer come from tokio. The crate's `peer_creds` fails for process id 0, which the kernel reports for a process
+//!   outside of the PID namespace. Clients and daemons in different containers would refuse each other.
+//! - Where other users may connect, the mode becomes 0666 after the bind. The umask would reduce a mode that the crate sets, and the
+//!   mode may change with the configuration.
 
 use std::cell::{Cell, RefCell};
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,11 +21,11 @@ use interprocess::local_socket::traits::tokio::Listener as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use interprocess::os::unix::uds_local_socket::{Listener as ActivatedSocket, tokio::Listener as Socket};
+use rustix::io::Errno;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, sleep_until};
 
 use super::SocketError;
-use super::fd_reserve::{self, FdReserve};
 
 /// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -26,6 +34,11 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 ///
 /// A small backlog limits how long a client waits behind a flood.
 const MIN_BACKLOG: i32 = 128;
+
+/// The descriptors that identifying a peer takes for a moment: a handle of its process, and its entry in `/proc`.
+const TO_IDENTIFY: usize = 2;
+/// Those, and one for the connection.
+const MAX_DESCRIPTORS: usize = 1 + TO_IDENTIFY;
 
 /// The users that the mode of a socket permits to connect.
 ///
@@ -43,14 +56,14 @@ pub enum SocketMode {
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
-    pub(super) path: PathBuf,
-    pub(super) identity: (u64, u64),
+    path: PathBuf,
+    identity: (u64, u64),
     mode: SocketMode,
     /// It belongs to the service manager, which keeps listening after mcpd ends.
     is_activated: bool,
     /// The last attempt to accept failed, and a warning was logged.
     failing: Cell<bool>,
-    pub(super) fd_reserve: FdReserve,
+    fd_reserve: FdReserve,
     /// No connection is accepted until then.
     paused_until: Cell<Option<Instant>>,
     /// A connection whose peer cannot be identified until descriptors are free.
@@ -64,7 +77,7 @@ fn bind(path: &Path) -> io::Result<Socket> {
     ListenerOptions::new().name(name).mode(0o600).reclaim_name(false).create_tokio_as()
 }
 
-pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }
@@ -101,9 +114,24 @@ impl Listener {
         self.is_activated.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
     }
 
-    /// The users that can connect.
-    pub(super) fn mode(&self) -> SocketMode {
-        self.mode
+    /// Listens anew if the socket was deleted or replaced. The lock gives this daemon the right to the path.
+    pub(super) fn keep(&mut self) -> Result<(), SocketError> {
+        let io = |operation, source| SocketError::Io { operation, path: self.path.clone(), source };
+        let what = match std::fs::symlink_metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
+            Ok(found) if !found.file_type().is_socket() => return Err(SocketError::Replaced(self.path.clone())),
+            Ok(_) => {
+                std::fs::remove_file(&self.path).map_err(|source| io("remove", source))?;
+                "was replaced by another program, and is taken back"
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted, and is there again",
+            Err(source) => return Err(io("examine", source)),
+        };
+        let mut recreated = Self::at(self.path.clone(), self.mode)?;
+        std::mem::swap(&mut self.fd_reserve, &mut recreated.fd_reserve);
+        *self = recreated;
+        tracing::warn!(socket = %self.path.display(), "{what}");
+        Ok(())
     }
 
     /// Changes which users can connect. The mode of a socket of the service manager stays as it is.
@@ -187,7 +215,7 @@ impl Listener {
             Some(stream) => stream,
             None => self.accept_connection().await?,
         };
-        match fd_reserve::check_available() {
+        match check_descriptors() {
             Err(error) if !self.fd_reserve.release(&error) => {
                 self.pending.replace(Some(stream));
                 Err(error)
@@ -220,5 +248,54 @@ impl Drop for Listener {
         if !self.is_activated && identity(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Fails if the descriptors to identify a peer are not available.
+fn check_descriptors() -> io::Result<()> {
+    [(); TO_IDENTIFY].map(|()| File::open("/dev/null")).into_iter().try_for_each(|file| file.map(drop))
+}
+
+/// A reserve of file descriptors, so that one connection can be accepted when all others are in use. The default is empty.
+#[derive(Debug, Default)]
+pub(super) struct FdReserve {
+    size: usize,
+    files: RefCell<Vec<File>>,
+}
+
+impl FdReserve {
+    /// A reserve for one connection.
+    fn for_one() -> Self {
+        let full = Self { size: MAX_DESCRIPTORS, ..Self::default() };
+        full.fill();
+        full
+    }
+
+    /// Reserves descriptors again, as far as free ones are available.
+    fn fill(&self) {
+        let mut files = self.files.borrow_mut();
+        while files.len() < self.size
+            && let Ok(file) = File::open("/dev/null")
+        {
+            files.push(file);
+        }
+    }
+
+    /// Whether a connection uses a part of the reserve.
+    fn is_in_use(&self) -> bool {
+        (1..self.size).contains(&self.files.borrow().len())
+    }
+
+    /// Releases the whole reserve if `error` means that no descriptor is free. Returns whether it did. A part of the reserve is not
+    /// enough for a connection.
+    fn release(&self, error: &io::Error) -> bool {
+        let mut files = self.files.borrow_mut();
+        let is_exhausted =
+            [Errno::MFILE, Errno::NFILE].iter().any(|one| error.raw_os_error() == Some(one.raw_os_error()));
+        let releases = is_exhausted && self.size > 0 && files.len() == self.size;
+        if releases {
+            files.clear();
+        }
+        releases
     }
 }

@@ -4,7 +4,6 @@
 //! If another daemon has taken the lock in the meantime, this one has to end.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{Duration, Instant};
 
 use super::{Listener, Lock, SocketError};
@@ -75,39 +74,5 @@ impl SocketUpkeep {
         self.trouble = trouble;
         self.timer.set(Some(Instant::now() + if has_rival { RECHECK_INTERVAL } else { CHECK_INTERVAL }));
         if has_rival && had_rival { Standing::Superseded } else { Standing::Owner }
-    }
-}
-
-impl Lock {
-    /// Takes the lock on a new file if its file was deleted, because another daemon would find no lock.
-    fn keep(&mut self) -> Result<(), SocketError> {
-        if !self.is_in_place() {
-            let recreated = self.directory.take_lock()?;
-            *self = Self { names: std::mem::take(&mut self.names), ..recreated };
-            self.write_names()?;
-        }
-        Ok(())
-    }
-}
-
-impl Listener {
-    /// Listens anew if the socket was deleted or replaced. The lock gives this daemon the right to the path.
-    fn keep(&mut self) -> Result<(), SocketError> {
-        let io = |operation, source| SocketError::Io { operation, path: self.path.clone(), source };
-        let what = match std::fs::symlink_metadata(&self.path) {
-            Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
-            Ok(found) if !found.file_type().is_socket() => return Err(SocketError::Replaced(self.path.clone())),
-            Ok(_) => {
-                std::fs::remove_file(&self.path).map_err(|source| io("remove", source))?;
-                "was replaced by another program, and is taken back"
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted, and is there again",
-            Err(source) => return Err(io("examine", source)),
-        };
-        let mut recreated = Self::at(self.path.clone(), self.mode())?;
-        std::mem::swap(&mut self.fd_reserve, &mut recreated.fd_reserve);
-        *self = recreated;
-        tracing::warn!(socket = %self.path.display(), "{what}");
-        Ok(())
     }
 }

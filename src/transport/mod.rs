@@ -4,14 +4,12 @@
 //! use [`http`].
 
 pub mod http;
-mod incoming;
 mod outbox;
 mod reader;
 
-pub(crate) use self::incoming::INLINE;
-pub use self::incoming::Incoming;
 pub use self::outbox::Outbox;
-pub use self::reader::MessageReader;
+pub(crate) use self::reader::INLINE;
+pub use self::reader::{Incoming, MessageReader};
 
 /// An event from a server, over any transport.
 #[derive(Debug)]

@@ -15,8 +15,7 @@ use super::rules::{
 use crate::era::Era;
 use crate::jsonrpc::json_eq::json_eq;
 use crate::jsonrpc::members::{elements, members, text};
-use crate::jsonrpc::object_edit::replace_members;
-use crate::jsonrpc::splice::{Change, applied, splice};
+use crate::jsonrpc::splice::{Change, applied, replace_members, splice};
 
 /// Maximum number of content blocks that are compared with a structured content.
 const MAX_BLOCKS: usize = 1000;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::jsonrpc::splice::applied;
-use crate::jsonrpc::test_support::bytes;
+use crate::jsonrpc::tests::bytes;
 
 /// The definition as agents of an era see it; `None` if it is left out.
 fn seen(kind: ListKind, definition: &Bytes, era: Era) -> Option<Bytes> {

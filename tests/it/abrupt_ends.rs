@@ -163,7 +163,7 @@ fn second_kill_ends_at_once_what_has_time_left() {
 /// Case E13.
 #[test]
 fn servers_of_a_killed_daemon_are_no_operators_of_the_next_one() {
-    let (first, second) = (Setup::with(Server::named("a")).start(), Setup::new().start());
+    let (first, second) = (Server::named("a").start(), Setup::new().start());
     let directory = second.place().runtime_dir();
     let argv = [MCPD, "status", "--runtime-dir", directory.to_str().expect("text")];
     let answer = Agent::ready(&first).call("a__run", &json!({"argv": argv}));

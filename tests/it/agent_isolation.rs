@@ -8,16 +8,14 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, resident_kib, result, signal, until};
-
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
+use crate::support::{
+    Agent, Server, Setup, arguments, call_text, notification, request, resident_kib, result, signal, until,
+};
 
 /// Case C3.
 #[test]
 fn agents_with_the_same_ids_each_get_their_own_answers() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agents: Vec<_> = (0..10).map(|_| Agent::ready(&daemon)).collect();
     let calls: Vec<Vec<_>> = agents
         .iter_mut()
@@ -40,7 +38,7 @@ fn agents_with_the_same_ids_each_get_their_own_answers() {
 /// Case C10.
 #[test]
 fn agent_that_has_finished_writing_still_receives_its_responses() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let ids: Vec<_> = (0..5).map(|n| agent.start_call("a__sleep", &json!({"ms": n * 100}))).collect();
     agent.shut_down_writing();
@@ -55,11 +53,13 @@ fn agent_that_has_finished_writing_still_receives_its_responses() {
 /// Signals may interrupt each system call of the daemon.
 #[test]
 fn agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_signals() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("a__sleep", &json!({"ms": 3000}));
+    let gate = daemon.gate();
+    let id = agent.start_call("a__sleep", &gate.arguments());
     agent.shut_down_writing();
     (0..1_000_000).for_each(|_| signal(daemon.pid(), Signal::HUP));
+    gate.open();
     arguments(&agent.answer(&id));
     agent.expect_end();
 }
@@ -67,9 +67,9 @@ fn agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_sig
 /// Case C1.
 #[test]
 fn calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    (0..20).for_each(|n| drop(agent.start_call("a__sleep", &json!({"ms": 60_000, "n": n}))));
+    (0..20).for_each(|n| drop(agent.start_call("a__sleep", &json!({"ms": 600_000, "n": n}))));
     let ids = |part: &str, id: fn(&Value) -> &Value| -> Vec<Value> {
         let lines = daemon.journal("a").into_iter().filter(|line| line.contains(part));
         lines.map(|line| id(&serde_json::from_str(&line).expect("JSON")).clone()).collect()
@@ -91,14 +91,15 @@ fn calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
 /// Case C8.
 #[test]
 fn no_agent_can_cancel_the_call_of_another() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let id = one.start_call("a__sleep", &json!({"ms": 400}));
-    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-    let call: Value = serde_json::from_str(&daemon.wait_journal("a", "\"ms\":400")).expect("JSON");
-    let theirs = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call["id"]}});
-    other.send(&theirs);
+    let gate = daemon.gate();
+    let id = one.start_call("a__sleep", &gate.arguments());
+    other.cancel(&id);
+    let call: Value = serde_json::from_str(&daemon.wait_at_gate("a", &gate)).expect("JSON");
+    other.cancel(&call["id"]);
     other.expect_quiet();
+    gate.open();
     arguments(&one.answer(&id));
     assert!(!daemon.journal("a").iter().any(|line| line.contains("cancelled")));
 }
@@ -125,7 +126,7 @@ fn agent_that_reads_nothing_does_not_affect_others() {
 /// Case C7.
 #[test]
 fn agent_that_stops_in_the_middle_of_a_line_does_not_affect_others() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut half = Agent::ready(&daemon);
     half.send_raw(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","#);
     let mut agent = Agent::ready(&daemon);
@@ -139,7 +140,7 @@ fn agent_that_stops_in_the_middle_of_a_line_does_not_affect_others() {
 fn agent_with_an_unfinished_line_is_disconnected_but_a_slow_or_silent_agent_is_not() {
     let daemon = Setup::with(Server::named("a")).line_timeout(5_000).start();
     let [mut pace, mut silent, mut slow, mut half, mut endless] = [(); 5].map(|()| Agent::ready(&daemon));
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","arguments":{}}}"#;
+    let call = call_text("1", "a__echo", "{}");
     half.send_raw(&call[..40]);
     endless.send_raw("x".repeat(17 << 20));
     let pieces: Vec<_> = call.as_bytes().chunks(8).map(|piece| str::from_utf8(piece).expect("ASCII")).collect();
@@ -192,13 +193,13 @@ fn single_bytes_of_two_agents_are_taken_slowly_and_their_calls_arrive_whole() {
 /// Case C9.
 #[test]
 fn large_call_is_overtaken_neither_by_its_cancellation_nor_by_a_small_call() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call = |id, tool, arguments| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+    let call = |id, tool, arguments| request(id, "tools/call", &json!({"name": tool, "arguments": arguments}));
     let ones = vec![1; 500_000];
     let messages = [
         call("cancelled", "a__sleep", json!({"ms": 600_000, "ones": ones})),
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "cancelled"}}),
+        notification("notifications/cancelled", &json!({"requestId": "cancelled"})),
         call("large", "a__echo", json!({"size": "large", "ones": ones})),
         call("small", "a__echo", json!({"size": "small"})),
     ];
@@ -217,7 +218,7 @@ fn large_call_is_overtaken_neither_by_its_cancellation_nor_by_a_small_call() {
 /// Case C10.
 #[test]
 fn agents_that_come_and_go_leave_nothing_in_the_daemon() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let descriptors = || daemon.open_files().len();
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
     let before = descriptors();
@@ -238,7 +239,7 @@ fn agents_that_come_and_go_leave_nothing_in_the_daemon() {
 
 #[test]
 fn fifty_agents_are_served_at_once() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agents: Vec<_> = (0..50).map(|_| Agent::ready(&daemon)).collect();
     let ids: Vec<_> = agents.iter_mut().map(|agent| agent.start_call("a__sleep", &json!({"ms": 200}))).collect();
     for (agent, id) in agents.iter_mut().zip(&ids) {
@@ -266,7 +267,7 @@ fn progress_flood_for_an_agent_that_does_not_read_affects_no_others() {
 /// Case C2.
 #[test]
 fn agent_that_sends_requests_and_never_reads_is_eventually_not_read_from() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     // The answer repeats the method, so it is as long as the question.
     let question = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(100_000));

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Daemon, Server, arguments, code, result};
 
 /// What no server may ever read.
 const SECRET: &str = "write_file";
 
 fn daemon() -> Daemon {
     let flags = "--bare --tool echo --tool sleep --tool progress --tool raw --tool write_file";
-    Setup::with(Server::named("a").flags(flags).line(r#"deny = ["write_file"]"#)).start()
+    Server::named("a").flags(flags).line(r#"deny = ["write_file"]"#).start()
 }
 
 /// A call with more members in its envelope.
@@ -142,14 +142,14 @@ fn ambiguous_json_does_not_cancel_the_call_of_another_agent() {
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let theirs = victim.start_call("a__sleep", &json!({"ms": 700, "whose": "theirs"}));
     let sent: Value = serde_json::from_str(&daemon.wait_journal("a", "theirs")).expect("JSON");
-    let own = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let own = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     // One that was not sent yet would only be taken back.
     daemon.wait_journal("a", "60000");
     for key in ["RequestId", "requestid", "reque\u{17f}tId", "requestId\\u0000", "requestId"] {
         let params = format!(r#"{{"requestId":{own},"{key}":{}}}"#, sent["id"]);
         agent.send_raw(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{params}}}\n"));
     }
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": own}}));
+    agent.cancel(&own);
     agent.expect_quiet();
     arguments(&victim.answer(&theirs));
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);

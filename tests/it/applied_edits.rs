@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,20 +11,10 @@ use serde_json::json;
 
 use crate::support::{Agent, Daemon, MCPD, Place, Ran, SCRIPTED, Server, Setup, poll, quoted, signal, until};
 
-fn config(place: &Place) -> PathBuf {
-    place.path("xdg-config/mcpd/config.toml")
-}
-
-/// A place whose user has this configuration.
-fn with(place: &Rc<Place>, text: &str) -> PathBuf {
-    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
-    place.write("xdg-config/mcpd/config.toml", text)
-}
-
 /// A daemon of the default files, with a server `first`.
-fn of_defaults(head: &str) -> (Daemon, Rc<Place>) {
+fn start_by_default_files(head: &str) -> (Daemon, Rc<Place>) {
     let place = Place::new();
-    with(&place, &format!("{head}{}", Server::named("first").toml(&place)));
+    place.write_user_config(format!("{head}{}", Server::named("first").toml(&place)));
     (Setup::new().without_config().start_in(&place), place)
 }
 
@@ -46,7 +35,7 @@ const PROPOSED: &str = "note: `--yes` writes `sandbox = \"files\"`, so that x re
 
 #[test]
 fn added_server_is_started_at_once_and_its_tools_are_named() {
-    let (daemon, place) = of_defaults("");
+    let (daemon, place) = start_by_default_files("");
     let (mut agent, before) = (Agent::ready(&daemon), daemon.server_pid("first"));
     agent.tools();
     let ran = add(&place, &[], "x").expect_code(0);
@@ -59,21 +48,21 @@ fn added_server_is_started_at_once_and_its_tools_are_named() {
     assert!(agent.tools().contains(&"x__four".to_owned()));
     assert_eq!(daemon.server_pid("first"), before);
     let ran = place.client(&["remove", "x"]).expect_code(0);
-    assert_eq!(ran.stdout, format!("removed x from {}\n", config(&place).display()));
+    assert_eq!(ran.stdout, format!("removed x from {}\n", place.user_config().display()));
     agent.expect_notification("notifications/tools/list_changed");
     assert!(agent.tools().iter().all(|tool| tool.starts_with("first__")));
 }
 
 #[test]
 fn servers_without_visible_tools_say_why() {
-    let (_daemon, place) = of_defaults("[defaults]\ndeny = [\"*\"]\n");
+    let (_daemon, place) = start_by_default_files("[defaults]\ndeny = [\"*\"]\n");
     let ran = add(&place, &[], "x").expect_code(0);
     assert!(ran.stdout.ends_with("x: agents see none of its 4 tools: `mcpd tools x --all` shows why\n"), "{ran}");
 }
 
 #[test]
 fn json_of_add_has_the_result_of_the_reload() {
-    let (_daemon, place) = of_defaults("");
+    let (_daemon, place) = start_by_default_files("");
     let ran = add(&place, &["--json"], "x").expect_code(0);
     let objects: Vec<serde_json::Value> =
         serde_json::Deserializer::from_str(&ran.stdout).into_iter().map(|value| value.expect("JSON")).collect();
@@ -86,16 +75,16 @@ fn json_of_add_has_the_result_of_the_reload() {
 
 #[test]
 fn server_that_does_not_start_stays_in_the_file_and_fails_the_command() {
-    let (daemon, place) = of_defaults("");
+    let (daemon, place) = start_by_default_files("");
     let ran = operate(&place, &["add", "lost", "--", "no-such-server"]).expect_code(1);
     assert!(ran.stdout.contains("not started  lost: command `no-such-server` not found"), "{ran}");
     assert!(ran.stdout.contains("    → mcpd doctor lost\n"), "{ran}");
     assert_eq!(ran.to_string().matches("searched").count(), 1, "PATH is printed once: {ran}");
-    let stays = format!("mcpd: lost stays in {}: `mcpd edit` corrects it", config(&place).display());
+    let stays = format!("mcpd: lost stays in {}: `mcpd edit` corrects it", place.user_config().display());
     assert!(ran.stderr.contains(&stays), "{ran}");
     let ran = operate(&place, &["add", "sick", "--", SCRIPTED, "--exit-at-start", "3"]).expect_code(1);
     assert!(ran.stdout.contains("not started  sick: "), "{ran}");
-    assert!(fs::read_to_string(config(&place)).expect("text").contains("[servers.sick]"));
+    assert!(fs::read_to_string(place.user_config()).expect("text").contains("[servers.sick]"));
     place.client(&["remove", "lost", "sick"]).expect_code(0);
     assert_eq!(daemon.status()["servers"].as_array().map(Vec::len), Some(1));
 }
@@ -107,7 +96,7 @@ fn without_a_daemon_the_commands_say_what_applies_the_change() {
         "mcpd: no daemon runs: `mcpd start` applies the change, and so does the next client that runs `mcpd connect`\n";
     let other = "mcpd: no daemon runs: `mcpd serve --config other.toml` applies the change\n";
     place.write("client.json", r#"{"mcpServers": {"c": {"command": "false"}}}"#);
-    let default = config(&place).display().to_string();
+    let default = place.user_config().display().to_string();
     for (args, expected) in [
         (&["add", "x", "--", "true"][..], next),
         (&["remove", "x"], next),
@@ -129,7 +118,7 @@ fn daemon_with_another_configuration_is_not_reloaded() {
     let ran = add(&place, &[], "x").expect_code(0);
     let note = format!(
         "{PROPOSED}mcpd: the running daemon does not read {}, so it is not reloaded; it reads {}\n",
-        config(&place).display(),
+        place.user_config().display(),
         file.display()
     );
     assert_eq!(ran.stderr, note);
@@ -140,19 +129,19 @@ fn daemon_with_another_configuration_is_not_reloaded() {
 
 #[test]
 fn broken_configuration_is_refused_and_nothing_changes() {
-    let (daemon, place) = of_defaults("");
+    let (daemon, place) = start_by_default_files("");
     for broken in ["[servers.x\n", "[servers.x]\ncomand = 'y'\n"] {
         place.write("xdg-config/mcpd/config.toml", broken);
         add(&place, &[], "y").expect_code(2);
         place.client(&["disable", "first", "--keep"]).expect_code(2);
-        assert_eq!(fs::read_to_string(config(&place)).expect("text"), broken);
+        assert_eq!(fs::read_to_string(place.user_config()).expect("text"), broken);
     }
     assert!(!daemon.log().contains("reloaded"), "{}", daemon.log());
 }
 
 #[test]
 fn imported_servers_are_started_and_a_preview_applies_nothing() {
-    let (daemon, place) = of_defaults("");
+    let (daemon, place) = start_by_default_files("");
     let client = json!({"mcpServers": {
         "a": {"command": SCRIPTED, "args": ["--bare", "--tool", "one"]},
         "b": {"command": "no-such-program"},
@@ -175,12 +164,12 @@ fn imported_servers_are_started_and_a_preview_applies_nothing() {
 /// Waits for the reload of a watching daemon, which must not come.
 #[test]
 fn watching_daemon_reloads_an_edit_once() {
-    let (daemon, place) = of_defaults("[daemon]\nwatch = true\n");
+    let (daemon, place) = start_by_default_files("[daemon]\nwatch = true\n");
     add(&place, &[], "x").expect_code(0);
     let reloads = || daemon.log().matches("reloaded: ").count();
     poll(Duration::from_secs(1), || (reloads() > 1).then_some(()));
     assert_eq!(reloads(), 1, "{}", daemon.log());
-    fs::write(config(&place), format!("[daemon]\nwatch = true\n[servers.z]\ncommand = {}\n", quoted(SCRIPTED)))
+    fs::write(place.user_config(), format!("[daemon]\nwatch = true\n[servers.z]\ncommand = {}\n", quoted(SCRIPTED)))
         .expect("the test's own");
     daemon.wait_status("runs z", |status| {
         status["servers"][0]["name"] == "z" && status["servers"][0]["state"] == "ready"
@@ -189,7 +178,7 @@ fn watching_daemon_reloads_an_edit_once() {
 
 #[test]
 fn interrupt_while_a_change_is_applied_says_what_stays() {
-    let (_daemon, place) = of_defaults("");
+    let (_daemon, place) = start_by_default_files("");
     let directory = place.runtime_dir();
     let mut command = place.command(MCPD);
     command.args(["--runtime-dir", directory.to_str().expect("text"), "add", "slow", "--", SCRIPTED, "--init-never"]);
@@ -200,6 +189,7 @@ fn interrupt_while_a_change_is_applied_says_what_stays() {
     let mut printed = String::new();
     client.stderr.take().expect("a pipe").read_to_string(&mut printed).expect("text");
     assert_eq!(client.wait().expect("it has ended").code(), Some(130), "{printed}");
-    let stays = format!("mcpd: the change stays in {}, and the daemon goes on applying it", config(&place).display());
+    let stays =
+        format!("mcpd: the change stays in {}, and the daemon goes on applying it", place.user_config().display());
     assert!(printed.contains(&stays), "{printed}");
 }

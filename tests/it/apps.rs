@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::extensions::with_library;
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, result};
 
 const INTERFACE: &str = "ui://charts/view";
@@ -23,7 +22,7 @@ fn charts(place: &Rc<Place>, era: Era) -> Server {
         ],
     });
     let tools = place.write("tools.json", tools.to_string());
-    with_library(place, era, "charts", &library).arg("--tool-list").arg(tools)
+    era.server("charts").library(&library).arg("--tool-list").arg(tools)
 }
 
 fn start(era: Era, lines: &str) -> Daemon {

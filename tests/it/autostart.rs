@@ -11,10 +11,10 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{MCPD, Place, Process, Ran, Server, Setup, TAG, field, process_report, signal, until, wait_exit};
-
-/// What nobody but a daemon answers.
-const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
+use crate::support::{
+    MCPD, Place, Process, Ran, Server, Setup, TAG, call_text, field, initialize, process_report, signal, until,
+    wait_exit,
+};
 
 /// A user with a login shell, a configuration and no daemon. Dropping it ends the daemon that there is then.
 struct Home {
@@ -73,7 +73,7 @@ impl Home {
 fn run_handshake(command: &mut Command) -> Ran {
     let mut child = command.spawn().expect("mcpd starts");
     // One that ends at once need not read it.
-    let _ = child.stdin.take().expect("a piped stream").write_all(format!("{HELLO}\n").as_bytes());
+    let _ = child.stdin.take().expect("a piped stream").write_all(format!("{}\n", initialize("2025-06-18")).as_bytes());
     let output = child.wait_with_output().expect("one's own child");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
@@ -103,7 +103,7 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
     let mut agents: Vec<Child> = (0..20).map(|_| home.connect().spawn().expect("mcpd starts")).collect();
     for agent in &mut agents {
         let stdin = agent.stdin.as_mut().expect("a piped stream");
-        if stdin.write_all(format!("{HELLO}\n").as_bytes()).is_err() {
+        if stdin.write_all(format!("{}\n", initialize("2025-06-18")).as_bytes()).is_err() {
             let mut stderr = String::new();
             let _ = agent.stderr.as_mut().expect("a piped stream").read_to_string(&mut stderr);
             panic!("it has ended: {:?} {stderr}\n{}", agent.wait(), home.log());
@@ -126,7 +126,12 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
 fn daemon_survives_the_agent_that_started_it_and_its_process_group() {
     let home = Home::plain();
     let mut agent = home.connect().process_group(0).spawn().expect("mcpd starts");
-    agent.stdin.as_mut().expect("a piped stream").write_all(format!("{HELLO}\n").as_bytes()).expect("there is room");
+    agent
+        .stdin
+        .as_mut()
+        .expect("a piped stream")
+        .write_all(format!("{}\n", initialize("2025-06-18")).as_bytes())
+        .expect("there is room");
     let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
     stdout.read_line(&mut String::new()).expect("text");
     let daemon = home.daemon();
@@ -221,11 +226,11 @@ fn daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
     let home = Home::plain();
     assert!(home.ask().stdout.contains("\"result\""));
     let first = Process::find(home.daemon()).expect("it runs");
-    // It stops listening at once, and holds its lock until this call has been answered.
+    // It stops listening at once, and holds its lock until this call has ended.
     let mut agent = home.connect().spawn().expect("mcpd starts");
-    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":1000}}}"#;
+    let call = call_text("7", "a__sleep", r#"{"ms":600000}"#);
     let mut stdin = agent.stdin.take().expect("a piped stream");
-    writeln!(stdin, "{HELLO}\n{call}").expect("there is room");
+    writeln!(stdin, "{}\n{call}", initialize("2025-06-18")).expect("there is room");
     until("the call runs", || {
         let status = home.place.mcpd(&["status", "--json"]).json();
         (status["servers"][0]["in_flight"] == 1).then_some(())

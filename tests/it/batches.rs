@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Era, Server, Setup, code, result};
+use crate::support::{Agent, Era, Server, Setup, code, request, result};
 
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// Case C12.
 #[test]
 fn batch_gets_one_error_in_every_revision() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let negotiated = |version: &&str| {
         let mut agent = Agent::connect(&daemon);
         assert_eq!(result(&agent.initialize(version))["protocolVersion"], **version);
         agent
     };
     let others = [Agent::connect(&daemon), Era::Modern.agent(&daemon, &json!({}))];
-    let call = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "s__echo"}});
-    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    let call = |id: u32| request(id, "tools/call", &json!({"name": "s__echo"}));
+    let ping = request(2, "ping", &Value::Null);
     for mut agent in REVISIONS.iter().map(negotiated).chain(others) {
         for batch in [json!([call(1), ping]), json!([ping]), json!([]), (0..300).map(call).collect::<Value>()] {
             agent.send(&batch);

@@ -124,7 +124,7 @@ fn call_rejects_unsupported_arguments_before_sending_anything() {
 }
 
 /// A call that is answered with this result.
-fn answered(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
+fn call_raw(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
     let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result}}}\n");
     let arguments = json!({ "text": text, "answer": false }).to_string();
     daemon.client(&[&["call", "a__raw", &arguments], more].concat())
@@ -136,17 +136,17 @@ fn call_saves_images_audio_and_blobs_in_the_given_directory() {
     let image = json!({ "type": "image", "data": "aW1hZ2U=", "mimeType": "image/png" });
     let blob = json!({ "type": "resource", "resource": { "uri": "x://1", "blob": "YmxvYg==", "mimeType": "application/pdf" } });
     let both = json!({ "content": [{ "type": "text", "text": "two of them" }, image, blob] });
-    let shown = answered(&daemon, &both, &[]).expect_code(0);
+    let shown = call_raw(&daemon, &both, &[]).expect_code(0);
     assert_eq!(shown.stdout, "two of them\n");
     let expected = "mcpd: not shown: image/png, 5 bytes; `-o FILE` saves it\nmcpd: not shown: application/pdf, 4 bytes; `-o FILE` saves it\n";
     assert_eq!(shown.stderr, expected);
 
     let place = daemon.place();
     let (file, directory) = (place.path("one.png"), format!("{}/", place.path("all").display()));
-    let saved = answered(&daemon, &json!({ "content": [image] }), &["-o", file.to_str().expect("text")]).expect_code(0);
+    let saved = call_raw(&daemon, &json!({ "content": [image] }), &["-o", file.to_str().expect("text")]).expect_code(0);
     assert_eq!((&*saved.stdout, fs::read_to_string(&file).expect("saved")), ("", "image".to_owned()), "{saved}");
     for _ in 0..2 {
-        answered(&daemon, &both, &["-o", &directory]).expect_code(0);
+        call_raw(&daemon, &both, &["-o", &directory]).expect_code(0);
     }
     for (name, content) in
         [("a__raw-1.png", "image"), ("a__raw-2.png", "image"), ("a__raw-1.pdf", "blob"), ("a__raw-2.pdf", "blob")]
@@ -154,12 +154,12 @@ fn call_saves_images_audio_and_blobs_in_the_given_directory() {
         assert_eq!(fs::read_to_string(place.path("all").join(name)).expect(name), content);
     }
     for name in ["one-2.png", "one-3.png"] {
-        answered(&daemon, &both, &["-o", file.to_str().expect("text")]).expect_code(0);
+        call_raw(&daemon, &both, &["-o", file.to_str().expect("text")]).expect_code(0);
         assert_eq!(fs::read_to_string(place.path(name)).expect(name), "blob", "nothing is lost");
         fs::write(place.path(name), "a person's own").expect("the test's own directory is writable");
     }
     assert_eq!(fs::read_to_string(place.path("one-2.png")).expect("it is there"), "a person's own");
-    let nowhere = answered(&daemon, &both, &["-o", "/proc/none/x"]).expect_code(1);
+    let nowhere = call_raw(&daemon, &both, &["-o", "/proc/none/x"]).expect_code(1);
     assert!(nowhere.stderr.contains("/proc/none/x: "), "{nowhere}");
 }
 
@@ -168,14 +168,14 @@ fn call_prints_readable_content_to_stdout_and_tool_errors_to_stderr() {
     let daemon = daemon();
     let link = json!({ "type": "resource_link", "uri": "file:///a", "name": "a", "title": "An A\u{1b}[2J" });
     let embedded = json!({ "type": "resource", "resource": { "uri": "x://1", "text": "inside" } });
-    let both = answered(&daemon, &json!({ "content": [link, embedded] }), &[]).expect_code(0);
+    let both = call_raw(&daemon, &json!({ "content": [link, embedded] }), &[]).expect_code(0);
     assert_eq!(both.stdout, "file:///a (An A\\u{1b}[2J)\ninside\n");
-    let structured = answered(&daemon, &json!({ "content": [], "structuredContent": { "n": 1 } }), &[]).expect_code(0);
+    let structured = call_raw(&daemon, &json!({ "content": [], "structuredContent": { "n": 1 } }), &[]).expect_code(0);
     assert_eq!(structured.stdout, "{\"n\":1}\n");
     let refused = daemon.client(&["call", "a__refuse"]).expect_code(1);
     assert_eq!((&*refused.stdout, &*refused.stderr), ("", "mcpd: no\n"));
     let raw = json!({ "content": [], "x-more": 1.0 });
-    assert_eq!(answered(&daemon, &raw, &["--json"]).expect_code(0).stdout, format!("{raw}\n"));
+    assert_eq!(call_raw(&daemon, &raw, &["--json"]).expect_code(0).stdout, format!("{raw}\n"));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn interrupted_call_is_cancelled_at_the_server() {
 
 #[test]
 fn progress_is_shown_on_a_terminal_and_erased_at_the_end() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
     terminal.line("m call a__progress n:=3 every:=700 message:='\"reading\"' | wc -l");
     terminal.wait("a__progress: 33 % · reading");

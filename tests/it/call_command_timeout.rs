@@ -37,7 +37,7 @@ fn timeout_holds_while_the_daemon_waits_for_the_lists_of_its_servers() {
 
 #[test]
 fn timeout_holds_while_the_daemon_is_suspended() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     stop(&daemon);
     expect_not_sent(call(daemon.place()));
     signal(daemon.pid(), Signal::CONT);
@@ -46,7 +46,7 @@ fn timeout_holds_while_the_daemon_is_suspended() {
 
 #[test]
 fn timeout_holds_when_the_daemon_is_suspended_amid_the_call() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut command = daemon.place().command(MCPD);
     command
         .args(["call", "a__sleep", "ms:=60000", "--timeout", "5s", "--runtime-dir"])

@@ -29,7 +29,7 @@ fn values<'a>(calls: &'a [Value], key: &str) -> Vec<&'a Value> {
 
 #[test]
 fn call_record_has_all_that_is_known_of_the_call() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.call("a__sleep", &json!({"ms": 30, "text": CANARY}));
     let all = calls(&daemon, &[]);
@@ -45,7 +45,7 @@ fn call_record_has_all_that_is_known_of_the_call() {
     let time = call["time"].as_str().expect("a time");
     assert!(time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
     let duration = call["duration_ms"].as_f64().expect("a number");
-    assert!((30.0..10_000.0).contains(&duration), "{call}");
+    assert!((30.0..600_000.0).contains(&duration), "{call}");
     assert!(call["request_bytes"].as_u64() > Some(100) && call["reply_bytes"].as_u64() > Some(100), "{call}");
     assert!(call["arguments"].is_null(), "{call}");
     let table = daemon.client(&["calls"]).expect_code(0);
@@ -55,17 +55,17 @@ fn call_record_has_all_that_is_known_of_the_call() {
 
 #[test]
 fn every_outcome_of_a_call_has_a_name() {
-    let setup = Setup::with(Server::named("a").line("call_timeout = \"300ms\"\ndeny = [\"echo\"]"));
+    let setup = Setup::with(Server::named("a").line("tool_timeouts = { raw = \"300ms\" }\ndeny = [\"echo\"]"));
     let daemon = setup.server(Server::named("b").flags("--exit-at-start 3")).start();
     let mut agent = Agent::ready(&daemon);
     agent.call("a__cwd", &json!({}));
     agent.call("a__refuse", &json!({}));
     agent.call("a__fail", &json!({"code": -5}));
-    agent.call("a__sleep", &json!({"ms": 60_000}));
+    agent.call("a__raw", &json!({"answer": false}));
     agent.call("a__echo", &json!({}));
     agent.call("nothing", &json!({}));
-    let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let id = agent.start_call("a__sleep", &json!({"ms": 600_000}));
+    agent.cancel(&id);
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0 && row["calls"] == 5);
     agent.call("a__die", &json!({}));
     agent.expect_quiet();
@@ -98,7 +98,7 @@ fn calls_are_filtered_by_server_and_number() {
 #[test]
 fn memory_is_bounded_and_the_oldest_are_forgotten() {
     const REMEMBERED: usize = 1000;
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for n in 0..REMEMBERED + 15 {
         agent.call(&format!("unknown{n}"), &json!({}));
@@ -241,7 +241,7 @@ fn file_in_a_directory_of_all_users_is_neither_a_link_nor_of_another_user() {
 
 #[test]
 fn agents_have_no_access_to_call_records() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for method in ["calls", "log_level", "status", "logs", "restart", "enable", "disable", "reload"] {
         assert_eq!(
@@ -266,7 +266,7 @@ fn calls_without_a_daemon_reports_that_none_runs() {
 
 #[test]
 fn closed_output_ends_follow_without_an_error() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for n in 0..20 {
         agent.call(&format!("unknown{n}"), &json!({}));

@@ -3,27 +3,25 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, signal};
-
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
+use crate::support::{Agent, Server, Setup, arguments, code, signal};
 
 #[test]
 fn slow_call_does_not_delay_others() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 700}));
+    let gate = daemon.gate();
+    let slow = agent.start_call("a__sleep", &gate.arguments());
     for n in 0..20 {
         assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
     }
     agent.expect_quiet();
+    gate.open();
     arguments(&agent.answer(&slow));
 }
 
 #[test]
 fn progress_comes_in_order_with_the_token_the_agent_chose() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for token in [json!("é\"1"), json!(1), json!(9_007_199_254_740_993_i64)] {
         let params = json!({"name": "a__progress", "arguments": {"n": 3}, "_meta": {"progressToken": token}});
@@ -40,7 +38,7 @@ fn progress_comes_in_order_with_the_token_the_agent_chose() {
 /// Case B15.
 #[test]
 fn agents_with_equal_progress_tokens_receive_progress_of_their_own_call_only() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
     let calls: Vec<_> = agents
         .iter_mut()
@@ -65,13 +63,11 @@ fn agents_with_equal_progress_tokens_receive_progress_of_their_own_call_only() {
 
 #[test]
 fn cancelled_call_is_cancelled_at_the_server_and_never_answered() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let id = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     let call: Value = serde_json::from_str(&daemon.wait_journal("a", "60000")).expect("JSON");
-    agent.send(
-        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "why"}}),
-    );
+    agent.notify("notifications/cancelled", &json!({"requestId": id, "reason": "why"}));
     let cancel: Value = serde_json::from_str(&daemon.wait_journal("a", "notifications/cancelled")).expect("JSON");
     assert_eq!((&cancel["params"]["requestId"], &cancel["params"]["reason"]), (&call["id"], &json!("why")));
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
@@ -81,20 +77,24 @@ fn cancelled_call_is_cancelled_at_the_server_and_never_answered() {
 /// Case B13.
 #[test]
 fn response_after_cancellation_is_dropped_and_counted() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("a__sleep", &json!({"ms": 200, "ignore_cancel": true}));
-    daemon.wait_journal("a", "ignore_cancel");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let gate = daemon.gate();
+    let id = agent.start_call("a__sleep", &gate.stubborn_arguments());
+    daemon.wait_at_gate("a", &gate);
+    agent.cancel(&id);
+    daemon.wait_journal("a", "notifications/cancelled");
+    gate.open();
     daemon.wait_row("a", "counts the late answer", |row| row["stray_responses"] == 1);
     agent.expect_quiet();
 }
 
 #[test]
 fn call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
-    let daemon = Setup::with(Server::named("a").line("call_timeout = \"300ms\"")).start();
+    let limits = "call_timeout = \"300ms\"\ntool_timeouts = { echo = \"10m\" }";
+    let daemon = Server::named("a").line(limits).start();
     let mut agent = Agent::ready(&daemon);
-    let answer = agent.call("a__sleep", &json!({"ms": 60_000}));
+    let answer = agent.call("a__sleep", &json!({"ms": 600_000}));
     assert_eq!((code(&answer), &answer["error"]["data"]), (-31002, &json!({"server": "a", "outcome": "unknown"})));
     daemon.wait_journal("a", "notifications/cancelled");
     arguments(&agent.call("a__echo", &json!({})));
@@ -102,11 +102,12 @@ fn call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
 
 #[test]
 fn progress_keeps_a_long_call_alive() {
-    let daemon = Setup::with(Server::named("a").line("call_timeout = \"1500ms\"")).start();
+    // A pause in the progress is 20 times shorter than the limit, which ends before the last progress.
+    let daemon = Server::named("a").line("call_timeout = \"8s\"").start();
     let mut agent = Agent::ready(&daemon);
-    let params = json!({"name": "a__progress", "arguments": {"n": 6, "every": 400}, "_meta": {"progressToken": "t"}});
+    let params = json!({"name": "a__progress", "arguments": {"n": 25, "every": 400}, "_meta": {"progressToken": "t"}});
     let id = agent.start_request("tools/call", &params);
-    for _ in 0..6 {
+    for _ in 0..25 {
         agent.expect_notification("notifications/progress");
     }
     arguments(&agent.answer(&id));
@@ -115,11 +116,11 @@ fn progress_keeps_a_long_call_alive() {
 /// Case C9.
 #[test]
 fn answer_and_a_cancellation_that_cross_end_their_call_once() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..200).map(|n| agent.start_call("a__sleep", &json!({"ms": n % 7}))).collect();
     for id in calls.iter().skip(1).step_by(2) {
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        agent.cancel(id);
     }
     let cancelled = agent.start_request("ping", &json!({}));
     let last = agent.start_call("a__sleep", &json!({"ms": 50}));

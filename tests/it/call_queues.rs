@@ -24,17 +24,13 @@ fn wait_calls(daemon: &Daemon, calls: usize) {
     daemon.wait_row("s", "has taken in the calls", |row| row["calls"] == calls);
 }
 
-fn cancel(agent: &mut Agent, id: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-}
-
 /// How many of the answers that agents get while all call at once belong to another call.
-fn mixed_up(daemon: &Daemon) -> usize {
+fn mixed_up(daemon: &Daemon, ms: u32) -> usize {
     let mut agents: Vec<_> = (0..4).map(|_| Agent::ready(daemon)).collect();
     let mut calls = Vec::new();
     for n in 0..10 {
         for (index, agent) in agents.iter_mut().enumerate() {
-            let arguments = json!({"ms": 20, "mark": format!("agent {index} call {n}")});
+            let arguments = json!({"ms": ms, "mark": format!("agent {index} call {n}")});
             calls.push((index, agent.start_call("s__sleep", &arguments), arguments));
         }
     }
@@ -45,8 +41,8 @@ fn mixed_up(daemon: &Daemon) -> usize {
 #[test]
 fn server_that_mixes_up_concurrent_calls_is_called_one_at_a_time() {
     let mixing = |server: Server| Setup::with(server.flags("--mix-up-replies")).start();
-    assert!(mixed_up(&mixing(Server::named("s"))) > 0, "without the key this server mixes calls up");
-    assert_eq!(mixed_up(&mixing(one_at_a_time())), 0);
+    assert!(mixed_up(&mixing(Server::named("s")), 1000) > 0, "without the key this server mixes calls up");
+    assert_eq!(mixed_up(&mixing(one_at_a_time()), 20), 0);
 }
 
 #[test]
@@ -90,7 +86,7 @@ fn queued_call_that_is_cancelled_times_out_or_is_denied_never_reaches_the_server
     let last = call(&mut agent, "s__echo", "last");
     wait_calls(&daemon, 7);
     assert_eq!(daemon.row("s")["in_flight"], 1);
-    cancel(&mut agent, &cancelled);
+    agent.cancel(&cancelled);
     let timed_out = agent.answer(&late);
     assert_eq!((code(&timed_out), &timed_out["error"]["data"]["outcome"]), (-31002, &json!("not_sent")));
     leaving.disconnect();
@@ -114,9 +110,14 @@ fn timed_out_call_keeps_its_slot_while_the_server_may_still_run_it() {
     let server = one_at_a_time().line("tool_timeouts = { sleep = \"100ms\" }");
     let daemon = Setup::with(server).start();
     let mut agent = Agent::ready(&daemon);
-    let timed_out = agent.call("s__sleep", &json!({"ms": 1500, "ignore_cancel": true}));
+    let gate = daemon.gate();
+    let timed_out = agent.call("s__sleep", &gate.stubborn_arguments());
     assert_eq!(code(&timed_out), -31002, "{timed_out}");
-    arguments(&agent.call("s__echo", &json!({})));
+    let queued = agent.start_call("s__echo", &json!({"mark": "queued"}));
+    wait_calls(&daemon, 2);
+    assert!(received(&daemon).is_empty());
+    gate.open();
+    arguments(&agent.answer(&queued));
     assert_eq!(daemon.row("s")["stray_responses"], 1, "the server had ended the first call");
 }
 
@@ -125,9 +126,9 @@ fn timed_out_call_keeps_its_slot_while_the_server_may_still_run_it() {
 fn cancelled_call_that_the_server_never_answers_keeps_its_place_for_a_bounded_time() {
     let daemon = Setup::with(one_at_a_time().line("call_timeout = \"2s\"")).start();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("s__sleep", &json!({"ms": 60_000}));
+    let id = agent.start_call("s__sleep", &json!({"ms": 600_000}));
     daemon.wait_journal("s", "60000");
-    cancel(&mut agent, &id);
+    agent.cancel(&id);
     until("the place is free", || agent.call("s__echo", &json!({}))["error"].is_null().then_some(()));
 }
 
@@ -195,7 +196,7 @@ fn input_responses_do_not_wait_behind_queued_calls() {
 fn requests_about_a_task_do_not_wait_for_a_place() {
     let daemon = Setup::with(one_at_a_time().flags("--tasks")).start();
     let mut agent = Agent::ready(&daemon);
-    let params = json!({"name": "s__echo", "arguments": {"ms": 60_000}, "task": {}});
+    let params = json!({"name": "s__echo", "arguments": {"ms": 600_000}, "task": {}});
     let made = agent.request("tools/call", &params);
     let task = result(&made)["task"]["taskId"].clone();
     let waits = agent.start_request("tasks/result", &json!({ "taskId": task }));

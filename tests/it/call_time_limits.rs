@@ -17,7 +17,7 @@ fn never() -> Value {
 #[test]
 fn call_with_endless_progress_ends_at_the_hard_limit_and_is_cancelled() {
     let limits = "call_timeout = \"900ms\"\ncall_timeout_max = \"1500ms\"";
-    let daemon = Setup::with(Server::named("a").line(limits)).start();
+    let daemon = Server::named("a").line(limits).start();
     let mut agent = Agent::ready(&daemon);
     let begun = Instant::now();
     let params =
@@ -39,12 +39,14 @@ fn call_with_endless_progress_ends_at_the_hard_limit_and_is_cancelled() {
 
 #[test]
 fn tool_limit_overrides_the_limit_of_its_server() {
-    let own = r#"tool_timeouts = { "sl*" = "20s", "s*" = "10ms" }"#;
-    let daemon = Setup::with(Server::named("a").line(own).line("call_timeout = \"300ms\"")).start();
+    let own = r#"tool_timeouts = { "sl*" = "10m", "s*" = "10ms" }"#;
+    let daemon = Server::named("a").line(own).line("call_timeout = \"300ms\"").start();
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 1000}));
+    let gate = daemon.gate();
+    let slow = agent.start_call("a__sleep", &gate.arguments());
     assert_eq!(code(&agent.call("a__raw", &never())), -31002);
     daemon.wait_journal("a", "notifications/cancelled");
+    gate.open();
     arguments(&agent.answer(&slow));
 }
 
@@ -58,7 +60,7 @@ fn default_timeouts_apply_to_servers_without_their_own() {
     let shorter = agent.call("other__raw", &never());
     assert_eq!(code(&shorter), -31002);
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": longer}}));
+    agent.cancel(&longer);
 }
 
 #[test]
@@ -69,13 +71,15 @@ fn changed_limit_applies_to_the_next_call_without_a_restart() {
     let mut daemon = Setup::new().config(file).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let before = daemon.server_pid("a");
-    let long = agent.start_call("a__sleep", &json!({"ms": 1500}));
-    daemon.wait_journal("a", "1500");
+    let gate = daemon.gate();
+    let long = agent.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
     let changed = place.write("new.toml", text(Server::named("a").line("tool_timeouts = { \"*\" = \"200ms\" }")));
     fs::rename(changed, place.path("limits.toml")).expect("the test's own");
     daemon.signal(Signal::HUP);
     until("the reload is said", || daemon.log().contains("reloaded: updated a").then_some(()));
-    assert_eq!(code(&agent.call("a__sleep", &json!({"ms": 60_000}))), -31002);
+    assert_eq!(code(&agent.call("a__sleep", &json!({"ms": 600_000}))), -31002);
+    gate.open();
     arguments(&agent.answer(&long));
     assert_eq!(daemon.server_pid("a"), before);
 }

@@ -6,10 +6,6 @@ use crate::support::{Agent, Daemon, Era, Server, Setup, inputs, until};
 
 const SAMPLE: &str = "sampling/createMessage";
 
-fn cancel(agent: &mut Agent, id: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-}
-
 /// Whether the agent was asked during a call; if not, the server was told why at once.
 fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
     let arguments = json!({"method": SAMPLE, "params": {}});
@@ -39,11 +35,11 @@ fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
 fn cancelled_call_that_is_never_answered_blocks_server_requests_only_for_a_time() {
     for era in Era::BOTH {
         // Without an answer to a ping the server is not known to have read the cancellation.
-        let daemon = Setup::with(Server::named("s").flags("--no-pings").line("call_timeout = \"1s\"")).start();
+        let daemon = Server::named("s").flags("--no-pings").line("call_timeout = \"4s\"").start();
         let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
-        let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
+        let cancelled = one.start_call("s__sleep", &json!({"ms": 600_000}));
         daemon.wait_journal("s", "60000");
-        cancel(&mut one, &cancelled);
+        one.cancel(&cancelled);
         daemon.wait_journal("s", "notifications/cancelled");
         assert!(!is_served_a_question(&mut other, era), "the server may still be at the other's");
         until("it is asked", || is_served_a_question(&mut other, era).then_some(()));
@@ -54,9 +50,9 @@ fn cancelled_call_that_is_never_answered_blocks_server_requests_only_for_a_time(
 
 #[test]
 fn timed_out_call_blocks_server_requests_only_for_a_time() {
-    let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
+    let daemon = Server::named("s").line("call_timeout = \"3s\"").start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
-    let answer = one.call("s__sleep", &json!({"ms": 60_000}));
+    let answer = one.call("s__sleep", &json!({"ms": 600_000}));
     assert_eq!(answer["error"]["code"], -31002, "{answer}");
     until("it is asked", || is_served_a_question(&mut other, Era::Legacy).then_some(()));
     other.expect_quiet();
@@ -64,7 +60,7 @@ fn timed_out_call_blocks_server_requests_only_for_a_time() {
 
 /// Waits until the server has received this number of pings. Its answers come before what it sends later.
 fn wait_pings(daemon: &Daemon, count: usize) {
-    let pings = || daemon.journal("s").iter().filter(|line| line.contains("\"ping\"")).count();
+    let pings = || daemon.count_journal("s", "\"ping\"");
     until("the server receives a ping", || (pings() >= count).then_some(()));
 }
 
@@ -73,14 +69,14 @@ fn wait_pings(daemon: &Daemon, count: usize) {
 fn server_may_send_requests_to_other_agents_after_reading_a_cancellation() {
     for era in Era::BOTH {
         for leaves in [false, true] {
-            let daemon = Setup::with(Server::named("s")).start();
+            let daemon = Server::named("s").start();
             let (mut one, mut other) = (Agent::ready(&daemon), era.agent(&daemon, &json!({"sampling": {}})));
-            let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
+            let cancelled = one.start_call("s__sleep", &json!({"ms": 600_000}));
             daemon.wait_journal("s", "60000");
             if leaves {
                 one.disconnect();
             } else {
-                cancel(&mut one, &cancelled);
+                one.cancel(&cancelled);
                 one.expect_quiet();
             }
             wait_pings(&daemon, 1);
@@ -93,14 +89,16 @@ fn server_may_send_requests_to_other_agents_after_reading_a_cancellation() {
 /// Case B16.
 #[test]
 fn server_that_continues_a_cancelled_call_is_not_trusted_again() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
-    for (count, ms) in [(1, 3000), (2, 60_000)] {
-        let cancelled = one.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
-        daemon.wait_journal("s", &format!("\"ms\":{ms}"));
-        cancel(&mut one, &cancelled);
+    for count in 1..=2 {
+        let gate = daemon.gate();
+        let cancelled = one.start_call("s__sleep", &gate.stubborn_arguments());
+        daemon.wait_at_gate("s", &gate);
+        one.cancel(&cancelled);
         wait_pings(&daemon, count);
         if count == 1 {
+            gate.open();
             daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
         }
     }
@@ -129,7 +127,7 @@ fn pool_routes_a_call_to_an_instance_that_can_send_requests_to_its_agent() {
         }
     }
     for (agent, id) in agents.iter_mut().zip(&busy) {
-        cancel(agent, id);
+        agent.cancel(id);
         agent.expect_quiet();
     }
 }

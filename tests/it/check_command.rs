@@ -147,7 +147,7 @@ fn check_without_a_file_reads_what_the_daemon_would_read() {
 }
 
 /// A place in which these servers have run once.
-fn learned(servers: impl Fn() -> Vec<Server>) -> (Rc<Place>, PathBuf) {
+fn learn_lists(servers: impl Fn() -> Vec<Server>) -> (Rc<Place>, PathBuf) {
     let place = Place::new();
     let mut daemon = servers().into_iter().fold(Setup::new(), Setup::server).start_in(&place);
     let _ = Agent::ready(&daemon).tools();
@@ -167,7 +167,7 @@ fn check_compares_patterns_with_what_servers_have_offered() {
         });
         all.into()
     };
-    let (place, file) = learned(servers);
+    let (place, file) = learn_lists(servers);
     let ran = check(&place, &[], &[&file]).expect_code(0);
     assert_eq!(ran.stdout, "3 servers: valid, 3 warnings\n", "{ran}");
     for server in ["shared", "session", "pool"] {

@@ -121,9 +121,9 @@ fn signal_mask_of_a_server_is_empty() {
 
 #[test]
 fn server_runs_in_the_home_directory_or_the_configured_one() {
-    let home = Setup::with(Server::named("a")).start();
+    let home = Server::named("a").start();
     assert_eq!(tool_result(&home, "cwd", &json!({}))["value"], home.place().path("home").to_str().expect("text"));
-    let there = Setup::with(Server::named("a").line("cwd = \"/proc/self/../..\"")).start();
+    let there = Server::named("a").line("cwd = \"/proc/self/../..\"").start();
     assert_eq!(tool_result(&there, "cwd", &json!({}))["value"], "/");
 }
 
@@ -153,7 +153,7 @@ fn arguments_are_passed_verbatim_without_a_shell() {
 /// Case H8.
 #[test]
 fn server_has_a_separate_process_group_and_no_terminal() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let group = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
         let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
@@ -165,7 +165,7 @@ fn server_has_a_separate_process_group_and_no_terminal() {
 
 #[test]
 fn guard_is_one_small_process_that_shows_no_secret_and_no_command() {
-    let daemon = Setup::with(Server::named("a").env("TOKEN", "canary-1")).start();
+    let daemon = Server::named("a").env("TOKEN", "canary-1").start();
     let guard = daemon.guard_pid("a");
     let cmdline = String::from_utf8_lossy(&fs::read(format!("/proc/{guard}/cmdline")).expect("it runs")).into_owned();
     assert!(!cmdline.contains("canary") && !cmdline.contains(SCRIPTED), "{cmdline}");
@@ -176,7 +176,7 @@ fn guard_is_one_small_process_that_shows_no_secret_and_no_command() {
 /// Case H11.
 #[test]
 fn memory_of_mcpd_is_hidden_from_other_processes_of_its_user() {
-    let mut daemon = Setup::with(Server::named("a")).start();
+    let mut daemon = Server::named("a").start();
     let reaper = daemon.family().into_iter().find(|process| process.command.starts_with("mcpd-reaper"));
     for pid in [daemon.pid(), daemon.guard_pid("a"), reaper.expect("a reaper").pid] {
         // Only a capability of root permits access.

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, Place, Server, Setup};
+use crate::support::{Daemon, Place, Server};
 
 fn daemon() -> Daemon {
-    Setup::with(Server::named("a").flags("--bare --tool echo --tool refuse --tool fail")).start()
+    Server::named("a").flags("--bare --tool echo --tool refuse --tool fail").start()
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn usage_error_exits_with_2_and_prints_the_usage() {
 }
 
 /// The commands that an overview lists.
-fn listed(overview: &str) -> Vec<&str> {
+fn list_commands(overview: &str) -> Vec<&str> {
     let commands = overview.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  mcpd"));
     commands.filter_map(|line| line.split_whitespace().next()).collect()
 }
@@ -81,7 +81,7 @@ fn help_shows_twelve_commands_and_help_all_every_command() {
     let shown = |args: &[&str]| {
         let ran = place.mcpd(args).expect_code(0);
         assert_eq!(ran.stderr, "", "{args:?}");
-        sorted(&listed(&ran.stdout).join(" "))
+        sorted(&list_commands(&ran.stdout).join(" "))
     };
     for args in [&["--help"][..], &["-h"], &["help"]] {
         assert_eq!(shown(args), sorted(DAILY), "{args:?}");

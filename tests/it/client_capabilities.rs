@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, code, result};
+use crate::support::{Agent, Daemon, Server, Setup, code, content, initialize_params, result};
 
 const ELICIT: &str = "elicitation/create";
 
@@ -21,12 +21,8 @@ fn declared(daemon: &Daemon) -> Vec<String> {
 }
 
 #[track_caller]
-fn got(answer: &Value) -> Value {
-    result(answer)["structuredContent"].clone()
-}
-
 fn roots(agent: &mut Agent) -> Value {
-    got(&agent.call("s__send_request", &json!({"method": "roots/list"})))
+    content(&agent.call("s__send_request", &json!({"method": "roots/list"})))
 }
 
 const FOR_ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#;
@@ -54,7 +50,7 @@ fn session_instance_receives_what_its_agent_and_version_support_except_tasks() {
             "{{\"jsonrpc\":\"2.0\",\"id\":\"i\",\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"{version}\",\"capabilities\":{own},\"clientInfo\":{{\"name\":\"a\",\"version\":\"1\"}}}}}}\n"
         ));
         result(&agent.answer(&json!("i")));
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        agent.notify("notifications/initialized", &Value::Null);
         result(&agent.call("s__echo", &json!({})));
         assert_eq!(declared(&daemon).last().map(String::as_str), Some(expected));
     }
@@ -72,8 +68,10 @@ fn configured_roots_are_returned_at_once() {
     let notification: Value = serde_json::from_str(&daemon.wait_journal("s", "\"at start\"")).expect("JSON");
     assert_eq!(notification["result"], expected);
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 200}));
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
     assert_eq!(roots(&mut one)["result"], expected);
+    gate.open();
     result(&other.answer(&busy));
     assert!(declared(&daemon)[0].contains(r#""roots":{}"#));
 }
@@ -82,9 +80,7 @@ fn configured_roots_are_returned_at_once() {
 fn roots_of_a_workspace_are_its_directory() {
     let daemon = start(|server| server.line("sharing = \"workspace\"").line("roots = [\"${agent:cwd}\"]"));
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}, "_meta": {"mcpd/cwd": "/"}});
-    result(&agent.request("initialize", &params));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    result(&agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": "/"})));
     assert_eq!(roots(&mut agent)["result"]["roots"], json!([{"uri": "file:///", "name": "/"}]));
 }
 
@@ -93,11 +89,10 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
     let daemon = start(|server| server.line("sharing = \"session\"").flags("--ask-at-start roots/list"));
     let capabilities = json!({"roots": {"listChanged": true}});
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "a", "version": "1"}});
-    result(&agent.request("initialize", &params));
+    result(&agent.request("initialize", &initialize_params("2025-11-25", &capabilities)));
     daemon.wait_row("s", "has its instance", |row| row["instances"][1]["state"] == "ready");
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    agent.notify("notifications/initialized", &Value::Null);
     let question = agent.expect_request("roots/list");
     agent.respond(&question, &json!({"roots": ["mine"]}));
     daemon.wait_journal("s", "mine");
@@ -115,7 +110,7 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
 fn roots_changes_are_not_sent_to_shared_servers() {
     let daemon = start(|server| server.line("roots = [\"/x\"]"));
     let mut agent = Agent::with_capabilities(&daemon, &json!({"roots": {"listChanged": true}}));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    agent.notify("notifications/roots/list_changed", &Value::Null);
     result(&agent.call("s__echo", &json!({})));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("roots/list_changed")));
 }
@@ -139,7 +134,7 @@ fn completed_url_elicitation_is_sent_only_to_the_agent_that_received_the_url() {
     let question = supporting.expect_request(ELICIT);
     assert_eq!(question["params"], params);
     supporting.respond(&question, &json!({"action": "accept"}));
-    got(&supporting.answer(&call));
+    content(&supporting.answer(&call));
     // By the error of a call.
     let error = r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"go","data":{"elicitations":[{"mode":"url","elicitationId":"e2","url":"https://y"}]}}}"#;
     let answer = refused.call("s__raw", &json!({"text": format!("{error}\n"), "answer": false}));

@@ -136,7 +136,7 @@ fn token_is_renewed_before_it_expires_and_when_it_is_refused() {
         let last = fixture.front.http().requests().pop()?.header("authorization")?.to_owned();
         last.ends_with(fixture.saved_login()["grant"]["access_token"].as_str()?).then_some(())
     });
-    let calls = || daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
+    let calls = || daemon.count_journal("tracker", "tools/call");
     let before = (request_count(&fixture), calls());
     fixture.authorization.take_tokens_back();
     expect_call(&mut agent);

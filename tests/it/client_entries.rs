@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{MCPD, Place, Server, Setup, run};
+use crate::support::{MCPD, Place, Server, run};
 
 const CLIENTS: [(&str, &str, &str); 9] = [
     ("claude-code", "mcpServers", "home/.claude.json"),
@@ -43,7 +43,7 @@ fn launch(client: &str, table: &str, printed: &str) -> Vec<String> {
 
 #[test]
 fn connect_prints_the_command_and_the_file_for_each_client() {
-    let daemon = Setup::with(Server::named("s").flags("--bare --tool one")).start();
+    let daemon = Server::named("s").flags("--bare --tool one").start();
     let place = daemon.place();
     for (client, table, file) in CLIENTS {
         let ran = daemon.client(&["connect", "--print", client]).expect_code(0);

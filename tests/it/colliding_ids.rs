@@ -18,7 +18,7 @@ use serde_json::json;
 use self::actions::{Action, Effect, TABLE, URIS};
 use self::test_agent::{ReceivedCounts, TestAgent};
 use self::updates::Updates;
-use crate::support::{Agent, Daemon, Place, Server, Setup, print_line};
+use crate::support::{Agent, Daemon, Server, Setup, print_line};
 
 /// Of both agents together.
 const REQUESTS: u64 = 10_000;
@@ -30,10 +30,8 @@ const LIBRARY: &str = r#"{"prompts":[{"name":"greet"}],"completions":true,
 
 /// Nothing is cancelled at the second server: whose a log message is, is not known while a server may be at what was given up.
 fn start() -> Daemon {
-    let place = Place::new();
-    let library =
-        |name: &str, text: &str| Server::named(name).arg("--library").arg(place.write(&format!("{name}.json"), text));
-    Setup::with(library("s", LIBRARY)).server(library("log", r#"{"logging":true}"#)).start_in(&place)
+    let log = Server::named("log").library(r#"{"logging":true}"#);
+    Setup::with(Server::named("s").library(LIBRARY)).server(log).start()
 }
 
 #[test]

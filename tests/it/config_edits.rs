@@ -18,16 +18,10 @@ command = 'true'
 
 # the end";
 
-fn config(place: &Place) -> PathBuf {
-    place.path("xdg-config/mcpd/config.toml")
-}
-
 /// A place whose user has this configuration.
-fn with(text: &str) -> (Rc<Place>, PathBuf) {
+fn configured_place(text: &str) -> (Rc<Place>, PathBuf) {
     let place = Place::new();
-    let path = config(&place);
-    fs::create_dir(path.parent().expect("a directory")).expect("a fresh directory");
-    fs::write(&path, text).expect("the test's own");
+    let path = place.write_user_config(text);
     fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the test's own");
     (place, path)
 }
@@ -59,7 +53,7 @@ fn server_is_added_to_a_file_that_was_not_there_and_serves() {
         "--tool",
         "a b; $(touch x) 'c' \"d\" `e` \\ * \u{e9}",
     ]);
-    let path = config(&place);
+    let path = place.user_config();
     let added = added.expect_code(0);
     let expected = format!("added notes to {}:\n\n{}", path.display(), read(&path));
     let next =
@@ -86,7 +80,7 @@ fn server_is_added_to_a_file_that_was_not_there_and_serves() {
 #[test]
 fn add_then_remove_leaves_the_file_byte_for_byte_unchanged() {
     for text in ["", "\n", MINE, &MINE.replace('\n', "\r\n"), &format!("{MINE}\n"), &format!("\u{feff}{MINE}")] {
-        let (place, path) = with(text);
+        let (place, path) = configured_place(text);
         place.mcpd(&["add", "x", "--env", "A=1", "--", "true", "-v"]).expect_code(0);
         assert!(read(&path).starts_with(text) && read(&path).contains("[servers.x]"), "{}", read(&path));
         place.mcpd(&["remove", "x"]).expect_code(0);
@@ -102,7 +96,7 @@ fn add_shows_exactly_the_lines_that_it_adds() {
     for text in
         ["", "\n", "\n\n", MINE, &MINE.replace('\n', "\r\n"), &format!("{MINE}\r\n"), &format!("\u{feff}{MINE}")]
     {
-        let (place, path) = with(text);
+        let (place, path) = configured_place(text);
         let ran = place.mcpd(&command).expect_code(0);
         let written = read(&path);
         let block = &written[written.find("[servers.x]").expect("it is written")..].replace("\r\n", "\n");
@@ -113,7 +107,7 @@ fn add_shows_exactly_the_lines_that_it_adds() {
 
 #[test]
 fn secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server() {
-    let (place, path) = with("");
+    let (place, path) = configured_place("");
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     let env = format!("GITHUB_TOKEN={secret}");
     let journal = place.path("s.journal");
@@ -136,7 +130,7 @@ fn secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server() 
 
 #[test]
 fn http_server_is_added_and_its_secrets_are_moved() {
-    let (place, path) = with(MINE);
+    let (place, path) = configured_place(MINE);
     let secret = "Bearer canary-0123456789";
     let header = format!("Authorization: {secret}");
     let url = "https://example.org/mcp";
@@ -162,7 +156,7 @@ fn http_server_is_added_and_its_secrets_are_moved() {
 
 #[test]
 fn edit_that_would_not_load_is_not_written() {
-    let (place, path) = with(MINE);
+    let (place, path) = configured_place(MINE);
     let other = path.with_file_name("other.json");
     fs::write(&other, r#"{"mcpServers": {}}"#).expect("the test's own");
     let other = other.to_str().expect("text");
@@ -215,7 +209,7 @@ fn edit_that_would_not_load_is_not_written() {
 
 #[test]
 fn symlinked_file_is_edited_in_place_and_keeps_its_mode() {
-    let (place, path) = with("");
+    let (place, path) = configured_place("");
     let real = place.write("dotfiles.toml", MINE);
     fs::set_permissions(&real, Permissions::from_mode(0o640)).expect("the test's own");
     fs::remove_file(&path).expect("it is there");
@@ -231,7 +225,7 @@ fn symlinked_file_is_edited_in_place_and_keeps_its_mode() {
 
 #[test]
 fn full_disk_leaves_the_file_unchanged() {
-    let (place, path) = with(MINE);
+    let (place, path) = configured_place(MINE);
     let mut command = place.command("sh");
     command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" add x -- true", MCPD]);
     let ran = run(&mut command).expect_code(1);
@@ -242,7 +236,7 @@ fn full_disk_leaves_the_file_unchanged() {
 
 #[test]
 fn concurrent_edits_lose_nothing() {
-    let (place, path) = with("");
+    let (place, path) = configured_place("");
     let adding: Vec<_> = (0..12)
         .map(|n| {
             let mut command = place.command(MCPD);
@@ -260,7 +254,7 @@ fn concurrent_edits_lose_nothing() {
 
 #[test]
 fn server_is_removed_from_the_file_that_defines_it() {
-    let (place, path) = with(MINE);
+    let (place, path) = configured_place(MINE);
     let more = path.with_file_name("config.d");
     fs::create_dir(&more).expect("a fresh directory");
     let file = more.join("work.toml");
@@ -275,7 +269,7 @@ fn server_is_removed_from_the_file_that_defines_it() {
 #[test]
 fn several_servers_are_removed_together_or_not_at_all() {
     let more = "[servers.a]\ncommand = 'true'\n\n[servers.b]\ncommand = 'true'\n";
-    let (place, path) = with(&format!("{more}\n[servers.c]\ncommand = 'true'\n"));
+    let (place, path) = configured_place(&format!("{more}\n[servers.c]\ncommand = 'true'\n"));
     let other = path.with_file_name("config.d");
     fs::create_dir(&other).expect("a fresh directory");
     let other = other.join("work.toml");
@@ -294,7 +288,7 @@ fn several_servers_are_removed_together_or_not_at_all() {
 
 #[test]
 fn server_that_another_file_narrows_is_not_removed() {
-    let (place, path) = with("[servers.a]\ncommand = 'true'\n");
+    let (place, path) = configured_place("[servers.a]\ncommand = 'true'\n");
     let more = path.with_file_name("config.d");
     fs::create_dir(&more).expect("a fresh directory");
     fs::write(more.join("narrow.toml"), "[servers.a]\ndeny = ['x']\n").expect("the test's own");
@@ -305,7 +299,7 @@ fn server_that_another_file_narrows_is_not_removed() {
 
 #[test]
 fn reload_of_an_added_server_is_about_that_server() {
-    let (place, path) = with("");
+    let (place, path) = configured_place("");
     fs::write(&path, Server::named("first").toml(&place)).expect("the test's own");
     let _daemon = Setup::new().config(path.clone()).start_in(&place);
     fs::write(&path, format!("{}[servers.broken]\ncommand = 'no-such-program'\n", Server::named("first").toml(&place)))
@@ -338,7 +332,7 @@ fn reload_of_an_added_server_is_about_that_server() {
 #[test]
 fn referenced_server_is_not_removed() {
     let text = format!("{MINE}\n\n[profiles.work]\nservers = [\"files\"]\n");
-    let (place, path) = with(&text);
+    let (place, path) = configured_place(&text);
     let ran = place.mcpd(&["remove", "files"]).expect_code(2);
     assert!(ran.stderr.contains("not removed") && ran.stderr.contains("config.toml:"), "{ran}");
     assert_eq!(read(&path), text);

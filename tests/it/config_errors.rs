@@ -16,7 +16,7 @@ fn serve_only(place: &Place, name: &str, text: &str) -> Ran {
 }
 
 /// Fails unless `text`, which starts at line 4, is refused at `position` of the file with all of `phrases`.
-fn refused(text: &str, position: &str, phrases: &[&str]) {
+fn expect_refused(text: &str, position: &str, phrases: &[&str]) {
     let place = Place::new();
     let ran = serve(&place, text).expect_code(2);
     let start = format!("config.toml:{position}");
@@ -31,60 +31,60 @@ fn refused(text: &str, position: &str, phrases: &[&str]) {
 /// Case G1.
 #[test]
 fn unknown_key_is_refused_with_the_key_that_was_meant() {
-    refused("[servers.a]\ncomand = \"x\"\n", "5:1", &["comand", "command"]);
-    refused("[servers.a]\ncommand = \"x\"\ndenny = []\n", "6:1", &["denny", "deny"]);
-    refused("[daemon]\nnamming = \"{tool}\"\n", "5:1", &["namming", "naming"]);
-    refused("[default]\ncall_timeout = \"1s\"\n", "4:2", &["default", "defaults"]);
-    refused("[defaults]\nhandshake_timeuot = \"1s\"\n", "5:1", &["handshake_timeout"]);
+    expect_refused("[servers.a]\ncomand = \"x\"\n", "5:1", &["comand", "command"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\ndenny = []\n", "6:1", &["denny", "deny"]);
+    expect_refused("[daemon]\nnamming = \"{tool}\"\n", "5:1", &["namming", "naming"]);
+    expect_refused("[default]\ncall_timeout = \"1s\"\n", "4:2", &["default", "defaults"]);
+    expect_refused("[defaults]\nhandshake_timeuot = \"1s\"\n", "5:1", &["handshake_timeout"]);
 }
 
 /// Case G1.
 #[test]
 fn value_of_the_wrong_type_is_refused_at_the_value() {
-    refused("[servers.a]\ncommand = 7\n", "5:11", &["command", "string"]);
-    refused("[servers.a]\ncommand = \"x\"\nargs = \"-y\"\n", "6:8", &["args", "list"]);
-    refused("[servers.a]\ncommand = \"x\"\nargs = [\"-y\", 7]\n", "6:15", &["string"]);
-    refused("[servers.a]\ncommand = \"x\"\nenv = { A = 1 }\n", "6:13", &["string"]);
-    refused("[servers.a]\ncommand = \"x\"\ndeny = \"write_*\"\n", "6:8", &["deny", "list"]);
-    refused("[servers]\na = \"x\"\n", "5:5", &["table"]);
+    expect_refused("[servers.a]\ncommand = 7\n", "5:11", &["command", "string"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\nargs = \"-y\"\n", "6:8", &["args", "list"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\nargs = [\"-y\", 7]\n", "6:15", &["string"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\nenv = { A = 1 }\n", "6:13", &["string"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\ndeny = \"write_*\"\n", "6:8", &["deny", "list"]);
+    expect_refused("[servers]\na = \"x\"\n", "5:5", &["table"]);
 }
 
 #[test]
 fn value_that_makes_no_sense_is_refused_at_the_value() {
-    refused("[servers.a]\ncommand = \"\"\n", "5:11", &["command"]);
-    refused("[servers.a]\ncommand = \"x\"\ncall_timeout = \"soon\"\n", "6:16", &["call_timeout"]);
-    refused("[servers.a]\ncommand = \"x\"\ndeny = [\"a\", \"[z\"]\n", "6:14", &["[z"]);
-    refused("[daemon]\nnaming = \"{tool}_{server}\"\n", "5:10", &["not a value of `naming`"]);
-    refused("[daemon]\nmax_message = \"much\"\n", "5:15", &["max_message"]);
-    refused("[defaults]\nmax_instances = 0\n", "5:17", &["max_instances"]);
+    expect_refused("[servers.a]\ncommand = \"\"\n", "5:11", &["command"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\ncall_timeout = \"soon\"\n", "6:16", &["call_timeout"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\ndeny = [\"a\", \"[z\"]\n", "6:14", &["[z"]);
+    expect_refused("[daemon]\nnaming = \"{tool}_{server}\"\n", "5:10", &["not a value of `naming`"]);
+    expect_refused("[daemon]\nmax_message = \"much\"\n", "5:15", &["max_message"]);
+    expect_refused("[defaults]\nmax_instances = 0\n", "5:17", &["max_instances"]);
 }
 
 #[test]
 fn server_without_a_command_is_refused() {
-    refused("[servers.a]\nargs = []\n", "4:", &["command"]);
+    expect_refused("[servers.a]\nargs = []\n", "4:", &["command"]);
 }
 
 /// Case G5.
 #[test]
 fn server_name_that_breaks_the_rules_is_refused() {
-    refused("[servers.a__b]\ncommand = \"x\"\n", "4:10", &["a__b"]);
-    refused("[servers._a]\ncommand = \"x\"\n", "4:10", &["_a"]);
-    refused("[servers.\"a b\"]\ncommand = \"x\"\n", "4:10", &["a b"]);
+    expect_refused("[servers.a__b]\ncommand = \"x\"\n", "4:10", &["a__b"]);
+    expect_refused("[servers._a]\ncommand = \"x\"\n", "4:10", &["_a"]);
+    expect_refused("[servers.\"a b\"]\ncommand = \"x\"\n", "4:10", &["a b"]);
 }
 
 /// Case G5.
 #[test]
 fn two_servers_of_one_name_are_refused() {
-    refused("[servers.a]\ncommand = \"x\"\n[servers.a]\ncommand = \"y\"\n", "6:", &["a"]);
-    refused("[servers.witness]\ncommand = \"x\"\n", "4:", &["witness"]);
+    expect_refused("[servers.a]\ncommand = \"x\"\n[servers.a]\ncommand = \"y\"\n", "6:", &["a"]);
+    expect_refused("[servers.witness]\ncommand = \"x\"\n", "4:", &["witness"]);
 }
 
 /// Case G1.
 #[test]
 fn syntax_error_is_refused_at_its_place() {
-    refused("[servers.a\ncommand = \"x\"\n", "4:11", &[]);
-    refused("[servers.a]\ncommand = x\n", "5:11", &[]);
-    refused("[servers.a]\ncommand = \"x\n", "5:", &[]);
+    expect_refused("[servers.a\ncommand = \"x\"\n", "4:11", &[]);
+    expect_refused("[servers.a]\ncommand = x\n", "5:11", &[]);
+    expect_refused("[servers.a]\ncommand = \"x\n", "5:", &[]);
 }
 
 /// Case G1.
@@ -144,10 +144,9 @@ fn undefined_variable_fails_its_server_alone() {
 
 #[test]
 fn unreachable_url_takes_down_its_server_only_with_the_reason() {
-    let place = Place::new();
     let remote = "[servers.far]\nurl = \"http://127.0.0.1:9/canary-1\"\nheaders = { Authorization = \"canary-2\" }\n";
     let near = Server::named("near").flags("--bare --tool echo");
-    let daemon = Setup::with(near).head(remote).start_in(&place);
+    let daemon = Setup::with(near).head(remote).start();
     let row = daemon.row("far");
     assert!(row["last_error"].to_string().contains("cannot be reached: "), "{row}");
     assert_eq!(Agent::ready(&daemon).tools(), ["near__echo"]);

@@ -71,16 +71,15 @@ fn symbolic_link_and_its_target_are_watched() {
 }
 
 /// A daemon of the default files.
-fn of_defaults(place: &Rc<Place>) -> Daemon {
-    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
-    write(place, "xdg-config/mcpd/config.toml", &watching(&["a"], place));
+fn start_by_default_file(place: &Rc<Place>) -> Daemon {
+    place.write_user_config(watching(&["a"], place));
     Setup::new().without_config().start_in(place)
 }
 
 #[test]
 fn directory_is_watched_as_soon_as_it_is_created() {
     let place = Place::new();
-    let daemon = of_defaults(&place);
+    let daemon = start_by_default_file(&place);
     let servers = |name: &str| text(&[Server::named(name)], &place);
     fs::create_dir(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
     write(&place, "xdg-config/mcpd/config.d/b.toml", &servers("b"));
@@ -126,7 +125,7 @@ fn replaced_directory_is_watched() {
 fn refused_file_stays_watched() {
     let place = Place::new();
     fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
-    let daemon = of_defaults(&place);
+    let daemon = start_by_default_file(&place);
     write(&place, "xdg-config/mcpd/config.d/w.toml", "servers = 1\n");
     daemon.wait_status("shows what is wrong", |status| !status["reload_refused"].is_null());
     write(&place, "xdg-config/mcpd/config.d/w.toml", &text(&[Server::named("b")], &place));
@@ -137,7 +136,7 @@ fn refused_file_stays_watched() {
 fn new_file_is_read_once() {
     let place = Place::new();
     fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
-    let daemon = of_defaults(&place);
+    let daemon = start_by_default_file(&place);
     write(&place, "xdg-config/mcpd/config.d/w.toml", &text(&[Server::named("w")], &place));
     wait_servers(&daemon, &["a", "w"]);
     poll(Duration::from_secs(1), || (daemon.log().matches("reloaded: ").count() > 1).then_some(()));

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, arguments, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Place, Server, arguments, call_text, signal, until, wait_exit};
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"shim","version":"1"}}}"#;
 
@@ -48,18 +48,12 @@ impl Shim {
     }
 }
 
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
-
 #[test]
 fn connect_passes_bytes_unchanged_in_both_directions() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     let awkward = r#"{"zeta":1.10,  "alpha":12345678901234567890123,"s":"\u00e9é\/"}"#;
-    let call = format!(
-        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"a__echo","arguments":{awkward}}}}}"#
-    );
+    let call = call_text("7", "a__echo", awkward);
     let answer = shim.ask(&call);
     assert!(answer.contains(awkward), "{answer}");
     assert_eq!(daemon.status()["agents"][0]["client"], "shim 1");
@@ -69,11 +63,9 @@ fn connect_passes_bytes_unchanged_in_both_directions() {
 
 #[test]
 fn answers_still_come_after_its_stdin_has_ended() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
-    shim.send_line(
-        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":300}}}"#,
-    );
+    shim.send_line(&call_text("7", "a__sleep", r#"{"ms":300}"#));
     drop(shim.stdin.take());
     assert!(shim.next_line().contains("\"id\":7"));
     assert_eq!(shim.next_line(), "");
@@ -82,12 +74,10 @@ fn answers_still_come_after_its_stdin_has_ended() {
 
 #[test]
 fn large_messages_pass_in_both_directions() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     let text = "x".repeat(2 << 20);
-    let call = format!(
-        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"a__echo","arguments":{{"t":"{text}"}}}}}}"#
-    );
+    let call = call_text("7", "a__echo", &format!(r#"{{"t":"{text}"}}"#));
     assert!(shim.ask(&call).contains(&text));
     drop(shim.stdin.take());
     wait_exit(&mut shim.child);
@@ -95,12 +85,10 @@ fn large_messages_pass_in_both_directions() {
 
 #[test]
 fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     for how in [Signal::TERM, Signal::KILL] {
         let mut shim = Shim::ready(&daemon);
-        shim.send_line(
-            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":60000}}}"#,
-        );
+        shim.send_line(&call_text("7", "a__sleep", r#"{"ms":60000}"#));
         daemon.wait_row("a", "has the call in flight", |row| row["in_flight"] == 1);
         signal(shim.child.id(), how);
         wait_exit(&mut shim.child);
@@ -108,9 +96,7 @@ fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
     }
     daemon.wait_status("counts no agent", |status| status["agents"] == json!([]));
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
-    until("both calls were cancelled", || {
-        (daemon.journal("a").iter().filter(|line| line.contains("notifications/cancelled")).count() == 2).then_some(())
-    });
+    daemon.wait_journal_count("a", "notifications/cancelled", 2);
 }
 
 #[test]
@@ -123,16 +109,14 @@ fn connect_reports_that_no_daemon_runs_in_a_given_runtime_directory() {
 /// Ctrl-C in a script's terminal reaches the whole process group.
 #[test]
 fn interrupt_is_ignored_until_the_agent_has_closed_its_output() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut shim = Shim::ready(&daemon);
     for n in 0..3 {
         signal(shim.child.id(), Signal::INT);
         let answer = shim.ask(&format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"ping"}}"#));
         assert!(answer.contains("\"result\""), "{answer}");
     }
-    shim.send_line(
-        r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":600000}}}"#,
-    );
+    shim.send_line(&call_text("9", "a__sleep", r#"{"ms":600000}"#));
     daemon.wait_journal("a", "600000");
     drop(shim.stdin.take());
     let status = until("it is interrupted", || {

@@ -27,7 +27,7 @@ fn call_leaves_one_line_with_its_span_and_without_its_arguments() {
 
 #[test]
 fn level_of_a_running_daemon_can_be_changed() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let level = |args: &[&str], code| daemon.client(&[&["reload", "--log-level"], args].concat()).expect_code(code);
     assert_eq!(level(&[], 0).stdout, "info\n");

@@ -9,14 +9,10 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, Shim, arguments, run, signal, skipped, until};
+use crate::support::{Agent, Place, Ran, Server, Setup, Shim, arguments, run, signal, skipped, until};
 
 /// Clients of both kinds of sockets.
 const CLIENTS: &[&[&str]] = &[&["status"], &["reload"], &["call", "a__echo", "{}"], &["tools"], &["connect"]];
-
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
 
 /// A program that has put its sockets in the place of a daemon's.
 struct Impostor(Vec<UnixListener>);
@@ -55,7 +51,7 @@ fn expect_refusal(ran: &Ran, reasons: &[&str]) {
 /// Case D10.
 #[test]
 fn process_that_replaced_a_socket_receives_nothing_from_any_client() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     // A stopped daemon cannot take its paths back.
     signal(daemon.pid(), Signal::STOP);
     let impostor = Impostor::at(daemon.place());
@@ -85,7 +81,7 @@ fn listener_without_the_lock_is_no_daemon() {
 /// Case D10.
 #[test]
 fn agent_is_not_reconnected_to_an_impostor() {
-    let mut first = daemon();
+    let mut first = Server::named("a").start();
     let place = Rc::clone(first.place());
     let mut agent = Shim::ready(&place);
     arguments(&agent.call("a__echo", &json!({})));
@@ -106,7 +102,7 @@ fn agent_is_not_reconnected_to_an_impostor() {
 /// Case D10.
 #[test]
 fn directory_that_others_can_enter_is_refused() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let directory = daemon.place().runtime_dir();
     for mode in [0o777, 0o750, 0o701] {
         fs::set_permissions(&directory, Permissions::from_mode(mode)).expect("the test's own");
@@ -125,7 +121,7 @@ fn directory_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         return skipped("only root can give a directory away");
     }
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let directory = daemon.place().runtime_dir();
     std::os::unix::fs::chown(&directory, Some(54321), None).expect("root may");
     for arguments in CLIENTS {

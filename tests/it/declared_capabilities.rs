@@ -6,7 +6,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Agent, Daemon, Era, Place, Server, Setup, code, connect_as, quoted, resident_kib, result, skipped, until,
+    Agent, Daemon, Era, FACE, Place, Server, Setup, code, connect_as, initialize_params, quoted, resident_kib, result,
+    skipped, until,
 };
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -349,16 +350,13 @@ fn gated(place: &Rc<Place>, name: &str) -> Server {
 }
 
 fn start_initialize(agent: &mut Agent, server: &str) -> Value {
-    agent.start_request("initialize", &initialize_params(server))
+    agent.start_request("initialize", &face_params(server))
 }
 
-fn initialize_params(server: &str) -> Value {
-    let info = json!({"name": "test-agent", "version": "7"});
-    json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": {"mcpd/server": server}})
-}
-
-fn cancel(agent: &mut Agent, id: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+fn face_params(server: &str) -> Value {
+    let mut params = initialize_params("2025-11-25", &json!({}));
+    params["_meta"] = json!({ FACE: server });
+    params
 }
 
 /// Case C18.
@@ -368,7 +366,7 @@ fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
     let daemon = Setup::with(gated(&place, "a")).spawn_in(&place);
     let mut agent = Agent::connect(&daemon);
     let first = start_initialize(&mut agent, "a");
-    cancel(&mut agent, &first);
+    agent.cancel(&first);
     let second = start_initialize(&mut agent, "a");
     let refusal = agent.answer(&second);
     assert_eq!(code(&refusal), -32600);
@@ -392,7 +390,7 @@ fn initialize_that_a_quota_refuses_can_be_repeated() {
     let setup = Setup::with(gated(&place, "a")).server(Server::named("s"));
     let head = format!("[daemon]\nmax_message = \"64KiB\"\n[profiles.p]\nallow_uids = [{GUEST}]");
     let daemon = setup.head(&head).spawn_in(&place);
-    let socket = daemon.place().runtime_dir().join("p.sock");
+    let socket = daemon.profile_socket("p");
     let guest = || Agent::from_stream(until("the socket accepts", || connect_as(GUEST, &socket).ok()));
     let mut busy = guest();
     busy.initialize("2025-11-25");
@@ -404,7 +402,7 @@ fn initialize_that_a_quota_refuses_can_be_repeated() {
         result(&busy.request("ping", &json!({})));
     }
     let mut agent = guest();
-    agent.send(&json!({"jsonrpc": "2.0", "id": text, "method": "initialize", "params": initialize_params("a")}));
+    agent.send(&json!({"jsonrpc": "2.0", "id": text, "method": "initialize", "params": face_params("a")}));
     let refusal = agent.answer(&text.into());
     assert!(
         refusal["error"]["message"].as_str().is_some_and(|message| message.contains("256KiB of unfinished messages")),
@@ -446,7 +444,7 @@ fn cancelled_discovers_at_a_starting_server_leave_no_memory_in_use() {
     let flood = |agent: &mut Agent, count: usize| {
         for _ in 0..count {
             let id = agent.start_request("server/discover", &json!({}));
-            cancel(agent, &id);
+            agent.cancel(&id);
         }
         let face = agent.meta.remove("mcpd/server").expect("it has one");
         result(&agent.request("server/discover", &json!({})));
@@ -566,9 +564,8 @@ fn face_of_a_server_that_is_disabled_or_hidden_is_that_of_an_unknown_one() {
 
 #[test]
 fn identity_that_depends_on_the_directory_of_an_agent_is_given_to_that_agent_only() {
-    let place = Place::new();
     let server = Server::named("own").flags("--server-name real --instructions secret").line("sharing = 'workspace'");
-    let daemon = Setup::with(server.env("WHERE", "${agent:cwd}")).start_in(&place);
+    let daemon = Setup::with(server.env("WHERE", "${agent:cwd}")).start();
     let expect_unknown = || {
         let mut agent = Era::Modern.agent_at_face(&daemon, "own");
         let at_face = agent.start_request("server/discover", &json!({}));

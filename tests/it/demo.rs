@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::support::{MCPD, Place, run};
+use crate::support::{MCPD, Place, initialize, notification, request, run};
 
 #[test]
 fn demo_shows_the_main_job_and_leaves_nothing() {
@@ -65,12 +65,10 @@ fn demo_server_works_without_the_daemon() {
     let mut child =
         command.arg("demo-server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
     let mut stdin = child.stdin.take().expect("a piped stream");
-    let info = json!({"name": "t", "version": "1"});
-    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
     for message in [
-        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
-        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
+        initialize("2025-06-18"),
+        notification("notifications/initialized", &Value::Null),
+        request(2, "tools/list", &Value::Null),
     ] {
         writeln!(stdin, "{message}").expect("it reads");
     }

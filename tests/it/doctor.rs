@@ -100,7 +100,7 @@ fn where_all_is_well_there_is_nothing_to_do() {
 
 #[test]
 fn doctor_prints_each_finding_on_one_line_with_its_remedy_below() {
-    let daemon = Setup::with(Server::named("bad").flags("--exit-at-start 3")).start();
+    let daemon = Server::named("bad").flags("--exit-at-start 3").start();
     // So long that it is not tried again in the meantime.
     daemon.wait_row("bad", "is in backoff", |row| row["retry_in_ms"].as_u64() > Some(1000));
     let ran = daemon.client(&["doctor"]).expect_code(1);

@@ -9,15 +9,10 @@ use crate::support::{MCPD, Place, Ran, SCRIPTED, Server, Setup, Terminal, quoted
 
 const VALID: &str = "[servers.a] # mine\ncommand = 'true'\n";
 
-fn config(place: &Place) -> PathBuf {
-    place.path("xdg-config/mcpd/config.toml")
-}
-
 /// A place whose user has this configuration.
-fn with(text: &str) -> (Rc<Place>, PathBuf) {
+fn configured_place(text: &str) -> (Rc<Place>, PathBuf) {
     let place = Place::new();
-    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
-    let path = place.write("xdg-config/mcpd/config.toml", text);
+    let path = place.write_user_config(text);
     (place, path)
 }
 
@@ -41,7 +36,7 @@ fn edit(place: &Place, script: &str, args: &[&str]) -> Ran {
 
 #[test]
 fn valid_edit_is_saved_in_place_and_applied() {
-    let (place, path) = with("");
+    let (place, path) = configured_place("");
     let real = place.write("dotfiles.toml", Server::named("first").toml(&place));
     fs::set_permissions(&real, Permissions::from_mode(0o640)).expect("the test's own");
     fs::remove_file(&path).expect("it is there");
@@ -67,7 +62,7 @@ fn valid_edit_is_saved_in_place_and_applied() {
 
 #[test]
 fn mistakes_are_shown_at_their_lines_until_they_are_mended_and_never_saved() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let script = "case $n in\n1) printf '[servers.b]\\ncomand = \"y\"\\nlog_arguments = 3\\n' >> \"$1\";;\n\
                   2) sed -i 's/comand/command/' \"$1\";;\n*) sed -i 's/= 3/= true/' \"$1\";;\nesac";
     let ran = edit(&place, script, &[]).expect_code(0);
@@ -87,7 +82,7 @@ fn mistakes_are_shown_at_their_lines_until_they_are_mended_and_never_saved() {
 
 #[test]
 fn edit_that_stays_invalid_is_dropped() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let ran = edit(&place, "[ $n -gt 1 ] || printf '[servers.b\\n' >> \"$1\"", &[]).expect_code(2);
     assert!(ran.stderr.contains("mcpd: the edit is dropped, nothing is changed in"), "{ran}");
     assert_eq!((read(&path), read(&place.path("runs"))), (VALID.to_owned(), "x\nx\n".to_owned()));
@@ -95,7 +90,7 @@ fn edit_that_stays_invalid_is_dropped() {
 
 #[test]
 fn nothing_is_saved_without_a_change() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let daemon = Setup::new().without_config().start_in(&place);
     let before = fs::metadata(&path).expect("it is there").ino();
     for (script, code, says) in [
@@ -114,17 +109,17 @@ fn nothing_is_saved_without_a_change() {
 fn new_file_begins_with_commented_examples() {
     let place = Place::new();
     edit(&place, "true", &[]).expect_code(0);
-    assert!(!config(&place).exists());
+    assert!(!place.user_config().exists());
     let shown = read(&place.path("shown-1"));
     assert!(shown.lines().all(|line| line.is_empty() || line.starts_with('#')), "{shown}");
     edit(&place, "sed -i 's/^# \\[servers.search/[servers.search/; s/^# url/url/' \"$1\"", &[]).expect_code(0);
-    assert!(read(&config(&place)).contains("\n[servers.search]\nurl = \"https://example.org/mcp\"\n"));
-    assert_eq!(fs::metadata(config(&place)).expect("it is there").mode() & 0o7777, 0o600);
+    assert!(read(&place.user_config()).contains("\n[servers.search]\nurl = \"https://example.org/mcp\"\n"));
+    assert_eq!(fs::metadata(place.user_config()).expect("it is there").mode() & 0o7777, 0o600);
 }
 
 #[test]
 fn change_by_another_program_is_not_overwritten() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let other = format!("printf '# a\\n' >> \"$1\"; printf '# b\\n' >> {}", quoted(&path));
     let ran = edit(&place, &other, &[]).expect_code(1);
     assert!(ran.stderr.contains("was changed by another program meanwhile"), "{ran}");
@@ -135,7 +130,7 @@ fn change_by_another_program_is_not_overwritten() {
 
 #[test]
 fn second_of_two_edits_at_once_keeps_its_text() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let inner = format!(
         "if [ $n = 1 ]; then printf '# outer\\n' >> \"$1\"; {} edit >&2; else printf '# inner\\n' >> \"$1\"; fi",
         quoted(MCPD)
@@ -148,7 +143,7 @@ fn second_of_two_edits_at_once_keeps_its_text() {
 
 #[test]
 fn errors_of_other_files_do_not_prevent_an_edit() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     fs::create_dir(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
     place.write("xdg-config/mcpd/config.d/b.toml", "[servers.b]\ncomand = 'x'\n");
     let ran = edit(&place, "echo '# x' >> \"$1\"", &[]).expect_code(2);
@@ -161,7 +156,7 @@ fn errors_of_other_files_do_not_prevent_an_edit() {
 
 #[test]
 fn editor_is_found_in_variables_then_on_the_path() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let script = place.write_program("split", "#!/bin/sh\nprintf '# %s|%s\\n' \"$#\" \"$1\" >> \"$2\"\n");
     place.write_program("bin/nano", "#!/bin/sh\necho '# nano' >> \"$1\"\n");
     let edit = |variables: &[(&str, &str)], path: &str| {
@@ -187,7 +182,7 @@ fn editor_is_found_in_variables_then_on_the_path() {
 
 #[test]
 fn terminal_offers_to_edit_again_or_to_drop() {
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let Some(terminal) = Terminal::open(&place, 100, 30) else { return };
     let editor = editor(
         &place,
@@ -211,7 +206,7 @@ fn file_that_cannot_be_replaced_stays_and_a_copy_of_the_text_is_named() {
     if rustix::process::geteuid().is_root() {
         return skipped("root can write everywhere");
     }
-    let (place, path) = with(VALID);
+    let (place, path) = configured_place(VALID);
     let directory = path.parent().expect("a directory");
     fs::set_permissions(directory, Permissions::from_mode(0o555)).expect("the test's own");
     for args in [&["add", "x", "--", "true"][..], &["remove", "a"], &["disable", "a", "--keep"]] {

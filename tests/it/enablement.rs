@@ -45,8 +45,9 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
     let [agent, other] = &mut agents;
     let (before, listed) = (daemon.server_pid("a"), agent.tools());
     other.tools();
-    let pending = agent.start_call("a__sleep", &json!({"ms": 1500}));
-    daemon.wait_journal("a", "1500");
+    let gate = daemon.gate();
+    let pending = agent.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
     says(&daemon, &["disable", "a"], "a: disabled\n");
     other.expect_notification(CHANGED);
     assert!(other.tools().iter().all(|tool| tool.starts_with("b__")));
@@ -64,6 +65,7 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
     let shown = format!("a       disabled  {before}");
     assert!(table.stdout.contains(&shown), "{table}");
     says(&daemon, &["restart", "b"], "b: ready\n");
+    gate.open();
     arguments(&agent.answer(&pending));
     says(&daemon, &["disable", "a"], "a: disabled\n");
     says(&daemon, &["enable", "a"], "a: ready\n");
@@ -78,7 +80,7 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
 
 #[test]
 fn instances_of_agents_stay_while_their_server_is_disabled() {
-    let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
+    let daemon = Server::named("s").line("sharing = \"session\"").start();
     let mut agent = Agent::ready(&daemon);
     let pid = |answer: &Value| answer["result"]["structuredContent"]["pid"].as_u64().expect("a process");
     let before = pid(&agent.call("s__echo", &json!({})));
@@ -98,7 +100,7 @@ fn instances_of_agents_stay_while_their_server_is_disabled() {
 
 #[test]
 fn disabling_a_server_does_not_start_it_and_permits_a_stop() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     says(&daemon, &["disable", "s"], "s: disabled\n");
     assert!(daemon.row("s")["pid"].is_u64());
     says(&daemon, &["disable", "--stop", "s"], "s: disabled\n");
@@ -223,7 +225,7 @@ fn disabled_tool_is_hidden_from_every_profile_under_every_name() {
 
 #[test]
 fn target_that_names_no_server_is_answered_with_what_to_write() {
-    let daemon = Setup::with(Server::named("s").flags("--bare --tool one --tool two")).start();
+    let daemon = Server::named("s").flags("--bare --tool one --tool two").start();
     for (target, expected) in [
         ("one", "there is no server `one`: did you mean `s/one`?"),
         ("s/o*", "`s/o*` is a pattern: patterns belong in `deny` of the server (`mcpd edit`)"),
@@ -235,7 +237,7 @@ fn target_that_names_no_server_is_answered_with_what_to_write() {
 
 #[test]
 fn enabling_a_tool_that_the_configuration_denies_reports_that_it_stays_hidden() {
-    let daemon = Setup::with(Server::named("s").line("deny = [\"ech*\"]")).start();
+    let daemon = Server::named("s").line("deny = [\"ech*\"]").start();
     let ran = daemon.client(&["enable", "s/echo"]).expect_code(0);
     assert_eq!(ran.stdout, "s/echo: enabled\n");
     assert_eq!(ran.stderr, "note: agents still do not see it: denied by `ech*` of [servers.s]\n");

@@ -4,12 +4,12 @@ use rustix::process::Signal;
 
 use crate::reload::{replace, start, text};
 use crate::server_replacement::{events, reload};
-use crate::support::{Daemon, Server, until};
+use crate::support::{Daemon, Server};
 
 /// One that holds its lock for a while after it was told to end.
 fn holder(sharing: &str) -> Server {
     Server::named("s")
-        .flags("--leave-delay 1500")
+        .flags("--leave-delay 2500")
         .line("replace = \"stop_first\"")
         .line(format!("sharing = {sharing:?}"))
 }
@@ -23,7 +23,7 @@ fn server_changed_twice_is_started_when_the_first_one_has_ended() {
     let mut daemon = start(&[holder("shared")]);
     replace(daemon.place(), text(&[holder("pool")], daemon.place()));
     daemon.signal(Signal::HUP);
-    until("the first one is told to end", || (events(&daemon, "s") == ["start", "eof"]).then_some(()));
+    daemon.wait_journal("s", "# eof");
     assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed      s\n");
     expect_one_after_the_other(&daemon);
 }
@@ -38,7 +38,7 @@ fn server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended()
 
 #[test]
 fn server_that_becomes_exclusive_waits_for_its_predecessor() {
-    let beside = |number: &str| Server::named("s").flags("--leave-delay 1500").env("NUMBER", number);
+    let beside = |number: &str| Server::named("s").flags("--leave-delay 2500").env("NUMBER", number);
     let daemon = start(&[beside("1")]);
     assert_eq!(reload(&daemon, &[beside("2")]).expect_code(0).stdout, "changed      s\n");
     assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed      s\n");

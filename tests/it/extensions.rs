@@ -1,18 +1,12 @@
 //! Methods of extensions reach the server that exposes the extension, and nothing else is declared.
 
 use std::fs;
-use std::rc::Rc;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reload::text;
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
-
-/// A server of this era with this library.
-pub(crate) fn with_library(place: &Rc<Place>, era: Era, name: &str, library: &Value) -> Server {
-    era.server(name).arg("--library").arg(place.write(&format!("{name}.json"), library.to_string()))
-}
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, notification, plain, result};
 
 /// The extensions that an agent of this era is sent.
 pub(crate) fn declared(daemon: &Daemon, era: Era) -> Value {
@@ -34,10 +28,9 @@ fn extension(methods: &Value) -> Value {
 
 /// A server `s` of this era with the extension `io.example/x`, and these lines in its table.
 fn start(era: Era, lines: &str) -> Daemon {
-    let place = Place::new();
     let library = extension(&json!({"x/run": null, "io.example/x": null, "x/list": {"items": [1], "nextCursor": "c"}}));
-    let server = with_library(&place, era, "s", &library).line(lines);
-    Setup::with(server).server(Server::named("other")).start_in(&place)
+    let server = era.server("s").library(&library).line(lines);
+    Setup::with(server).server(Server::named("other")).start()
 }
 
 #[test]
@@ -76,11 +69,9 @@ fn method_of_another_version_stays_unknown_in_a_face() {
 
 #[test]
 fn extension_request_is_routed_by_its_name_and_renamed() {
-    let place = Place::new();
     let library = extension(&json!({"x/run": null}));
-    let [one, two] = ["one", "two"].map(|name| with_library(&place, Era::Legacy, name, &library));
-    let daemon =
-        Setup::with(one).server(two.line("expose = [\"tools\", \"prompts\", \"io.example/x\"]")).start_in(&place);
+    let [one, two] = ["one", "two"].map(|name| Server::named(name).library(&library));
+    let daemon = Setup::with(one).server(two.line("expose = [\"tools\", \"prompts\", \"io.example/x\"]")).start();
     let mut agent = Agent::ready(&daemon);
     for (name, own) in [("two__echo", "echo"), ("two__greet", "greet")] {
         assert_eq!(result(&agent.request("x/run", &json!({"name": name})))["received"]["name"], own);
@@ -96,17 +87,15 @@ fn extension_request_is_routed_by_its_name_and_renamed() {
 
 #[test]
 fn lists_of_an_extension_are_merged() {
-    let place = Place::new();
-    let server = |name: &str, items: Value| {
-        with_library(&place, Era::Legacy, name, &extension(&json!({"x/list": {"items": items, "a": 1}})))
-    };
-    let broken = with_library(&place, Era::Legacy, "broken", &extension(&json!({"x/run": null})));
+    let server =
+        |name: &str, items: Value| Server::named(name).library(extension(&json!({"x/list": {"items": items, "a": 1}})));
+    let broken = Server::named("broken").library(extension(&json!({"x/run": null})));
     let daemon = Setup::with(server("one", json!([{"n": 1.50}])))
         .server(broken)
         .server(server("two", json!([2])))
         .head("[profiles.p]\nmax_calls = 1")
-        .start_in(&place);
-    let mut limited = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
+        .start();
+    let mut limited = Agent::ready_at(&daemon.profile_socket("p"));
     let mut agent = Agent::ready(&daemon);
     for agent in [&mut agent, &mut limited] {
         // It counts as one call.
@@ -155,7 +144,7 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
                 assert!(!answer["error"].is_null(), "{rules}: {named} is hidden: {answer}");
             }
         }
-        let seen = daemon.journal("s").iter().filter(|line| line.contains("x/run")).count();
+        let seen = daemon.count_journal("s", "x/run");
         assert_eq!(seen, if is_exposed { 2 } else { 0 }, "{rules}");
     }
 }
@@ -188,10 +177,9 @@ fn name_that_policy_would_hide_is_refused_before_it_is_listed() {
 
 #[test]
 fn profile_with_rules_hides_extensions_that_it_does_not_name() {
-    let place = Place::new();
-    let server = with_library(&place, Era::Legacy, "s", &extension(&json!({"x/run": null})));
+    let server = Server::named("s").library(extension(&json!({"x/run": null})));
     let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]\n[profiles.named]\nexpose = [\"io.example/x\"]";
-    let daemon = Setup::new().head(head).server(server).start_in(&place);
+    let daemon = Setup::new().head(head).server(server).start();
     let at = |profile: &str| Agent::ready_at(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
     assert_eq!(code(&at("narrow").request("x/run", &json!({}))), -32601);
     result(&at("named").request("x/run", &json!({})));
@@ -225,7 +213,7 @@ fn method_of_mcp_is_forwarded_neither_as_a_notification_nor_as_a_request() {
     ];
     for (method, params) in &notifications {
         for to in [&mut face, &mut agent] {
-            to.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            to.notify(method, params);
         }
     }
     for method in ["sampling/createMessage", "roots/list", "notifications/cancelled", "notifications/x/seen"] {
@@ -251,7 +239,7 @@ fn extension_hidden_while_its_request_is_parked_is_not_called() {
     let gate = place.write("gate", "");
     let library = extension(&json!({"x/run": null}));
     let server = |lines: &str| {
-        let server = with_library(&place, Era::Legacy, "s", &library).flags("--exit-unless").arg(&gate);
+        let server = Server::named("s").library(&library).flags("--exit-unless").arg(&gate);
         server.line("start = \"lazy\"\nidle_timeout = \"1s\"").line(lines)
     };
     let setup = || Setup::new().config(place.path("changing.toml"));
@@ -275,35 +263,33 @@ fn extension_hidden_while_its_request_is_parked_is_not_called() {
 
 #[test]
 fn cancelled_merged_list_cancels_the_calls_of_all_servers() {
-    let place = Place::new();
     let library = extension(&json!({"x/list": {"items": []}}));
-    let servers = ["one", "two"].map(|name| with_library(&place, Era::Legacy, name, &library).flags("--one-at-a-time"));
+    let servers = ["one", "two"].map(|name| Server::named(name).library(&library).flags("--one-at-a-time"));
     let [one, two] = servers;
-    let daemon = Setup::with(one).server(two).start_in(&place);
+    let daemon = Setup::with(one).server(two).start();
     let mut agent = Agent::ready(&daemon);
     let sleeping = ["one__sleep", "two__sleep"].map(|tool| agent.start_call(tool, &json!({"ms": 1000})));
     let list = agent.start_request("x/list", &json!({}));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": list}}));
+    agent.cancel(&list);
     sleeping.iter().for_each(|id| drop(agent.answer(id)));
     agent.expect_quiet();
 }
 
 /// The notification `method` of a server as the tool `raw` writes it.
 fn raw(agent: &mut Agent, tool: &str, method: &str, params: &Value) {
-    let text = format!("{}\n", json!({"jsonrpc": "2.0", "method": method, "params": params})).replace("\"$ID\"", "$ID");
+    let text = format!("{}\n", notification(method, params)).replace("\"$ID\"", "$ID");
     let call = json!({"name": tool, "arguments": {"text": text}, "_meta": {"progressToken": "own"}});
     result(&agent.request("tools/call", &call));
 }
 
 #[test]
 fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
-    let place = Place::new();
-    let server = with_library(&place, Era::Legacy, "s", &extension(&json!({})));
+    let server = Server::named("s").library(extension(&json!({})));
     let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]";
-    let daemon = Setup::new().head(head).server(server).start_in(&place);
+    let daemon = Setup::new().head(head).server(server).start();
     let (mut one, mut two) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let mut face = Era::Legacy.agent_at_face(&daemon, "s");
-    let mut narrow = Agent::ready_at(&daemon.place().runtime_dir().join("narrow.sock"));
+    let mut narrow = Agent::ready_at(&daemon.profile_socket("narrow"));
     [&mut one, &mut two, &mut face, &mut narrow].into_iter().for_each(Agent::expect_quiet);
     raw(&mut one, "s__raw", "notifications/x/changed", &json!({"n": 1.50}));
     for agent in [&mut one, &mut two, &mut face] {
@@ -353,7 +339,7 @@ fn notification_of_an_agent_names_its_own_calls_only() {
     let received = daemon.wait_journal("s", r#""name":"sleep""#);
     let received: Value = serde_json::from_str(&received[received.find('{').expect("JSON")..]).expect("JSON");
     let id = &received["id"];
-    let step = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/x/step", "params": params});
+    let step = |params: Value| notification("notifications/x/step", &params);
     other.send(&step(json!({"requestId": id, "n": "other"})));
     other.send(&step(json!({"progressToken": id, "n": "other"})));
     other.send(&step(json!({"progressToken": "own", "n": "other"})));
@@ -370,7 +356,7 @@ fn notification_of_an_agent_names_its_own_calls_only() {
         .collect();
     let expected = step(json!({"requestId": id, "_meta": {"progressToken": id}, "n": "caller"}));
     assert_eq!(seen, [expected], "{journal:?}");
-    caller.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    caller.cancel(&call);
 }
 
 #[test]
@@ -382,7 +368,7 @@ fn notification_of_an_agent_reaches_the_server_with_the_extension() {
         let mut agent = era.agent(&daemon, &json!({}));
         result(&agent.call("s__echo", &json!({})));
         for method in ["notifications/x/seen", "notifications/y/seen", "notifications/tools/list_changed"] {
-            agent.send(&json!({"jsonrpc": "2.0", "method": method, "params": {"name": "s__echo", "n": 1.5}}));
+            agent.notify(method, &json!({"name": "s__echo", "n": 1.5}));
         }
         result(&agent.call("s__echo", &json!({})));
         let journal = daemon.journal("s");
@@ -420,12 +406,11 @@ fn request_of_a_server_for_an_extension_reaches_the_agent_that_has_declared_it()
 
 #[test]
 fn request_that_names_a_denied_resource_is_not_sent_to_its_server() {
-    let place = Place::new();
     let library = extension(&json!({"x/list": {"items": [1]}}));
-    let servers = ["one", "two", "three"].map(|name| with_library(&place, Era::Legacy, name, &library));
+    let servers = ["one", "two", "three"].map(|name| Server::named(name).library(&library));
     let [one, two, three] = servers;
     let rules = "resources.deny = [\"s://hidden\"]\nexpose = [\"tools\", \"resources\", \"io.example/x\"]";
-    let daemon = Setup::with(one).server(two.line(rules)).server(three).start_in(&place);
+    let daemon = Setup::with(one).server(two.line(rules)).server(three).start();
     let listed = Agent::ready(&daemon).request("x/list", &json!({"uri": "s://hidden"}));
     assert_eq!(result(&listed), &json!({"items": [1, 1]}));
     assert!(!daemon.journal("two").iter().any(|line| line.contains("x/list")));
@@ -433,13 +418,12 @@ fn request_that_names_a_denied_resource_is_not_sent_to_its_server() {
 
 #[test]
 fn input_that_one_of_several_servers_requires_is_its_failure() {
-    let place = Place::new();
     let mut library = extension(&json!({"x/list": {"items": [1]}}));
-    let plain_one = with_library(&place, Era::Modern, "one", &library);
+    let plain_one = Era::Modern.server("one").library(&library);
     let input = json!({"method": "roots/list", "params": {}});
     library["rounds"] = json!({"s://some": [{"inputs": {"q": input}, "state": "s"}]});
-    let asking = with_library(&place, Era::Modern, "two", &library);
-    let daemon = Setup::with(plain_one).server(asking).start_in(&place);
+    let asking = Era::Modern.server("two").library(&library);
+    let daemon = Setup::with(plain_one).server(asking).start();
     let mut agent = Agent::modern(&daemon, &json!({"roots": {}}));
     let listed = agent.request("x/list", &json!({"uri": "s://some"}));
     assert_eq!(plain(result(&listed)), json!({"items": [1]}), "the other server is left out");
@@ -453,7 +437,7 @@ fn method_of_different_extensions_is_unknown() {
         let mut library = extension(&json!({"x/run": null, "a.example/x/run": null}));
         library["extensions"] =
             ids.iter().map(|id| ((*id).to_owned(), json!({}))).collect::<serde_json::Map<_, _>>().into();
-        with_library(&place, Era::Legacy, name, &library)
+        Server::named(name).library(&library)
     };
     let daemon = Setup::with(server("one", &["a.example/x"])).server(server("two", &["b.example/x"])).start_in(&place);
     let mut agent = Agent::ready(&daemon);

@@ -129,7 +129,7 @@ fn session_instance_of_a_face_is_the_agents_own() {
     let own = Server::named("own").flags("--bare --tool echo").line("sharing = 'session'");
     let other = Server::named("other").line("sharing = 'session'");
     let daemon = Setup::with(own).server(other).start();
-    let starts = |server: &str| daemon.journal(server).iter().filter(|line| line.starts_with("# start")).count();
+    let starts = |server: &str| daemon.count_starts(server);
     let before = [starts("own"), starts("other")];
     let mut one = Era::Legacy.agent_at_face(&daemon, "own");
     let mut two = Era::Legacy.agent_at_face(&daemon, "own");
@@ -198,7 +198,7 @@ fn fifty_faces_and_the_aggregate_start_each_server_once() {
         let own = result(&face.call("t", &json!({})))["structuredContent"]["pid"].clone();
         let shared = result(&aggregate.call(&format!("s{n}__t"), &json!({})))["structuredContent"]["pid"].clone();
         assert_eq!(own, shared);
-        let starts = daemon.journal(&name(n)).iter().filter(|line| line.starts_with("# start")).count();
+        let starts = daemon.count_starts(&name(n));
         assert_eq!(starts, 1, "server {n}");
     }
 }

@@ -6,17 +6,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Place, SCRIPTED, Server, Setup, arguments, code, until};
 
-/// A setup with a server that works beside those of the test.
-fn beside(server: Server) -> Setup {
-    Setup::with(server).server(Server::named("good"))
-}
-
 /// Case A2.
 #[test]
 fn server_that_exits_at_once_is_restarted_with_growing_delays() {
     let place = Place::new();
     let permit = place.path("permit");
-    let daemon = beside(Server::named("a").arg("--exit-unless").arg(&permit)).start_in(&place);
+    let daemon = Setup::beside_good(Server::named("a").arg("--exit-unless").arg(&permit)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert!(!agent.tools().contains(&"a__echo".to_owned()));
     arguments(&agent.call("good__echo", &json!({})));
@@ -24,7 +19,7 @@ fn server_that_exits_at_once_is_restarted_with_growing_delays() {
         .wait_row("a", "has been tried again", |row| row["state"] == "backoff" && row["restarts"].as_u64() >= Some(3));
     assert!(row["stderr"].to_string().contains("cannot start: exit code 3"), "{row}");
     assert!(row["last_error"].to_string().contains('3'), "the exit code is named: {row}");
-    let starts = daemon.journal("a").iter().filter(|line| line.starts_with("# start")).count();
+    let starts = daemon.count_starts("a");
     assert!(starts < 12, "{starts} starts without a pause");
     place.write("permit", "");
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
@@ -38,7 +33,7 @@ fn command_that_cannot_be_executed_is_reported_and_others_serve() {
     let place = Place::new();
     let plain = place.write("plain-file", "no program");
     let nonsense = place.write_program("nonsense", "echo no program either\n");
-    let setup = beside(Server::run_by("missing", "no-such-command-anywhere"))
+    let setup = Setup::beside_good(Server::run_by("missing", "no-such-command-anywhere"))
         .server(Server::run_by("nonsense", nonsense))
         .server(Server::run_by("gone", "/no/such/file"))
         .server(Server::run_by("plain", plain))
@@ -77,7 +72,8 @@ fn script_whose_interpreter_has_a_carriage_return_is_reported_with_the_conversio
 /// Case A5.
 #[test]
 fn server_that_never_completes_the_handshake_blocks_nothing_and_leaks_nothing() {
-    let daemon = beside(Server::named("a").flags("--init-never").line("handshake_timeout = \"150ms\"")).spawn();
+    let daemon =
+        Setup::beside_good(Server::named("a").flags("--init-never").line("handshake_timeout = \"150ms\"")).spawn();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("good__echo", &json!({})));
     let count = || daemon.open_files().len();
@@ -96,7 +92,7 @@ fn server_that_never_completes_the_handshake_blocks_nothing_and_leaks_nothing() 
 /// Case B20.
 #[test]
 fn server_with_an_invalid_handshake_fails_and_others_serve() {
-    let setup = beside(Server::named("garbage").flags("--init-garbage"))
+    let setup = Setup::beside_good(Server::named("garbage").flags("--init-garbage"))
         .server(Server::named("ancient").flags("--protocol 1999-01-01"))
         .server(Server::named("older").flags("--protocol 2024-11-05"));
     let daemon = setup.start();
@@ -118,7 +114,7 @@ fn servers_are_started_in_parallel() {
 
 /// Calls `tool` while a slower call runs, and returns its answer, which has to come first.
 fn answered_before_a_slow_call(agent: &mut Agent, tool: &str) -> Value {
-    agent.start_call("good__sleep", &json!({"ms": 2000}));
+    let slow = agent.start_call("good__sleep", &json!({"ms": 600_000}));
     let call = agent.start_call(tool, &json!({}));
     let answer = loop {
         let message = agent.next();
@@ -127,6 +123,7 @@ fn answered_before_a_slow_call(agent: &mut Agent, tool: &str) -> Value {
         }
     };
     assert_eq!(answer["id"], call, "{answer}");
+    agent.cancel(&slow);
     answer
 }
 
@@ -145,7 +142,7 @@ fn call_starts_a_server_that_waits_for_its_next_attempt() {
     for is_known in [false, true] {
         let place = Place::new();
         let permit = place.path("permit");
-        let setup = || beside(Server::named("a").arg("--exit-unless").arg(&permit));
+        let setup = || Setup::beside_good(Server::named("a").arg("--exit-unless").arg(&permit));
         if is_known {
             place.write("permit", "");
             let mut daemon = setup().start_in(&place);
@@ -180,7 +177,7 @@ fn call_starts_a_server_that_waits_for_its_next_attempt() {
 fn call_of_a_server_whose_command_cannot_be_executed_fails_without_waiting() {
     let place = Place::new();
     let plain = place.write("plain-file", "no program");
-    let setup = beside(Server::run_by("missing", "no-such-command-anywhere"))
+    let setup = Setup::beside_good(Server::run_by("missing", "no-such-command-anywhere"))
         .server(Server::run_by("gone", "/no/such/file"))
         .server(Server::run_by("plain", plain));
     let daemon = setup.start_in(&place);
@@ -207,7 +204,7 @@ fn call_of_known_tool_fails_without_waiting_once_its_command_is_gone() {
         let place = Place::new();
         let program = place.path("program");
         std::os::unix::fs::symlink(SCRIPTED, &program).expect("a fresh path");
-        let setup = || beside(Server::run_by("known", &program).line(format!("start = \"{start}\"")));
+        let setup = || Setup::beside_good(Server::run_by("known", &program).line(format!("start = \"{start}\"")));
         let mut daemon = setup().start_in(&place);
         assert!(Agent::ready(&daemon).tools().contains(&"known__echo".to_owned()));
         daemon.term();

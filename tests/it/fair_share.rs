@@ -2,31 +2,26 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, resident_kib, skipped};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, request, resident_kib, skipped};
 
 /// Has `agent` ask for the same so many times, in one write.
 fn burst(agent: &mut Agent, tool: &str, arguments: &Value, count: usize) {
     let call = |id: usize| {
         let params = json!({"name": tool, "arguments": arguments});
-        json!({"jsonrpc": "2.0", "id": format!("{tool} {id}"), "method": "tools/call", "params": params}).to_string()
-            + "\n"
+        request(format!("{tool} {id}"), "tools/call", &params).to_string() + "\n"
     };
     agent.send_raw((0..count).map(call).collect::<String>());
 }
 
 /// Calls that end only when they are cancelled.
 fn hold(agent: &mut Agent, count: usize) {
-    burst(agent, "a__sleep", &json!({"ms": 60_000}), count);
-}
-
-fn cancel(agent: &mut Agent, id: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    burst(agent, "a__sleep", &json!({"ms": 600_000}), count);
 }
 
 /// Case F3.
 #[test]
 fn single_call_is_admitted_at_a_full_server() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut greedy: Vec<_> = (0..6).map(|_| Agent::ready(&daemon)).collect();
     for (before, agent) in (1..).zip(&mut greedy) {
         hold(agent, 256);
@@ -55,7 +50,7 @@ fn user_with_many_connections_has_one_share_of_a_full_server() {
     }
     let head = format!("[profiles.open]\nallow_uids = [{GUEST}]\nmax_calls = 65536\nrate = 1000000");
     let daemon = Setup::with(Server::named("a")).head(&head).start();
-    let socket = daemon.place().runtime_dir().join("open.sock");
+    let socket = daemon.profile_socket("open");
     let mut guests: Vec<_> =
         (0..4).map(|_| Agent::from_stream(connect_as(GUEST, &socket).expect("admitted"))).collect();
     for guest in &mut guests {
@@ -76,7 +71,7 @@ fn user_with_many_connections_has_one_share_of_a_full_server() {
 /// Case F3.
 #[test]
 fn single_call_is_not_refused_for_the_bursts_of_others() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut greedy: Vec<_> = (0..30).map(|_| Agent::ready(&daemon)).collect();
     let mut modest = Agent::ready(&daemon);
     for n in 0..10 {
@@ -108,7 +103,7 @@ fn server_that_does_not_read_is_shared_by_bytes() {
     let waiting = modest.start_call("a__echo", &json!({"small": true}));
     arguments(&modest.call("good__echo", &json!({})));
     modest.expect_quiet();
-    cancel(&mut modest, &waiting);
+    modest.cancel(&waiting);
     modest.expect_quiet();
     let resident = resident_kib(daemon.pid());
     assert!(resident < 64 << 10, "{resident} KiB");
@@ -118,7 +113,7 @@ fn server_that_does_not_read_is_shared_by_bytes() {
 /// Case A14.
 #[test]
 fn endless_calls_and_cancellations_at_a_blocked_server_are_refused() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.start_call("a__stop_reading", &json!({}));
     daemon.wait_journal("a", "stop_reading");
@@ -128,7 +123,7 @@ fn endless_calls_and_cancellations_at_a_blocked_server_are_refused() {
     }
     for _ in 0..5000 {
         let id = agent.start_call("a__echo", &json!({}));
-        cancel(&mut agent, &id);
+        agent.cancel(&id);
     }
     let refused = agent.call("a__echo", &json!({}));
     assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
@@ -141,7 +136,7 @@ fn unanswered_calls_of_an_agent_are_limited_in_bytes_across_servers() {
     let head = "[daemon]\nmax_message = \"64KiB\"";
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).head(head).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let large = json!({"ms": 60_000, "text": "x".repeat(60_000)});
+    let large = json!({"ms": 600_000, "text": "x".repeat(60_000)});
     let mut parked = Vec::new();
     // One after the other: a server is not given two of them at once.
     for count in 1..=2 {
@@ -153,9 +148,9 @@ fn unanswered_calls_of_an_agent_are_limited_in_bytes_across_servers() {
     assert_eq!((code(&refused), &refused["error"]["data"]), (-31003, &json!({"outcome": "not_sent"})));
     arguments(&agent.call("a__echo", &json!({"small": true})));
     arguments(&other.call("a__echo", &json!({"text": "x".repeat(60_000)})));
-    cancel(&mut agent, &parked[0]);
+    agent.cancel(&parked[0]);
     arguments(&agent.call("a__echo", &json!({"text": "x".repeat(60_000)})));
-    parked[1..].iter().for_each(|id| cancel(&mut agent, id));
+    parked[1..].iter().for_each(|id| agent.cancel(id));
     agent.expect_quiet();
 }
 
@@ -165,7 +160,8 @@ fn agent_that_reads_nothing_is_disconnected_and_its_calls_are_cancelled() {
     let head = "[daemon]\nmax_message = \"64KiB\"";
     let daemon = Setup::with(Server::named("a")).head(head).start();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let own = agent.start_call("a__sleep", &json!({"ms": 3000, "whose": "mine"}));
+    let gate = daemon.gate();
+    let own = agent.start_call("a__sleep", &gate.arguments());
     hold(&mut deaf, 20);
     daemon.wait_row("a", "has them in flight", |row| row["in_flight"] == 21);
     // Far more than the sockets between them hold.
@@ -173,8 +169,9 @@ fn agent_that_reads_nothing_is_disconnected_and_its_calls_are_cancelled() {
     daemon.wait_status("counts one agent", |status| status["agents"].as_array().is_some_and(|all| all.len() == 1));
     daemon.wait_row("a", "has one call in flight", |row| row["in_flight"] == 1);
     arguments(&agent.call("a__echo", &json!({})));
-    assert_eq!(arguments(&agent.answer(&own))["whose"], "mine");
-    let cancelled = daemon.journal("a").iter().filter(|line| line.contains("notifications/cancelled")).count();
+    gate.open();
+    assert_eq!(arguments(&agent.answer(&own)), &gate.arguments());
+    let cancelled = daemon.count_journal("a", "notifications/cancelled");
     assert!((20..=60).contains(&cancelled), "{cancelled} calls were cancelled");
     deaf.disconnect();
 }
@@ -205,7 +202,7 @@ fn dropped(daemon: &Daemon) -> u64 {
 /// Case B15.
 #[test]
 fn unread_progress_drops_the_oldest_but_never_the_response() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let few = ask_for_progress(&mut agent, 100);
     assert_eq!(progress_until_answered(&mut agent, &few), (1..=100).collect::<Vec<_>>());

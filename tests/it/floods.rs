@@ -2,11 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, resident_kib, result};
-
-fn started(server: Server) -> Daemon {
-    Setup::with(server).server(Server::named("good")).start()
-}
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, request, resident_kib, result};
 
 /// Fails if the daemon holds more than so many MiB.
 #[track_caller]
@@ -18,7 +14,7 @@ fn expect_at_most(daemon: &Daemon, mib: u64) {
 /// Case B2.
 #[test]
 fn endless_line_is_not_buffered_and_ends_its_call() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let begin = "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"x\":\"";
     let begun = agent.start_call("a__raw", &json!({"text": begin, "answer": false}));
@@ -32,14 +28,14 @@ fn endless_line_is_not_buffered_and_ends_its_call() {
     arguments(&agent.answer(&last));
     expect_at_most(&daemon, 100);
     assert_eq!(daemon.row("a")["restarts"], 0);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": flood}}));
+    agent.cancel(&flood);
     agent.expect_quiet();
 }
 
 /// Case B2.
 #[test]
 fn flood_without_a_line_end_that_ends_with_its_server_fails_the_call_and_no_other() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("a__raw", &json!({"text": "x".repeat(1 << 20), "times": 64, "answer": false}));
     let last = agent.call("a__die", &json!({}));
@@ -51,7 +47,7 @@ fn flood_without_a_line_end_that_ends_with_its_server_fails_the_call_and_no_othe
 /// Case B3.
 #[test]
 fn response_just_below_the_limit_arrives_whole_and_blocks_no_others() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let size = (10 << 20) - (80 << 10);
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let large = agent.start_call("a__big", &json!({ "bytes": size }));
@@ -66,10 +62,10 @@ fn response_just_below_the_limit_arrives_whole_and_blocks_no_others() {
 /// Case B15.
 #[test]
 fn notification_flood_reaches_no_agent_and_blocks_no_others() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     // With calls of both, nobody can know whose the messages are.
-    let open = other.start_call("a__sleep", &json!({"ms": 60_000}));
+    let open = other.start_call("a__sleep", &json!({"ms": 600_000}));
     daemon.wait_journal("a", "60000");
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"busy"}}"#;
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}"#;
@@ -82,7 +78,7 @@ fn notification_flood_reaches_no_agent_and_blocks_no_others() {
     }
     arguments(&agent.answer(&flood));
     expect_at_most(&daemon, 64);
-    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open}}));
+    other.cancel(&open);
     agent.expect_quiet();
     other.expect_quiet();
 }
@@ -90,11 +86,11 @@ fn notification_flood_reaches_no_agent_and_blocks_no_others() {
 /// Case C7.
 #[test]
 fn slow_large_message_of_an_agent_blocks_no_others_and_arrives_whole() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut slow, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let text = "x".repeat(9 << 20);
     let call = json!({"name": "a__echo", "arguments": {"text": text}});
-    let line = json!({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": call}).to_string() + "\n";
+    let line = request("slow", "tools/call", &call).to_string() + "\n";
     for (n, part) in line.as_bytes().chunks(64 << 10).enumerate() {
         slow.send_raw(part);
         if n % 8 == 0 {
@@ -109,7 +105,7 @@ fn slow_large_message_of_an_agent_blocks_no_others_and_arrives_whole() {
 /// Case F3.
 #[test]
 fn agent_that_calls_without_pause_does_not_starve_others() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut greedy, mut modest) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let mut calls = Vec::new();
     for n in 0..20 {
@@ -127,11 +123,11 @@ fn agent_that_calls_without_pause_does_not_starve_others() {
 
 #[test]
 fn agent_that_toggles_its_subscriptions_waits_for_the_servers_that_process_them() {
-    let daemon = started(Server::named("a").flags("--init-never").line("sharing = \"session\""));
+    let daemon = Setup::beside_good(Server::named("a").flags("--init-never").line("sharing = \"session\"")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let set = |level: &str| {
         let params = json!({ "level": level });
-        format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": "logging/setLevel", "params": params}))
+        format!("{}\n", request("x", "logging/setLevel", &params))
     };
     agent.send_raw((set("info") + &set("error")).repeat(100_000));
     (0..200_000).for_each(|_| drop(result(&agent.next()).clone()));

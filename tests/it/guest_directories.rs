@@ -41,7 +41,7 @@ fn for_guests(place: &std::rc::Rc<Place>, roots: &str, has_namespaces: bool) -> 
 }
 
 fn guest(daemon: &Daemon, directory: &Path) -> Agent {
-    let socket = daemon.place().runtime_dir().join("guests.sock");
+    let socket = daemon.profile_socket("guests");
     let mut agent = Agent::from_stream(connect_as(GUEST, &socket).expect("the mode lets it"));
     result(&agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory})));
     agent

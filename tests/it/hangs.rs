@@ -3,24 +3,17 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, resident_kib, result, signal, until};
-
-/// A setup with a server that works beside those of the test.
-fn beside(server: Server) -> Setup {
-    Setup::with(server).server(Server::named("good"))
-}
-
-fn died(answer: &Value) -> bool {
-    code(answer) == -31001 && answer["error"]["data"] == json!({"server": "a", "outcome": "unknown"})
-}
+use crate::support::{
+    Agent, Daemon, Era, Server, Setup, arguments, code, expect_died, resident_kib, result, signal, until,
+};
 
 /// Case A12.
 #[test]
 fn server_that_closes_its_stdout_is_replaced() {
-    let daemon = beside(Server::named("a")).start();
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let first = daemon.server_pid("a");
-    assert!(died(&agent.call("a__close_stdout", &json!({}))));
+    expect_died(&agent.call("a__close_stdout", &json!({})));
     let answer = agent.call("a__echo", &json!({}));
     assert_ne!(result(&answer)["structuredContent"]["pid"], first);
     until("the old instance is gone", || {
@@ -45,7 +38,7 @@ fn close_stdin(daemon: &Daemon, agent: &mut Agent) -> (u32, Value) {
 /// Case A12.
 #[test]
 fn server_that_closes_its_stdin_is_replaced_and_the_next_instance_answers_the_call() {
-    let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
+    let daemon = Setup::beside_good(Server::named("a").flags("--tool close_stdin")).start();
     let mut agent = Agent::ready(&daemon);
     let (first, closing) = close_stdin(&daemon, &mut agent);
     // As its agent has written it: under its own id, and with its own token.
@@ -54,7 +47,7 @@ fn server_that_closes_its_stdin_is_replaced_and_the_next_instance_answers_the_ca
     let progress = agent.expect_notification("notifications/progress");
     assert_eq!(progress["params"]["progressToken"], "mine", "{progress}");
     assert!(agent.answer(&call)["error"].is_null());
-    assert!(died(&agent.answer(&closing)));
+    expect_died(&agent.answer(&closing));
     assert_ne!(result(&agent.call("a__echo", &json!({})))["structuredContent"]["pid"], first);
     arguments(&agent.call("good__echo", &json!({})));
 }
@@ -62,19 +55,19 @@ fn server_that_closes_its_stdin_is_replaced_and_the_next_instance_answers_the_ca
 /// Case A12.
 #[test]
 fn unsent_call_of_an_agent_of_the_other_era_is_answered_by_the_next_instance() {
-    let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
+    let daemon = Setup::beside_good(Server::named("a").flags("--tool close_stdin")).start();
     let mut agent = Era::Modern.agent(&daemon, &json!({}));
     let (first, closing) = close_stdin(&daemon, &mut agent);
     let answer = agent.call("a__echo", &json!({"n": 1}));
     assert_eq!(arguments(&answer), &json!({"n": 1}));
     assert_ne!(result(&answer)["structuredContent"]["pid"], first);
-    assert!(died(&agent.answer(&closing)));
+    expect_died(&agent.answer(&closing));
 }
 
 /// Case B8.
 #[test]
 fn rest_of_a_message_may_arrive_late_and_blocks_no_others() {
-    let daemon = beside(Server::named("a")).start();
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let half = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
     let call = agent.start_call("a__raw", &json!({"text": half, "answer": false}));
@@ -89,7 +82,7 @@ fn rest_of_a_message_may_arrive_late_and_blocks_no_others() {
 /// Case A14.
 #[test]
 fn server_that_stops_reading_blocks_no_others() {
-    let daemon = beside(Server::named("a").line("call_timeout = \"1500ms\"")).start();
+    let daemon = Setup::beside_good(Server::named("a").line("call_timeout = \"1500ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     let stuck = agent.start_call("a__stop_reading", &json!({}));
     let text = "x".repeat(100_000);
@@ -110,11 +103,11 @@ fn server_that_stops_reading_blocks_no_others() {
 /// Cases A7 and B13.
 #[test]
 fn suspended_server_times_out_its_own_calls_only() {
-    let daemon = beside(Server::named("a").line("call_timeout = \"400ms\"")).start();
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { sleep = \"400ms\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let pid = daemon.server_pid("a");
     signal(pid, Signal::STOP);
-    let call = agent.start_call("a__echo", &json!({}));
+    let call = agent.start_call("a__sleep", &json!({"ignore_cancel": true}));
     arguments(&agent.call("good__echo", &json!({})));
     assert_eq!(code(&agent.answer(&call)), -31002);
     signal(pid, Signal::CONT);

@@ -4,23 +4,19 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup};
-
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
+use crate::support::{Agent, Place, SCRIPTED, Server};
 
 #[test]
 #[should_panic(expected = "not the end")]
 fn unread_response_fails_the_test() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     Agent::ready(&daemon).start_request("ping", &json!({}));
 }
 
 #[test]
 #[should_panic(expected = "unread")]
 fn notification_that_was_passed_over_fails_the_test() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     let call = agent.start_call("a__mutate_tools", &json!({"add": ["new"]}));

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::{LEVEL, PROTOCOL, Place, SCRIPTED, SUBSCRIPTION, code, inputs, meta, plain, result, wait_exit};
+use crate::support::{
+    LEVEL, PROTOCOL, Place, SCRIPTED, SUBSCRIPTION, code, inputs, meta, plain, request, result, wait_exit,
+};
 
 /// A scripted server, over pipes.
 struct ScriptedServer {
@@ -30,7 +32,7 @@ impl ScriptedServer {
     }
 
     fn send(&mut self, id: &Value, method: &str, params: &Value) {
-        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let line = request(id.clone(), method, params);
         writeln!(self.input.as_ref().expect("not closed"), "{line}").expect("it reads");
     }
 
@@ -179,7 +181,7 @@ fn scripted_server_notifies_subscribers_until_it_ends() {
         (&json!("x://1"), &json!("b"))
     );
     assert_eq!(server.next()["id"], 1);
-    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}});
+    let cancelled = crate::support::notification("notifications/cancelled", &json!({"requestId": "a"}));
     writeln!(server.input.as_ref().expect("not closed"), "{cancelled}").expect("it reads");
     let ended = server.call("end_subscriptions", &json!({}));
     assert_eq!((&ended["id"], &ended["result"]["_meta"][SUBSCRIPTION]), (&json!("b"), &json!("b")));

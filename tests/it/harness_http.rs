@@ -9,7 +9,7 @@ use crate::support::http::{Behavior, Cut, Cutter, Direction, Front, HttpServer, 
 use crate::support::{Place, WAIT_LIMIT, until};
 
 /// A connection on which a request was sent: method, path and further headers, and a body.
-fn ask(address: SocketAddr, head: &str, headers: &[(&str, &str)], body: &str) -> BufReader<TcpStream> {
+fn send_request(address: SocketAddr, head: &str, headers: &[(&str, &str)], body: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -20,7 +20,7 @@ fn ask(address: SocketAddr, head: &str, headers: &[(&str, &str)], body: &str) ->
 }
 
 /// All until the end; an error if that is a reset.
-fn all(mut stream: BufReader<TcpStream>) -> std::io::Result<String> {
+fn read_all(mut stream: BufReader<TcpStream>) -> std::io::Result<String> {
     // Only the end of what is said is waited for.
     let _ = stream.get_ref().shutdown(std::net::Shutdown::Write);
     let mut text = String::new();
@@ -55,7 +55,7 @@ fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
         "/nothing" => Response::disconnect(),
         _ => Response::status(204),
     });
-    let of = |path: &str| all(ask(http.address(), &format!("GET {path}"), &[], "")).expect("an end");
+    let of = |path: &str| read_all(send_request(http.address(), &format!("GET {path}"), &[], "")).expect("an end");
     assert_eq!(
         of("/whole"),
         "HTTP/1.1 200 Whatever\r\ncontent-type: application/json\r\nx-more: 7\r\ncontent-length: 7\r\n\r\n{\"a\":1}"
@@ -64,8 +64,8 @@ fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
     assert!(of("/chunks").ends_with("\r\n\r\n4\r\nabcd\r\n2\r\nef\r\n0\r\n\r\n"), "{}", of("/chunks"));
     assert!(of("/end").ends_with("connection: close\r\n\r\nabc"), "{}", of("/end"));
     assert_eq!((of("/raw").as_str(), of("/nothing").as_str()), ("HTTP/1.0 200 OK\r\n\r\nold", ""));
-    let form = ask(http.address(), "POST /form?a=b%20c", &[("X-Secret", "s")], "d=e+f");
-    assert_eq!(all(form).expect("an end"), "HTTP/1.1 204 Whatever\r\n\r\n");
+    let form = send_request(http.address(), "POST /form?a=b%20c", &[("X-Secret", "s")], "d=e+f");
+    assert_eq!(read_all(form).expect("an end"), "HTTP/1.1 204 Whatever\r\n\r\n");
     let request = http.requests().pop().expect("a request");
     assert_eq!((request.query()["a"].as_str(), request.form()["d"].as_str()), ("b c", "e f"));
     assert_eq!((request.header("x-secret"), request.json()), (Some("s"), Value::Null));
@@ -80,14 +80,14 @@ fn stream_is_written_while_it_is_read_and_cut_on_request() {
     let (events, raw) = (Response::events(), Response::raw_stream());
     let answers = Lock::new(vec![raw.1, events.1]);
     let http = HttpServer::start(move |_| answers.lock().pop().expect("two requests"));
-    let mut first = ask(http.address(), "GET /", &[], "");
+    let mut first = send_request(http.address(), "GET /", &[], "");
     assert!(events.0.event("1", "one\ntwo") && events.0.event("", "three"));
     assert_eq!(line(&mut first, "id"), "id: 1");
     assert_eq!(line(&mut first, "two"), "data: two");
     assert_eq!(line(&mut first, "three"), "data: three");
     events.0.cut();
-    assert!(!all(first).expect("an end").contains("0\r\n\r\n"));
-    let mut second = ask(http.address(), "GET /", &[], "");
+    assert!(!read_all(first).expect("an end").contains("0\r\n\r\n"));
+    let mut second = send_request(http.address(), "GET /", &[], "");
     assert!(raw.0.write("HTTP/1.1 200 OK\r\n"));
     assert_eq!(line(&mut second, "200"), "HTTP/1.1 200 OK");
     drop(second);
@@ -98,7 +98,7 @@ fn stream_is_written_while_it_is_read_and_cut_on_request() {
 #[should_panic(expected = "not to come")]
 fn request_that_was_not_to_come_fails_the_test() {
     let http = HttpServer::start(|_| Response::unexpected());
-    assert_eq!(all(ask(http.address(), "GET /", &[], "")).expect("an end"), "");
+    assert_eq!(read_all(send_request(http.address(), "GET /", &[], "")).expect("an end"), "");
 }
 
 const POST: &[(&str, &str)] =
@@ -107,7 +107,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 
 /// The id of a session that this opens.
 fn open_session(front: &Front) -> String {
-    let mut stream = ask(front.http().address(), "POST /mcp", POST, INITIALIZE);
+    let mut stream = send_request(front.http().address(), "POST /mcp", POST, INITIALIZE);
     let id = line(&mut stream, "mcp-session-id").split_once(": ").expect("a header").1.to_owned();
     line(&mut stream, "serverInfo");
     id
@@ -115,7 +115,7 @@ fn open_session(front: &Front) -> String {
 
 fn post(front: &Front, session: &str, body: &str) -> BufReader<TcpStream> {
     let headers: Vec<_> = POST.iter().copied().chain([("Mcp-Session-Id", session)]).collect();
-    ask(front.http().address(), "POST /mcp", &headers, body)
+    send_request(front.http().address(), "POST /mcp", &headers, body)
 }
 
 fn call(tool: &str, arguments: &str) -> String {
@@ -131,11 +131,11 @@ fn front_answers_by_json_or_by_events_and_knows_its_sessions() {
     let mut answer = post(&front, &session, &call("echo", r#"{"n":1}"#));
     assert!(line(&mut answer, "structuredContent").contains(r#""n":1"#));
     line(&mut post(&front, "other", &call("echo", "{}")), " 404 ");
-    line(&mut ask(front.http().address(), "POST /mcp", POST, &call("echo", "{}")), " 400 ");
-    line(&mut ask(front.http().address(), "POST /mcp", &POST[1..], INITIALIZE), " 406 ");
-    line(&mut ask(front.http().address(), "POST /mcp", &POST[..1], INITIALIZE), " 415 ");
+    line(&mut send_request(front.http().address(), "POST /mcp", POST, &call("echo", "{}")), " 400 ");
+    line(&mut send_request(front.http().address(), "POST /mcp", &POST[1..], INITIALIZE), " 406 ");
+    line(&mut send_request(front.http().address(), "POST /mcp", &POST[..1], INITIALIZE), " 415 ");
     assert_eq!(front.sessions(), 1);
-    line(&mut ask(front.http().address(), "DELETE /mcp", &[("Mcp-Session-Id", &session)], ""), " 200 ");
+    line(&mut send_request(front.http().address(), "DELETE /mcp", &[("Mcp-Session-Id", &session)], ""), " 200 ");
     assert_eq!(front.sessions(), 0);
     front.intercept(|_| Some(Response::status(500)));
     line(&mut post(&front, &session, INITIALIZE), " 500 ");
@@ -144,7 +144,7 @@ fn front_answers_by_json_or_by_events_and_knows_its_sessions() {
     front.forget_sessions();
     line(&mut post(&front, &session, &call("echo", "{}")), " 404 ");
     let session = open_session(&front);
-    assert_eq!(all(post(&front, &session, &call("die", "{}"))).expect("an end"), "");
+    assert_eq!(read_all(post(&front, &session, &call("die", "{}"))).expect("an end"), "");
 }
 
 #[test]
@@ -157,30 +157,30 @@ fn scripted_http_server_replays_after_an_event_id() {
     let id = line(&mut stream, "id: ").trim_start_matches("id: ").to_owned();
     line(&mut stream, r#""progress":1"#);
     front.cut_streams();
-    assert!(!all(stream).expect("an end").contains("structuredContent"));
+    assert!(!read_all(stream).expect("an end").contains("structuredContent"));
     let resume = [("Mcp-Session-Id", &*session), ("Last-Event-ID", &*id)];
-    let mut stream = ask(front.http().address(), "GET /mcp", &resume, "");
+    let mut stream = send_request(front.http().address(), "GET /mcp", &resume, "");
     for part in [r#""progress":1"#, r#""progress":2"#, r#""progress":3"#, "structuredContent"] {
         line(&mut stream, part);
     }
-    assert!(all(stream).expect("an end").ends_with("0\r\n\r\n"));
-    let mut common = ask(front.http().address(), "GET /mcp", &resume[..1], "");
+    assert!(read_all(stream).expect("an end").ends_with("0\r\n\r\n"));
+    let mut common = send_request(front.http().address(), "GET /mcp", &resume[..1], "");
     until("somebody listens", || (front.stream_listeners() == 1).then_some(()));
     line(&mut post(&front, &session, &call("burst_list_changed", r#"{"n":1}"#)), "structuredContent");
     line(&mut common, "list_changed");
     front.end_streams();
-    assert!(all(common).expect("an end").ends_with("0\r\n\r\n"));
+    assert!(read_all(common).expect("an end").ends_with("0\r\n\r\n"));
 }
 
 #[test]
 fn front_speaks_http_with_sse() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior::old());
-    line(&mut ask(front.http().address(), "POST /sse", POST, INITIALIZE), " 405 ");
-    let mut stream = ask(front.http().address(), "GET /sse", &[], "");
+    line(&mut send_request(front.http().address(), "POST /sse", POST, INITIALIZE), " 405 ");
+    let mut stream = send_request(front.http().address(), "GET /sse", &[], "");
     line(&mut stream, "event: endpoint");
     let path = line(&mut stream, "data: ").trim_start_matches("data: ").to_owned();
-    line(&mut ask(front.http().address(), &format!("POST {path}"), POST, &call("echo", "{}")), " 202 ");
+    line(&mut send_request(front.http().address(), &format!("POST {path}"), POST, &call("echo", "{}")), " 202 ");
     line(&mut stream, "structuredContent");
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     let table = format!("[servers.a]\nurl = \"{}\"\n\n", front.http().url("/sse"));
@@ -194,34 +194,34 @@ fn front_does_without_sessions_ids_of_events_and_a_stream() {
     let place = Place::new();
     let behavior = Behavior { has_sessions: false, has_event_ids: false, has_stream: false, ..Behavior::default() };
     let front = Front::start(&place, "a", "", behavior);
-    let initialized = ask(front.http().address(), "POST /mcp", POST, INITIALIZE);
-    let initialized = all(initialized).expect("an end");
+    let initialized = send_request(front.http().address(), "POST /mcp", POST, INITIALIZE);
+    let initialized = read_all(initialized).expect("an end");
     assert!(initialized.contains("\r\n\r\n") && !initialized.contains("session") && !initialized.contains("id: "));
-    line(&mut ask(front.http().address(), "GET /mcp", &[], ""), " 405 ");
-    line(&mut ask(front.http().address(), "POST /mcp", POST, &call("echo", "{}")), "structuredContent");
+    line(&mut send_request(front.http().address(), "GET /mcp", &[], ""), " 405 ");
+    line(&mut send_request(front.http().address(), "POST /mcp", POST, &call("echo", "{}")), "structuredContent");
 }
 
 #[test]
 fn cutter_passes_so_many_bytes_and_cuts_once() {
     let http = HttpServer::start(|request| Response::body("text/plain", request.body.clone()));
     let cutter = Cutter::before(http.address());
-    let whole = all(ask(cutter.address(), "POST /", &[], "body")).expect("an end");
+    let whole = read_all(send_request(cutter.address(), "POST /", &[], "body")).expect("an end");
     let (sent, received) = cutter.passed();
     assert_eq!(received, whole.len() as u64);
     for (direction, after, left) in
         [(Direction::FromServer, received - 2, received - 2), (Direction::ToServer, sent - 1, 0)]
     {
         cutter.plan(Cut { direction, after, resets: false });
-        let cut = all(ask(cutter.address(), "POST /", &[], "body")).expect("an end");
+        let cut = read_all(send_request(cutter.address(), "POST /", &[], "body")).expect("an end");
         assert_eq!((cut.len() as u64, cutter.give_up()), (left, false));
     }
     cutter.plan(Cut { direction: Direction::FromServer, after: 0, resets: true });
-    all(ask(cutter.address(), "POST /", &[], "body")).expect_err("a reset");
+    read_all(send_request(cutter.address(), "POST /", &[], "body")).expect_err("a reset");
     cutter.plan(Cut { direction: Direction::FromServer, after: 10_000, resets: true });
-    assert_eq!(all(ask(cutter.address(), "POST /", &[], "body")).expect("an end"), whole);
+    assert_eq!(read_all(send_request(cutter.address(), "POST /", &[], "body")).expect("an end"), whole);
     assert!(cutter.give_up());
-    let mut stream = ask(cutter.address(), "POST /", &[], "body");
+    let mut stream = send_request(cutter.address(), "POST /", &[], "body");
     line(&mut stream, "body");
     cutter.cut_all();
-    assert_eq!(all(stream).expect("an end"), "");
+    assert_eq!(read_all(stream).expect("an end"), "");
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, run, signal, until};
 
-/// A server that is pinged every 100 ms.
+/// A server that is pinged every 100 ms. Even a busy machine runs it for a moment in the time for an answer.
 fn pinged(name: &str) -> Server {
-    Server::named(name).line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
+    Server::named(name).line("health_interval = \"100ms\"").line("health_timeout = \"1s\"")
 }
 
 fn pid(daemon: &Daemon, name: &str) -> u32 {
@@ -48,7 +48,7 @@ fn hung_server_gets_the_end_of_its_input_and_sigterm_before_it_is_killed() {
         let server = Server::run_by("s", "/bin/sh").arg(script).arg(place.path("ends")).line("era = \"legacy\"");
         let server = server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"");
         let daemon = Setup::with(server).start_in(&place);
-        daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
+        daemon.wait_row("s", "is replaced", |row| row["restarts"].as_u64() >= Some(1));
         let ends = std::fs::read_to_string(place.path("ends")).expect("it has ended by itself");
         assert_eq!(ends.lines().next(), Some(end));
     }
@@ -66,7 +66,7 @@ fn server_that_answers_no_pings_is_checked_by_its_list_and_not_replaced() {
         .server(mute("prompts").flags("--bare").arg("--no-tools-if").arg(&library).arg("--library").arg(&library));
     let daemon = setup.start_in(&place);
     for (name, list) in [("s", "tools/list"), ("prompts", "prompts/list")] {
-        let lists = || daemon.journal(name).iter().filter(|line| line.contains(list)).count();
+        let lists = || daemon.count_journal(name, list);
         until("it has been checked six times", || (lists() > 6).then_some(()));
         let row = daemon.row(name);
         assert_eq!(
@@ -100,9 +100,14 @@ fn unhealthy_server_with_on_unhealthy_report_is_reported_and_recovers() {
 fn sequential_server_counts_as_healthy_during_a_call() {
     let daemon = Setup::with(pinged("s").flags("--one-at-a-time")).start();
     let mut agent = Agent::ready(&daemon);
-    arguments(&agent.call("s__sleep", &json!({"ms": 1500})));
-    let row = daemon.row("s");
-    assert_eq!((&row["restarts"], &row["missed_pings"]), (&json!(0), &json!(0)), "{row}");
+    let gate = daemon.gate();
+    let call = agent.start_call("s__sleep", &gate.arguments());
+    daemon
+        .wait_row("s", "has missed more pings than a silent server may", |row| row["missed_pings"].as_u64() > Some(3));
+    gate.open();
+    arguments(&agent.answer(&call));
+    let row = daemon.wait_row("s", "is well again", |row| row["missed_pings"] == 0);
+    assert_eq!((&row["restarts"], &row["state"]), (&json!(0), &json!("ready")), "{row}");
 }
 
 #[test]
@@ -122,10 +127,10 @@ fn status_shows_when_each_server_last_passed_a_health_check() {
 
 #[test]
 fn hanging_server_is_detected_despite_a_waiting_call() {
-    let daemon = Setup::with(pinged("s").line("call_timeout = \"1s\"")).start();
+    let daemon = pinged("s").line("tool_timeouts = { sleep = \"1s\" }").start();
     let mut agent = Agent::ready(&daemon);
     signal(pid(&daemon, "s"), Signal::STOP);
-    let call = agent.start_call("s__echo", &json!({}));
+    let call = agent.start_call("s__sleep", &json!({}));
     assert_eq!(code(&agent.answer(&call)), -31002);
     daemon.wait_row("s", "is replaced", |row| row["restarts"] == 1 && row["state"] == "ready");
     result(&agent.call("s__echo", &json!({})));
@@ -134,14 +139,14 @@ fn hanging_server_is_detected_despite_a_waiting_call() {
 /// Case A7.
 #[test]
 fn hung_server_that_is_called_without_pause_is_replaced() {
-    let daemon = Setup::with(pinged("s").line("call_timeout = \"1s\"")).start();
+    let daemon = pinged("s").line("tool_timeouts = { sleep = \"1s\" }").start();
     let mut agent = Agent::ready(&daemon);
     let hung = pid(&daemon, "s");
     signal(hung, Signal::STOP);
     // Several calls are unanswered at any moment, so no ping is due while the server is idle.
     let mut calls = Vec::new();
     until("it is replaced", || {
-        calls.push(agent.start_call("s__echo", &json!({})));
+        calls.push(agent.start_call("s__sleep", &json!({})));
         (daemon.row("s")["restarts"] == 1).then_some(())
     });
     let error = daemon.wait_row("s", "is ready", |row| row["state"] == "ready")["last_error"].to_string();
@@ -164,8 +169,10 @@ fn status_reports_unanswered_pings_of_a_silent_server() {
 fn status_reports_unanswered_pings_of_a_busy_server_which_is_not_replaced() {
     let daemon = Setup::with(pinged("s").flags("--one-at-a-time")).start();
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("s__sleep", &json!({"ms": 3000}));
+    let gate = daemon.gate();
+    let call = agent.start_call("s__sleep", &gate.arguments());
     daemon.wait_row("s", "has missed four pings", |row| row["missed_pings"].as_u64() >= Some(4));
+    gate.open();
     arguments(&agent.answer(&call));
     let row = daemon.wait_row("s", "is well again", |row| row["missed_pings"] == 0);
     assert_eq!(row["restarts"], 0, "{row}");
@@ -179,7 +186,7 @@ fn check(daemon: &Daemon) -> (Vec<Value>, Option<i32>) {
 }
 
 fn pings(daemon: &Daemon, name: &str) -> usize {
-    daemon.journal(name).iter().filter(|line| line.contains("\"ping\"")).count()
+    daemon.count_journal(name, "\"ping\"")
 }
 
 #[test]
@@ -198,8 +205,8 @@ fn status_check_checks_running_instances_and_starts_none() {
 
 #[test]
 fn status_check_reports_a_hanging_server_without_replacing_it() {
-    let quick = |name| Server::named(name).line("health_timeout = \"300ms\"");
-    let daemon = Setup::with(quick("s")).server(quick("good")).start();
+    let patient = Server::named("good").line("health_timeout = \"10m\"");
+    let daemon = Setup::with(Server::named("s").line("health_timeout = \"300ms\"")).server(patient).start();
     let hung = pid(&daemon, "s");
     signal(hung, Signal::STOP);
     for _ in 0..4 {
@@ -209,7 +216,7 @@ fn status_check_reports_a_hanging_server_without_replacing_it() {
     assert!(table.stdout.contains("✗ s: does not answer\n"), "{table}");
     daemon.client(&["status"]).expect_code(0);
     signal(hung, Signal::CONT);
-    assert_eq!(check(&daemon), (vec![json!(true), json!(true)], Some(0)));
+    until("it answers", || (check(&daemon) == (vec![json!(true), json!(true)], Some(0))).then_some(()));
     let ping_count = pings(&daemon, "s");
     assert!(ping_count <= 2, "it was asked {ping_count} times before it had answered");
     let row = daemon.row("s");
@@ -219,7 +226,7 @@ fn status_check_reports_a_hanging_server_without_replacing_it() {
 
 #[test]
 fn waiting_status_check_blocks_nothing_else() {
-    let daemon = Setup::with(Server::named("s").line("health_timeout = \"20s\"")).server(Server::named("good")).start();
+    let daemon = Setup::with(Server::named("s").line("health_timeout = \"10m\"")).server(Server::named("good")).start();
     let mut agent = Agent::ready(&daemon);
     let hung = pid(&daemon, "s");
     signal(hung, Signal::STOP);
@@ -231,9 +238,9 @@ fn waiting_status_check_blocks_nothing_else() {
     daemon.client(&["restart", "good"]).expect_code(0);
     arguments(&agent.call("good__echo", &json!({})));
     let done = Instant::now();
-    let (code, checked) = checking.join().expect("it does not panic");
-    assert!(code == Some(1) && checked > done, "{code:?}");
     signal(hung, Signal::CONT);
+    let (code, checked) = checking.join().expect("it does not panic");
+    assert!(code == Some(0) && checked > done, "{code:?}");
 }
 
 #[test]
@@ -242,8 +249,10 @@ fn status_check_accepts_a_busy_server_and_reports_a_silent_one() {
     let daemon = Setup::with(quick("s").flags("--one-at-a-time")).server(quick("mute")).start();
     let mut agent = Agent::ready(&daemon);
     signal(pid(&daemon, "mute"), Signal::STOP);
-    let call = agent.start_call("s__sleep", &json!({"ms": 3000}));
-    daemon.wait_journal("s", "3000");
+    let gate = daemon.gate();
+    let call = agent.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     assert_eq!(check(&daemon), (vec![Value::Null, json!(false)], Some(1)));
+    gate.open();
     arguments(&agent.answer(&call));
 }

@@ -14,7 +14,7 @@ fn front(place: &Rc<Place>, flags: &str) -> Front {
 }
 
 /// A daemon with this one server.
-fn served(place: &Rc<Place>, front: &Front) -> Daemon {
+fn serve(place: &Rc<Place>, front: &Front) -> Daemon {
     Setup::with(front.server()).start_in(place)
 }
 
@@ -27,7 +27,7 @@ fn status_shows_the_url_of_a_server_and_checks_its_health() {
     for (behavior, transport) in [(Behavior::json(), "streamable http"), (Behavior::old(), "http+sse")] {
         let place = Place::new();
         let front = Front::start(&place, "s", "", behavior);
-        let daemon = served(&place, &front);
+        let daemon = serve(&place, &front);
         let origin = format!("http://{}", front.http().address());
         let row = daemon.row("s");
         assert_eq!(row["remote"], json!({"origin": origin, "transport": transport}), "{row}");
@@ -50,7 +50,7 @@ fn server_with_retry_after_is_retried_then_or_on_request() {
         let place = Place::new();
         let front = front(&place, "");
         front.intercept(move |_| Some(Response::status(status).header("retry-after", "120")));
-        let daemon = served(&place, &front);
+        let daemon = serve(&place, &front);
         let row = daemon.wait_row("s", "is in backoff", |row| row["state"] == "backoff");
         let retry = row["retry_in_ms"].as_u64().expect("a time");
         assert!((100_000..=120_000).contains(&retry), "{row}");
@@ -115,7 +115,7 @@ fn lazy_http_server_is_connected_by_its_first_call_until_idle() {
 fn stopped_server_receives_the_end_of_its_session_and_can_be_enabled() {
     let place = Place::new();
     let front = front(&place, "");
-    let mut daemon = served(&place, &front);
+    let mut daemon = serve(&place, &front);
     daemon.client(&["disable", "s", "--stop"]).expect_code(0);
     assert_eq!((front.sessions(), daemon.row("s")["state"].as_str()), (0, Some("disabled")));
     daemon.client(&["enable", "s"]).expect_code(0);

@@ -50,8 +50,8 @@ fn session_instances_contribute_their_instructions_once() {
 #[test]
 fn idle_server_contributes_its_last_known_instructions() {
     let place = Place::new();
-    let start =
-        || Setup::with(saying("lazy", "Wake me.").line("start = \"lazy\"\nidle_timeout = \"300ms\"")).start_in(&place);
+    let lazy = || saying("lazy", "Wake me.").line("start = \"lazy\"\nidle_timeout = \"300ms\"");
+    let start = || Setup::with(lazy()).start_in(&place);
     start().wait_row("lazy", "sleeps", |row| row["state"] == "idle");
     let daemon = start();
     assert_eq!(daemon.row("lazy")["state"], "idle");

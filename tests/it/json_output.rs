@@ -114,7 +114,7 @@ fn configuration_edits_are_reported_as_json() {
 
 #[test]
 fn failed_operator_command_is_reported_as_json_and_by_its_exit_code() {
-    let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
+    let daemon = Server::named("sick").flags("--exit-at-start 3").start();
     let report = daemon.client(&["restart", "sick", "--json"]).expect_code(1).json();
     assert_eq!((&report["server"], &report["done"]), (&json!("sick"), &json!(false)));
     assert!(report["reason"].as_str().is_some_and(|reason| reason.contains("code 3")), "{report}");

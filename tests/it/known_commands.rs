@@ -111,7 +111,7 @@ fn check_warns_of_what_a_known_command_lacks() {
 }
 
 /// A server whose command is the runner `npx`, which is silent until the file `permit` exists. It notes each of its steps, and its start.
-fn downloaded(place: &Place, name: &str, permit: &str) -> Server {
+fn downloaded_server(place: &Place, name: &str, permit: &str) -> Server {
     let path = |name: &str| place.path(name).display().to_string();
     let script = format!(
         "echo $2 >> {starts}; until [ -e {here}/$3 ]; do echo >> {steps}; sleep 0.1; done; exec {SCRIPTED} --bare --tool echo",
@@ -123,7 +123,7 @@ fn downloaded(place: &Place, name: &str, permit: &str) -> Server {
     Server::run_by(name, npx).arg("-y").arg(name).arg(permit).line("handshake_timeout = \"200ms\"")
 }
 
-fn started(place: &Place) -> Vec<String> {
+fn read_starts(place: &Place) -> Vec<String> {
     fs::read_to_string(place.path("starts")).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
@@ -134,7 +134,7 @@ fn wait_steps(place: &Place, count: u64) {
 }
 
 fn wait_started(place: &Place, names: &[&str]) {
-    until("they have been started", || (started(place) == names).then_some(()));
+    until("they have been started", || (read_starts(place) == names).then_some(()));
 }
 
 fn expect_served(daemon: &Daemon, name: &str) {
@@ -146,7 +146,7 @@ fn expect_served(daemon: &Daemon, name: &str) {
 #[test]
 fn runner_that_is_silent_in_its_download_is_not_ended_at_the_handshake_limit() {
     let place = Place::new();
-    let daemon = Setup::with(downloaded(&place, "a", "permit")).spawn_in(&place);
+    let daemon = Setup::with(downloaded_server(&place, "a", "permit")).spawn_in(&place);
     // Thirty times the limit.
     wait_steps(&place, 60);
     place.write("permit", "");
@@ -158,11 +158,11 @@ fn runner_that_is_silent_in_its_download_is_not_ended_at_the_handshake_limit() {
 #[test]
 fn downloads_of_one_runner_follow_each_other_and_a_called_server_is_first() {
     let place = Place::new();
-    let servers = ["a", "b", "c"].map(|name| downloaded(&place, name, &format!("permit-{name}")));
+    let servers = ["a", "b", "c"].map(|name| downloaded_server(&place, name, &format!("permit-{name}")));
     let setup = servers.into_iter().fold(Setup::with(Server::named("other").flags("--bare --tool x")), Setup::server);
     let daemon = setup.spawn_in(&place);
     // Any of them may be the first.
-    let first = until("one has been started", || started(&place).pop());
+    let first = until("one has been started", || read_starts(&place).pop());
     expect_served(&daemon, "other");
     let mut others = vec!["a", "b", "c"];
     others.retain(|name| *name != first);
@@ -170,7 +170,7 @@ fn downloads_of_one_runner_follow_each_other_and_a_called_server_is_first() {
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call(&format!("{next}__echo"), &json!({}));
     wait_steps(&place, 10);
-    assert_eq!(started(&place), [&*first]);
+    assert_eq!(read_starts(&place), [&*first]);
     for (name, expected) in
         [(&*first, &[&*first, next][..]), (next, &[&first, next, last]), (last, &[&first, next, last])]
     {

@@ -19,39 +19,35 @@ fn wait_state(daemon: &Daemon, expected: &str) {
     until(expected, || (state(daemon) == expected).then_some(()));
 }
 
-fn starts(daemon: &Daemon) -> usize {
-    daemon.journal("s").iter().filter(|line| line.starts_with("# start")).count()
-}
-
 /// A place where the server has run once, so that its tools are known.
-fn learned() -> Rc<Place> {
+fn learn_tools() -> Rc<Place> {
     let place = Place::new();
     let mut daemon = Setup::with(lazy()).start_in(&place);
     wait_state(&daemon, "idle");
-    assert_eq!(starts(&daemon), 1);
+    assert_eq!(daemon.count_starts("s"), 1);
     daemon.term();
     place
 }
 
 #[test]
 fn lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
-    let place = learned();
+    let place = learn_tools();
     let daemon = Setup::with(lazy()).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"s__echo".to_owned()));
-    assert_eq!((state(&daemon).as_str(), starts(&daemon)), ("idle", 1));
+    assert_eq!((state(&daemon).as_str(), daemon.count_starts("s")), ("idle", 1));
     daemon.client(&["status"]).expect_code(0);
     arguments(&agent.call("s__echo", &json!({})));
-    assert_eq!(starts(&daemon), 2);
+    assert_eq!(daemon.count_starts("s"), 2);
     wait_state(&daemon, "idle");
     arguments(&agent.call("s__echo", &json!({})));
-    assert_eq!(starts(&daemon), 3);
+    assert_eq!(daemon.count_starts("s"), 3);
 }
 
 /// Case A20.
 #[test]
 fn server_that_exits_without_an_error_and_with_nothing_to_do_is_started_by_the_next_call() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let mut agent = Agent::ready(&daemon);
     for calls in 1..4 {
         arguments(&agent.call("s__die", &json!({"how": "finish"})));
@@ -61,7 +57,7 @@ fn server_that_exits_without_an_error_and_with_nothing_to_do_is_started_by_the_n
         daemon.client(&["status"]).expect_code(0);
         assert!(agent.tools().contains(&"s__echo".to_owned()));
         arguments(&agent.call("s__echo", &json!({})));
-        assert_eq!(starts(&daemon), calls + 1);
+        assert_eq!(daemon.count_starts("s"), calls + 1);
     }
     agent.expect_quiet();
 }
@@ -88,15 +84,15 @@ fn server_that_exits_without_an_error_is_restarted_if_something_was_to_do() {
 
 #[test]
 fn running_call_keeps_a_lazy_server_up() {
-    let daemon = Setup::with(lazy()).start_in(&learned());
+    let daemon = Setup::with(lazy()).start_in(&learn_tools());
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("s__sleep", &json!({"ms": 900})));
-    assert_eq!(starts(&daemon), 2);
+    assert_eq!(daemon.count_starts("s"), 2);
 }
 
 #[test]
 fn damaged_or_outdated_cache_of_a_lazy_server_is_ignored() {
-    let place = learned();
+    let place = learn_tools();
     let cache = place.path("home").join(".cache/mcpd/tools");
     let files: Vec<_> =
         fs::read_dir(&cache).expect("it was made").map(|entry| entry.expect("an entry").path()).collect();
@@ -116,7 +112,7 @@ fn damaged_or_outdated_cache_of_a_lazy_server_is_ignored() {
 
 #[test]
 fn lazy_server_is_stopped_and_reloaded_like_any_other() {
-    let place = learned();
+    let place = learn_tools();
     let mut daemon = Setup::with(lazy()).start_in(&place);
     daemon.signal(rustix::process::Signal::HUP);
     until("it is reloaded", || daemon.log().contains("no server is to be run differently").then_some(()));

@@ -19,10 +19,9 @@ fn start() -> Daemon {
         "resources": all(|n| json!({"uri": format!("x://{n}"), "name": "r"})),
         "resourceTemplates": all(|n| json!({"uriTemplate": format!("x://{n}/{{id}}"), "name": "t"})),
     });
-    let place = Place::new();
     let server = Server::named("s").flags("--bare --page-size 3");
     let server = (0..10).fold(server, |server, n| server.arg("--tool").arg(format!("t{n}")));
-    Setup::with(server.arg("--library").arg(place.write("library.json", library.to_string()))).start_in(&place)
+    Setup::with(server.library(library)).start()
 }
 
 #[test]
@@ -37,7 +36,7 @@ fn each_of_the_four_lists_is_complete_and_in_order_on_one_page() {
             assert!(item.to_string().contains(&n.to_string()), "{method}: {item} at {n}");
         }
         assert!(result(&answer)["nextCursor"].is_null(), "{method} has no other page");
-        let received = daemon.journal("s").iter().filter(|line| line.contains(&format!("\"{method}\""))).count();
+        let received = daemon.count_journal("s", &format!("\"{method}\""));
         assert_eq!(received, 4, "each page of {method} once");
     }
 }

@@ -13,12 +13,15 @@ use crate::support::{
 
 #[test]
 fn long_wait_shows_its_reason_and_leaves_nothing_on_the_screen() {
-    let server = Server::named("slow").flags("--init-delay 1500");
-    let daemon = Setup::with(server).start();
+    let place = Place::new();
+    let gate = place.write("gate", "");
+    let daemon = Setup::with(Server::named("slow").arg("--init-until").arg(&gate)).start_in(&place);
+    fs::remove_file(&gate).expect("it is there");
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
     terminal.line("m restart slow");
     let meanwhile = terminal.wait("restarting slow · ");
     assert!(!meanwhile.contains("slow: ready"), "{meanwhile}");
+    place.write("gate", "");
     let screen = terminal.wait("slow: ready\n$");
     assert_eq!(screen, "$ m restart slow\nslow: ready\n$");
     // Nobody sees what is piped.
@@ -46,7 +49,7 @@ fn terminal_has_colours_and_a_pipe_has_not() {
 #[test]
 fn calls_and_logs_use_the_width_of_the_terminal() {
     let name = "a-rather-long-name-of-a-server";
-    let daemon = Setup::with(Server::named(name)).start();
+    let daemon = Server::named(name).start();
     let mut agent = Agent::ready(&daemon);
     agent.call(&format!("{name}__stderr"), &json!({"text": "a complaint"}));
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
@@ -175,7 +178,7 @@ fn piped_watch_prints_again_only_when_something_has_happened() {
 
 #[test]
 fn top_counts_past_and_new_calls() {
-    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo --tool fail --tool sleep")).start();
+    let daemon = Server::named("a").flags("--bare --tool echo --tool fail --tool sleep").start();
     let mut agent = Agent::ready(&daemon);
     for _ in 0..5 {
         arguments(&agent.call("a__echo", &json!({})));
@@ -193,8 +196,10 @@ fn top_counts_past_and_new_calls() {
     let piped = daemon.client(&["top"]).expect_code(0);
     assert!(piped.stdout.contains("a/echo") && piped.stdout.contains("6 calls"), "{piped}");
     let Some(terminal) = showing(&daemon, "m top", "6 calls") else { return };
-    let waiting = agent.start_call("a__sleep", &json!({"ms": 2500}));
+    let gate = daemon.gate();
+    let waiting = agent.start_call("a__sleep", &gate.arguments());
     terminal.wait("1 in flight");
+    gate.open();
     agent.answer(&waiting);
     let screen = terminal.wait("7 calls");
     let slowest = screen.lines().skip_while(|line| !line.contains("SLOWEST CALLS")).nth(1).expect("a row");

@@ -103,7 +103,7 @@ fn two_thousand_calls_at_once_are_all_answered_and_all_accounted_for() {
 
 #[test]
 fn follower_that_stops_reading_affects_no_others_and_learns_what_it_missed() {
-    let mut daemon = Setup::with(Server::named("a")).start();
+    let mut daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.call("before", &json!({}));
     let mut follower = follow(&daemon);

@@ -95,7 +95,7 @@ fn token_that_is_refused_is_renewed_and_the_call_is_made_once() {
         assert_eq!(fixture.authorization.request_count("refresh_token"), renewals);
         assert_eq!(fixture.saved_login()["grant"]["refresh_token"], fixture.authorization.refresh_tokens()[0]);
     }
-    let calls = daemon.journal("tracker").iter().filter(|line| line.contains("tools/call")).count();
+    let calls = daemon.count_journal("tracker", "tools/call");
     assert_eq!(calls, 2);
     agent.disconnect();
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::extensions::with_library;
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, result};
 
 /// A server with a valid tool, and one tool for each of these rests of a definition.
@@ -16,13 +15,13 @@ fn with_tools(rests: &[&str], line: &str) -> Daemon {
     Setup::with(odd).server(Server::named("other").flags("--bare --tool echo")).start_in(&place)
 }
 
-fn listed(agent: &mut Agent) -> Vec<Value> {
+fn list_tools(agent: &mut Agent) -> Vec<Value> {
     result(&agent.request("tools/list", &json!({})))["tools"].as_array().expect("tools").clone()
 }
 
 /// The tools of `odd` but the valid one, without their names.
 fn seen(agent: &mut Agent) -> Vec<(String, Value)> {
-    let mut tools = listed(agent);
+    let mut tools = list_tools(agent);
     assert_eq!(tools.remove(0), json!({"name": "odd__good", "zeta": 1.10, "inputSchema": {"type": "object"}}));
     assert_eq!(tools.pop().expect("the tool of the other server")["name"], "other__echo");
     let tools = tools.into_iter().map(|mut tool| {
@@ -133,14 +132,14 @@ fn odd_definitions_pass_as_they_are_if_the_configuration_says_so() {
     let report = daemon.client(&["status", "--json"]).json();
     assert_eq!(report["servers"][0]["items_malformed"], 0);
     let odd = json!({"content": [], "isError": null, "structuredContent": [1]});
-    let daemon = Setup::with(Server::named("a").line("malformed = 'pass'").flags("--tool answer")).start();
+    let daemon = Server::named("a").line("malformed = 'pass'").flags("--tool answer").start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(result(&agent.call("a__answer", &json!({"result": odd}))), &odd);
 }
 
 #[test]
 fn result_that_strict_clients_reject_is_mended() {
-    let daemon = Setup::with(Server::named("a").flags("--bare --tool answer")).start();
+    let daemon = Server::named("a").flags("--bare --tool answer").start();
     let [mut legacy, mut modern] = [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))];
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     for (sent, to_legacy, to_modern) in [
@@ -314,7 +313,6 @@ const OTHER_KINDS: &[(&str, &str, Rows)] = &[
 #[test]
 fn odd_prompts_resources_templates_and_skills_are_mended_or_left_out_alone() {
     for (agents, servers) in Era::pairs() {
-        let place = Place::new();
         let of_kind = |(_, key, rows): &(&str, &str, Rows)| {
             let items = rows.iter().map(|(sent, _)| serde_json::from_str(sent).expect("JSON")).collect();
             ((*key).to_owned(), Value::Array(items))
@@ -325,8 +323,8 @@ fn odd_prompts_resources_templates_and_skills_are_mended_or_left_out_alone() {
             "prompts": [{"name": "good"}], "resources": [{"uri": "y://good", "name": "good"}],
             "resourceTemplates": [{"uriTemplate": "y://{good}", "name": "good"}],
         });
-        let setup = Setup::with(with_library(&place, servers, "odd", &Value::Object(library)));
-        let daemon = setup.server(with_library(&place, servers, "other", &good)).start_in(&place);
+        let setup = Setup::with(servers.server("odd").library(Value::Object(library)));
+        let daemon = setup.server(servers.server("other").library(&good)).start();
         let mut agent = agents.agent(&daemon, &json!({}));
         for (method, key, rows) in OTHER_KINDS {
             let answer = agent.request(method, &json!({}));

@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, resident_kib, result, until};
-
-fn started(server: Server) -> Daemon {
-    Setup::with(server).server(Server::named("good")).start()
-}
+use crate::support::{Agent, Place, Server, Setup, arguments, code, resident_kib, result, until};
 
 /// Makes the server write `text` and then answer.
 fn write(agent: &mut Agent, text: &str) {
@@ -16,7 +12,7 @@ fn write(agent: &mut Agent, text: &str) {
 /// Case B1.
 #[test]
 fn lines_that_are_not_messages_are_skipped_and_counted() {
-    let daemon = started(Server::named("a").flags("--banner --crlf"));
+    let daemon = Setup::beside_good(Server::named("a").flags("--banner --crlf")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
     let before = daemon.row("a")["skipped_lines"].as_u64().expect("a count");
@@ -29,7 +25,7 @@ fn lines_that_are_not_messages_are_skipped_and_counted() {
 /// Case B10.
 #[test]
 fn responses_with_unknown_ids_are_dropped_and_counted() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(arguments(&agent.call("a__wrong_id_reply", &json!({"n": 1}))), &json!({"n": 1}));
     let row = daemon.wait_row("a", "counts them", |row| {
@@ -45,7 +41,7 @@ fn responses_with_unknown_ids_are_dropped_and_counted() {
 /// Case B9.
 #[test]
 fn second_response_to_one_call_is_dropped_and_counted() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__duplicate_reply", &json!({})));
     daemon.wait_row("a", "counts it", |row| row["stray_responses"] == 1);
@@ -55,7 +51,7 @@ fn second_response_to_one_call_is_dropped_and_counted() {
 /// Case B11.
 #[test]
 fn response_with_an_agents_own_id_is_not_delivered_to_that_agent() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let sleep = r#""method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":500}}"#;
     // What `wrong_id_reply` answers to.
@@ -63,9 +59,7 @@ fn response_with_an_agents_own_id_is_not_delivered_to_that_agent() {
     for id in ids {
         victim.send_raw(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{sleep}}}\n"));
     }
-    until("the server has them all", || {
-        (daemon.journal("a").iter().filter(|line| line.contains("\"ms\":500")).count() == ids.len()).then_some(())
-    });
+    until("the server has them all", || (daemon.count_journal("a", "\"ms\":500") == ids.len()).then_some(()));
     arguments(&agent.call("a__wrong_id_reply", &json!({})));
     for id in ids {
         let id: Value = serde_json::from_str(id).expect("JSON");
@@ -77,7 +71,7 @@ fn response_with_an_agents_own_id_is_not_delivered_to_that_agent() {
 /// Case B1.
 #[test]
 fn zero_byte_neither_forms_nor_ends_a_message() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let before = daemon.row("a")["skipped_lines"].as_u64().expect("a count");
     write(&mut agent, "\0\n\0\0{}\n{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":\"\0\"}\n");
@@ -90,7 +84,7 @@ fn zero_byte_neither_forms_nor_ends_a_message() {
 /// Case B12.
 #[test]
 fn malformed_response_ends_its_call_with_one_well_formed_error() {
-    let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { raw = \"60s\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let oddities = [
         r#"{"jsonrpc":"2.0","id":$ID}"#,
@@ -127,9 +121,11 @@ fn oversized_response_fails_only_its_call() {
     let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"");
     let daemon = setup.start();
     let mut agent = Agent::ready(&daemon);
-    let other = agent.start_call("a__sleep", &json!({"ms": 500}));
+    let gate = daemon.gate();
+    let other = agent.start_call("a__sleep", &gate.arguments());
     let answer = agent.call("a__big", &json!({"bytes": 100_000}));
     assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31006, &json!("unknown")));
+    gate.open();
     arguments(&agent.answer(&other));
     arguments(&agent.call("a__echo", &json!({})));
     assert_eq!(daemon.row("a")["restarts"], 0);
@@ -138,7 +134,7 @@ fn oversized_response_fails_only_its_call() {
 /// Case B6.
 #[test]
 fn invalid_utf8_reaches_no_agent() {
-    let daemon = started(Server::named("a").line("call_timeout = \"2s\""));
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { invalid_utf8 = \"2s\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__invalid_utf8", &json!({}));
     assert!([-31001, -31002].contains(&code(&answer)), "{answer}");
@@ -149,7 +145,7 @@ fn invalid_utf8_reaches_no_agent() {
 /// Case B7.
 #[test]
 fn partial_response_of_a_dying_server_is_dropped() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let half = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
     let call = agent.start_call("a__raw", &json!({"text": half, "answer": false}));
@@ -162,7 +158,7 @@ fn partial_response_of_a_dying_server_is_dropped() {
 /// Case A13.
 #[test]
 fn stderr_flood_delays_no_call_and_uses_bounded_memory() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let before = resident_kib(daemon.pid());
     for lines in [true, false] {
@@ -215,7 +211,7 @@ fn tool_with_an_oversized_or_missing_schema_affects_no_other_tools() {
 /// Case B17.
 #[test]
 fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
-    let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
+    let daemon = Setup::beside_good(Server::named("a").line("tool_timeouts = { raw = \"60s\" }")).start();
     let mut agent = Agent::ready(&daemon);
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{deep}}}\n");
@@ -236,7 +232,7 @@ fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
 /// Case B16.
 #[test]
 fn request_without_an_owner_is_refused_at_once_and_reaches_no_agent() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let mut ask = |method: &str| -> Value {
         let answer = agent.call("a__send_request", &json!({"method": method}));
@@ -252,7 +248,7 @@ fn request_without_an_owner_is_refused_at_once_and_reaches_no_agent() {
 
 #[test]
 fn request_with_the_id_of_a_call_does_not_answer_the_call() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     write(&mut agent, "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"ping\"}\n");
     daemon.wait_journal("a", "\"result\":{}");
@@ -261,7 +257,7 @@ fn request_with_the_id_of_a_call_does_not_answer_the_call() {
 
 #[test]
 fn unexpected_progress_is_dropped() {
-    let daemon = started(Server::named("a"));
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let progress =
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":TOKEN,"progress":1}}"#;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, Shim, arguments, code, result};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, Shim, arguments, code, result, until};
 
 const LARGE: usize = 200_000;
 const SMALL_LIMIT: usize = 128 << 10;
@@ -19,7 +19,7 @@ fn start(daemon: u32, server: u32, profile: u32) -> Daemon {
 }
 
 fn agent(daemon: &Daemon) -> Agent {
-    Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"))
+    Agent::ready_at(&daemon.profile_socket("p"))
 }
 
 /// Fails unless `answer` is the error for a message that exceeds the limit of this table.
@@ -83,7 +83,7 @@ fn list_that_exceeds_the_address_space_lacks_whole_tools_and_the_daemon_serves_o
     }
     let daemon = setup.start_in(&place);
     let count = || Agent::ready(&daemon).tools().iter().filter(|name| name.starts_with("big")).count();
-    assert_eq!(count(), 420);
+    until("all lists have arrived", || (count() == 420).then_some(()));
     limit_address_space(daemon.pid(), 24 << 20);
     daemon.client(&["disable", "other"]).expect_code(0);
     let left = count();
@@ -126,7 +126,7 @@ fn smaller_limit_of_the_two_connections_of_a_call_applies_and_is_named() {
 
 #[test]
 fn default_limit_permits_messages_of_almost_10_mib_in_both_directions() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let limit = (10 << 20) - (64 << 10);
     for (size, expected) in [(limit - 1000, None), (limit + 1, Some(-31006))] {
@@ -229,7 +229,6 @@ fn list_that_would_exceed_the_limit_lacks_whole_tools_of_the_largest_servers() {
 
 #[test]
 fn other_lists_are_cut_by_whole_items() {
-    let place = Place::new();
     let all = |item: fn(u32) -> Value| (0..40).map(item).collect::<Vec<_>>();
     fn text() -> String {
         "x".repeat(10_000)
@@ -240,8 +239,8 @@ fn other_lists_are_cut_by_whole_items() {
         "resourceTemplates": all(|n| json!({"uriTemplate": format!("x://{n}/{{id}}"), "name": "t", "description": text()})),
     });
     let server = Server::named("s").line("max_message = \"1MiB\"");
-    let server = server.arg("--library").arg(place.write("library.json", library.to_string()));
-    let daemon = Setup::with(server).head("[daemon]\nmax_message = \"128KiB\"").start_in(&place);
+    let server = server.library(library);
+    let daemon = Setup::with(server).head("[daemon]\nmax_message = \"128KiB\"").start();
     let mut agent = Agent::ready(&daemon);
     for (method, member) in [
         ("prompts/list", "prompts"),

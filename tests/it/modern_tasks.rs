@@ -1,7 +1,5 @@
 //! Modern tasks belong to their profile: any connection to the profile that has the id may use the task.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, meta, plain, result, until};
@@ -11,10 +9,6 @@ const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 fn start() -> Daemon {
     let head = "[profiles.other]\n[profiles.narrow]\ndeny = ['s/echo']";
     Setup::with(Server::named("s").flags("--era modern --tasks")).head(head).start()
-}
-
-fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
-    daemon.place().runtime_dir().join(format!("{profile}.sock"))
 }
 
 /// A request of a client that understands tasks.
@@ -30,7 +24,7 @@ fn about(agent: &mut Agent, act: &str, id: &Value) -> Value {
 
 /// Has `echo` make the task `id`; the id that the agent is told.
 #[track_caller]
-fn made(agent: &mut Agent, id: &str) -> Value {
+fn create_task(agent: &mut Agent, id: &str) -> Value {
     let arguments = json!({"as_task": true, "id": id, "ask": true});
     let answer = ask(agent, "tools/call", &json!({"name": "s__echo", "arguments": arguments}));
     assert_eq!(
@@ -43,7 +37,7 @@ fn made(agent: &mut Agent, id: &str) -> Value {
 #[test]
 fn modern_task_is_followed_to_its_end_on_any_connection() {
     let daemon = start();
-    let id = made(&mut Agent::connect(&daemon), "a.b \"c");
+    let id = create_task(&mut Agent::connect(&daemon), "a.b \"c");
     let mut agent = Agent::connect(&daemon);
     let waiting = about(&mut agent, "get", &id);
     assert_eq!((&result(&waiting)["taskId"], &result(&waiting)["resultType"]), (&id, &json!("complete")));
@@ -54,7 +48,7 @@ fn modern_task_is_followed_to_its_end_on_any_connection() {
     assert_eq!(result(&ended)["result"]["structuredContent"], json!({"who": {"action": "accept"}}));
     let journal = daemon.journal("s").join("\n");
     assert_eq!(journal.matches(r#""taskId":"a.b \"c""#).count(), 3, "the server knows its own id: {journal}");
-    let other = made(&mut agent, "other");
+    let other = create_task(&mut agent, "other");
     assert_eq!(plain(result(&about(&mut agent, "cancel", &other))), json!({}));
     assert_eq!(result(&about(&mut agent, "get", &other))["status"], "cancelled");
 }
@@ -63,7 +57,7 @@ fn modern_task_is_followed_to_its_end_on_any_connection() {
 fn only_the_id_of_a_task_is_altered() {
     let daemon = start();
     let mut agent = Agent::connect(&daemon);
-    let id = made(&mut agent, "t");
+    let id = create_task(&mut agent, "t");
     let answer = ask(&mut agent, "tasks/get", &json!({"taskId": id, "x-n": 1.10}));
     assert_eq!(result(&answer)["zeta"], 1.1);
     let arguments = json!({"as_task": true, "id": "u"});
@@ -78,11 +72,15 @@ fn only_the_id_of_a_task_is_altered() {
 #[test]
 fn task_is_unknown_to_other_profiles() {
     let daemon = start();
-    let id = made(&mut Agent::connect(&daemon), "t");
+    let id = create_task(&mut Agent::connect(&daemon), "t");
     let text = id.as_str().expect("text");
     let lines = daemon.journal("s").len();
     for profile in ["other", "narrow"] {
-        assert_eq!(code(&about(&mut Agent::connect_to(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
+        assert_eq!(
+            code(&about(&mut Agent::connect_to(&daemon.profile_socket(profile)), "get", &id)),
+            -32602,
+            "{profile}"
+        );
     }
     let mut agent = Agent::connect(&daemon);
     for forged in ["t".to_owned(), format!("{text}u"), text[1..].to_owned(), text.replace(".echo.", ".fail.")] {
@@ -127,7 +125,7 @@ fn task_id_is_unambiguous_for_tool_names_with_dots_and_tags() {
     let tricky = Server::named("tricky").flags("--era modern --tasks --bare --tool s__echo");
     let daemon = Setup::with(Server::named("s").flags("--era modern --tasks")).server(tricky).start();
     let mut agent = Agent::connect(&daemon);
-    made(&mut agent, "t");
+    create_task(&mut agent, "t");
     let mut face = Era::Modern.agent_at_face(&daemon, "tricky");
     let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "t"}});
     let id = result(&ask(&mut face, "tools/call", &wants))["taskId"].clone();
@@ -172,9 +170,11 @@ fn task_is_requested_at_the_instance_that_created_it() {
     let pool = Server::named("s").flags("--era modern --tasks").line("sharing = \"pool\"");
     let daemon = Setup::with(pool.line("idle_timeout = \"200ms\"")).start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::modern(&daemon, &json!({"extensions": {EXTENSION: {}}})));
-    let busy = one.start_call("s__sleep", &json!({"ms": 1200}));
-    daemon.wait_journal("s", "1200");
+    let gate = daemon.gate();
+    let busy = one.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let id = result(&other.request("tools/call", &wants))["taskId"].clone();
+    gate.open();
     arguments(&one.answer(&busy));
     let clock = one.start_call("s__sleep", &json!({"ms": 1500}));
     one.answer(&clock);
@@ -198,7 +198,7 @@ fn task_outlives_the_agent_that_started_its_instance() {
         let server = Server::named("s").flags("--era modern --tasks").line(format!("sharing = \"{sharing}\""));
         let daemon = Setup::with(server.line("idle_timeout = \"200ms\"")).start();
         let mut one = Agent::connect(&daemon);
-        let id = made(&mut one, "t");
+        let id = create_task(&mut one, "t");
         one.disconnect();
         let mut other = Agent::connect(&daemon);
         assert_eq!(result(&about(&mut other, "get", &id))["status"], "input_required", "{sharing}");
@@ -219,7 +219,7 @@ fn lazy_server_stays_up_for_a_modern_task() {
     let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::connect(&daemon);
-    let id = made(&mut agent, "t");
+    let id = create_task(&mut agent, "t");
     agent.disconnect();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("clock__echo", &json!({})));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, result};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, request, result};
 
 /// What the server has, beside what it lists.
 const FILES: &[&str] =
@@ -67,7 +67,7 @@ fn name_all(agent: &mut Agent, tool: &str) {
 /// The raw answer about a URI, with a fixed word in its place.
 fn answer(agent: &mut Agent, method: &str, uri: &str) -> String {
     let params = agent.with_meta(&json!({ "uri": uri }));
-    agent.send_raw(format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params})));
+    agent.send_raw(format!("{}\n", request("x", method, &params)));
     agent.next_line().expect("an answer").replace(&Value::from(uri).to_string(), "URI")
 }
 

@@ -51,7 +51,7 @@ fn server_whose_messages_are_nearly_valid_is_served() {
 /// Case B24.
 #[test]
 fn line_that_is_nearly_an_answer_ends_its_call() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for (line, expected) in [
         (r#"{"jsonrpc":"2.0","id":"$ID","result":{"n":1},"error":null}"#, json!({"n": 1})),
@@ -95,7 +95,7 @@ fn server_that_is_not_understood_is_down_with_its_own_words() {
 /// Case C19.
 #[test]
 fn notification_that_an_agent_sends_with_an_id_takes_effect() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     for (id, expected) in [("null", None), ("5", Some(json!(5))), ("\"x\"", Some(json!("x")))] {
         let mut agent = Agent::connect(&daemon);
         let client = json!({"name": "test-agent", "version": "7"});

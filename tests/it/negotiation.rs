@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
-
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
+use crate::support::{Agent, Server, Setup, arguments, call_text, code, result};
 
 /// Sends one line and gives the answer, then makes sure that the connection lives on.
 fn answer_to(agent: &mut Agent, line: &str) -> Value {
@@ -18,7 +14,7 @@ fn answer_to(agent: &mut Agent, line: &str) -> Value {
 
 #[test]
 fn known_version_is_echoed_and_any_other_gets_the_newest() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let answer = Agent::connect(&daemon).initialize(version);
         assert_eq!(result(&answer)["protocolVersion"], version);
@@ -31,7 +27,7 @@ fn known_version_is_echoed_and_any_other_gets_the_newest() {
 
 #[test]
 fn handshake_names_the_server_and_announces_list_changes() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let answer = Agent::connect(&daemon).initialize("2025-06-18");
     assert_eq!(result(&answer)["serverInfo"]["name"], "mcpd");
     assert_eq!(result(&answer)["capabilities"]["tools"]["listChanged"], true);
@@ -39,7 +35,7 @@ fn handshake_names_the_server_and_announces_list_changes() {
 
 #[test]
 fn each_agent_has_a_version_of_its_own() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let (mut old, mut new) = (Agent::connect(&daemon), Agent::connect(&daemon));
     assert_eq!(result(&old.initialize("2024-11-05"))["protocolVersion"], "2024-11-05");
     assert_eq!(result(&new.initialize("2025-11-25"))["protocolVersion"], "2025-11-25");
@@ -49,7 +45,7 @@ fn each_agent_has_a_version_of_its_own() {
 
 #[test]
 fn client_that_discovers_first_is_turned_to_initialize_at_once() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::connect(&daemon);
     assert_eq!(code(&agent.request("server/discover", &json!({}))), -32602);
     result(&agent.initialize("2025-11-25"));
@@ -59,7 +55,7 @@ fn client_that_discovers_first_is_turned_to_initialize_at_once() {
 
 #[test]
 fn request_with_a_bad_explicit_version_is_refused_with_the_reason() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::connect(&daemon);
     let params = json!({ "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -74,7 +70,7 @@ fn request_with_a_bad_explicit_version_is_refused_with_the_reason() {
 
 #[test]
 fn ping_is_answered_before_and_after_the_handshake() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::connect(&daemon);
     assert_eq!(agent.request("ping", &json!({}))["result"], json!({}));
     result(&agent.initialize("2025-11-25"));
@@ -84,7 +80,7 @@ fn ping_is_answered_before_and_after_the_handshake() {
 /// Case C6.
 #[test]
 fn invalid_json_is_a_parse_error_and_the_connection_stays_open() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for line in ["{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":1,}", "{\"id\":1} {\"id\":2}", "\u{7f}\u{1}"] {
         let answer = answer_to(&mut agent, line);
@@ -98,7 +94,7 @@ fn invalid_json_is_a_parse_error_and_the_connection_stays_open() {
 /// Case C12.
 #[test]
 fn message_that_is_no_request_is_an_invalid_request() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
     for line in [batch, "[]", "42", "\"text\"", "null", "{}"] {
@@ -109,7 +105,7 @@ fn message_that_is_no_request_is_an_invalid_request() {
 /// Case C5.
 #[test]
 fn id_that_is_neither_number_nor_string_is_refused() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for id in ["null", "true", "{}", "[1]"] {
         let answer = answer_to(&mut agent, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
@@ -120,7 +116,7 @@ fn id_that_is_neither_number_nor_string_is_refused() {
 /// Case C12.
 #[test]
 fn call_before_the_handshake_is_refused_and_reaches_no_server() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::connect(&daemon);
     assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);
     assert_eq!(code(&agent.request("tools/list", &json!({}))), -32602);
@@ -130,7 +126,7 @@ fn call_before_the_handshake_is_refused_and_reaches_no_server() {
 
 #[test]
 fn handshake_without_a_version_is_refused_and_can_be_made_again() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::connect(&daemon);
     for params in [json!({}), json!({"protocolVersion": 7})] {
         assert_eq!(code(&agent.request("initialize", &params)), -32602, "{params}");
@@ -140,7 +136,7 @@ fn handshake_without_a_version_is_refused_and_can_be_made_again() {
 
 #[test]
 fn initialize_without_valid_capabilities_and_client_info_is_refused() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::connect(&daemon);
     let info = json!({"name": "a", "version": "1"});
     for (capabilities, info) in [
@@ -163,7 +159,7 @@ fn initialize_without_valid_capabilities_and_client_info_is_refused() {
 
 #[test]
 fn malformed_metadata_is_refused_before_and_after_initialize() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     for is_initialized in [false, true] {
         let mut agent = if is_initialized { Agent::ready(&daemon) } else { Agent::connect(&daemon) };
         for meta in [
@@ -205,7 +201,7 @@ fn every_declared_capability_is_served_without_any_server() {
 /// Case C12.
 #[test]
 fn second_handshake_is_refused_and_changes_nothing() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(code(&agent.initialize("2024-11-05")), -32600);
     arguments(&agent.call("a__echo", &json!({})));
@@ -215,7 +211,7 @@ fn second_handshake_is_refused_and_changes_nothing() {
 /// Case C12.
 #[test]
 fn unknown_method_is_not_found() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for method in ["tools/destroy", "", "daemon/stop", "status", "rpc.discover"] {
         assert_eq!(code(&agent.request(method, &json!({}))), -32601, "{method:?}");
@@ -224,7 +220,7 @@ fn unknown_method_is_not_found() {
 
 #[test]
 fn call_without_usable_params_is_refused() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let call = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call"}"#;
     for params in [
@@ -242,10 +238,9 @@ fn call_without_usable_params_is_refused() {
 /// Case C4.
 #[test]
 fn id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call =
-        r#"{"jsonrpc":"2.0","id":"twice","method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":500}}}"#;
+    let call = call_text(r#""twice""#, "a__sleep", r#"{"ms":500}"#);
     agent.send_raw(format!("{call}\n{call}\n"));
     assert_eq!(code(&agent.answer(&json!("twice"))), -32600);
     arguments(&agent.answer(&json!("twice")));
@@ -256,11 +251,11 @@ fn id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
 /// Case C8.
 #[test]
 fn notification_or_response_that_means_nothing_is_ignored() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/of_another_age", "params": {"x": 1}}));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled"}));
+    agent.notify("notifications/of_another_age", &json!({"x": 1}));
+    agent.cancel(&json!(77));
+    agent.notify("notifications/cancelled", &Value::Null);
     agent.send(&json!({"jsonrpc": "2.0", "id": 5, "result": {}}));
     agent.send(&json!({"jsonrpc": "2.0", "id": "ask", "error": {"code": 1, "message": "no"}}));
     agent.expect_quiet();
@@ -268,7 +263,7 @@ fn notification_or_response_that_means_nothing_is_ignored() {
 
 #[test]
 fn lines_may_end_like_on_another_system() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"ping\"}\r\n");
     assert_eq!(agent.answer(&json!("x"))["result"], json!({}));
@@ -277,7 +272,7 @@ fn lines_may_end_like_on_another_system() {
 /// Case C6.
 #[test]
 fn peer_with_another_protocol_affects_no_others() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let mut browser = Agent::connect(&daemon);
     browser.send_raw("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reload::{changing, text};
-use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, WAIT_LIMIT, arguments, code, until};
+use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, WAIT_LIMIT, arguments, code, request, until};
 
 fn state(daemon: &Daemon, server: &str) -> (String, bool) {
     let row = daemon.row(server);
@@ -84,7 +84,7 @@ fn failed_restart_reports_the_reason_and_a_repaired_server_restarts_at_once() {
 
 #[test]
 fn server_that_hangs_at_its_restart_is_waited_for_no_longer_than_its_handshake_may_take() {
-    let daemon = Setup::with(Server::named("s").flags("--init-never").line("handshake_timeout = \"300ms\"")).start();
+    let daemon = Server::named("s").flags("--init-never").line("handshake_timeout = \"300ms\"").start();
     let failed = daemon.client(&["restart", "s"]).expect_code(1);
     assert!(failed.stderr.contains("did not answer `initialize` within 300ms"), "{failed}");
 }
@@ -134,7 +134,7 @@ fn stopped_server_is_hidden_until_enabled_and_not_reported_as_down() {
 
 #[test]
 fn failing_server_can_be_disabled_and_its_failure_no_longer_counts() {
-    let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
+    let daemon = Server::named("sick").flags("--exit-at-start 3").start();
     daemon.client(&["disable", "sick"]).expect_code(0);
     let table = daemon.client(&["status"]).expect_code(0);
     assert!(!table.stdout.contains("exited with"), "{table}");
@@ -150,7 +150,7 @@ fn stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() 
     {
         place.write("changing.toml", text(&[changed, Server::named("b")], &place));
         daemon.client(&["reload"]).expect_code(0);
-        let starts = daemon.journal("a").iter().filter(|line| line.starts_with("# start")).count();
+        let starts = daemon.count_starts("a");
         assert_eq!((state(&daemon, "a"), starts), (("disabled".to_owned(), true), 1));
     }
     assert!(daemon.term().success());
@@ -239,7 +239,7 @@ fn ask(daemon: &Daemon, method: &str, server: &str) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(socket).expect("it accepts");
     stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
     let params = json!({"version": "0", "server": server, "logs": {"follow": true}});
-    let question = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let question = request(1, method, &params);
     stream.write_all(format!("{question}\n").as_bytes()).expect("it is read");
     BufReader::new(stream)
 }

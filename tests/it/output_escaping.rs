@@ -93,7 +93,7 @@ fn hostile_agent(daemon: &Daemon) -> Agent {
     let meta = json!({ "mcpd/connect": HOSTILE });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": meta });
     agent.request("initialize", &params);
-    agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    agent.notify("notifications/initialized", &Value::Null);
     agent.call("s__echo", &json!({ "text": HOSTILE }));
     agent.call(HOSTILE, &json!({}));
     agent.call("s__fail", &json!({ "message": HOSTILE }));
@@ -108,7 +108,7 @@ fn raw(result: &Value) -> String {
     json!({ "text": text, "answer": false }).to_string()
 }
 
-fn answered(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
+fn call_raw(daemon: &Daemon, result: &Value, more: &[&str]) -> Ran {
     let arguments = raw(result);
     daemon.client(&[&["call", "s__raw", &arguments], more].concat())
 }
@@ -189,7 +189,7 @@ fn text_of_a_server_is_exact_in_a_pipe() {
         { "type": HOSTILE },
     ]);
     let result = json!({ "content": content });
-    let ran = answered(&daemon, &result, &["--json"]).expect_code(0);
+    let ran = call_raw(&daemon, &result, &["--json"]).expect_code(0);
     expect_clean_run("--json", &ran);
     assert_eq!(ran.json(), result, "the same values");
     let text = json!([{ "type": "text", "text": HOSTILE }]);
@@ -201,7 +201,7 @@ fn text_of_a_server_is_exact_in_a_pipe() {
         (json!({ "content": text, "isError": true }), true, format!("mcpd: {HOSTILE}")),
         (json!({ "content": [], "structuredContent": structured }), false, structured.to_string()),
     ] {
-        let ran = answered(&daemon, &result, &[]).expect_code(i32::from(is_error));
+        let ran = call_raw(&daemon, &result, &[]).expect_code(i32::from(is_error));
         assert_eq!(if is_error { ran.stderr } else { ran.stdout }, expected + "\n", "{result}");
     }
     let first = HOSTILE.lines().next().expect("its first line");

@@ -27,7 +27,7 @@ fn gated(gate: &PathBuf, lines: &[&str]) -> Server {
 
 impl ParkedCalls {
     fn new(head: &str, lines: &[&str]) -> Self {
-        Self::with(head, |gate, place| gated(gate, lines).arg("--library").arg(place.write("library", LIBRARY)))
+        Self::with(head, |gate, _| gated(gate, lines).library(LIBRARY))
     }
 
     fn with(head: &str, server: impl Fn(&PathBuf, &Place) -> Server) -> Self {
@@ -225,7 +225,7 @@ fn tool_that_a_server_registers_late_is_called_once_it_is_listed() {
 /// Case H13.
 #[test]
 fn tool_denied_while_its_server_does_not_read_is_not_called() {
-    let daemon = Setup::with(Server::named("s").flags("--bare --tool danger --tool echo")).start();
+    let daemon = Server::named("s").flags("--bare --tool danger --tool echo").start();
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     let pid = daemon.server_pid("s");
@@ -248,7 +248,7 @@ fn tool_denied_while_its_server_does_not_read_is_not_called() {
 fn denied_resource_is_not_subscribed_to_again_when_its_server_restarts() {
     let library = r#"{"resources":[{"uri":"x://danger","name":"one"},{"uri":"x://other","name":"two"}]}"#;
     let place = Place::new();
-    let servers = [Server::named("s").arg("--library").arg(place.write("library", library))];
+    let servers = [Server::named("s").library(library)];
     let config = text(&servers, &place);
     let mut daemon = Setup::new().config(place.write("changing.toml", &config)).start_in(&place);
     let mut agent = Agent::ready(&daemon);

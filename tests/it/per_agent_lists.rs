@@ -50,19 +50,19 @@ fn working_in(daemon: &Daemon, name: &str) -> Agent {
     Agent::working_in(daemon, &directory(daemon, name))
 }
 
-fn listed(agent: &mut Agent, method: &str, member: &str, key: &str) -> Vec<String> {
+fn list(agent: &mut Agent, method: &str, member: &str, key: &str) -> Vec<String> {
     let answer = agent.request(method, &json!({}));
     let items = result(&answer)[member].as_array().expect("a list").clone();
     items.iter().map(|item| item[key].as_str().expect("text").to_owned()).collect()
 }
 
 /// All that an agent is offered but for the tools that every instance has.
-fn offered(agent: &mut Agent) -> Vec<String> {
+fn list_tools(agent: &mut Agent) -> Vec<String> {
     let mut all = agent.tools();
     all.retain(|tool| tool != "s__burst_list_changed" && tool != "s__die");
-    all.extend(listed(agent, "prompts/list", "prompts", "name"));
-    all.extend(listed(agent, "resources/list", "resources", "uri"));
-    all.extend(listed(agent, "resources/templates/list", "resourceTemplates", "uriTemplate"));
+    all.extend(list(agent, "prompts/list", "prompts", "name"));
+    all.extend(list(agent, "resources/list", "resources", "uri"));
+    all.extend(list(agent, "resources/templates/list", "resourceTemplates", "uriTemplate"));
     all
 }
 
@@ -97,8 +97,8 @@ fn agent_sees_and_calls_only_what_its_own_instance_offers() {
     for sharing in ["session", "workspace"] {
         let daemon = Setup::with(by_directory(sharing)).start();
         let (mut here, mut there) = (working_in(&daemon, "here"), working_in(&daemon, "there"));
-        assert_eq!(offered(&mut here), all_of("here"), "{sharing}");
-        assert_eq!(offered(&mut there), all_of("there"), "the first lists are of the agent's own instance");
+        assert_eq!(list_tools(&mut here), all_of("here"), "{sharing}");
+        assert_eq!(list_tools(&mut there), all_of("there"), "the first lists are of the agent's own instance");
         for (agent, own, others) in [(&mut here, "here", "there"), (&mut there, "there", "here")] {
             for (method, params) in requests(own) {
                 result(&agent.request(method, &params));
@@ -109,7 +109,7 @@ fn agent_sees_and_calls_only_what_its_own_instance_offers() {
                 assert_eq!(denied.replace(others, "nowhere"), unknown, "{method}");
             }
         }
-        let reached = daemon.journal("s").iter().filter(|line| line.contains("tools/call")).count();
+        let reached = daemon.count_journal("s", "tools/call");
         assert_eq!(reached, 2, "no instance has seen what its agent is not offered");
     }
 }
@@ -155,10 +155,10 @@ fn tool_of_a_single_instance_is_announced_to_its_agent_only() {
 fn first_list_of_an_agent_comes_from_its_instance() {
     let daemon = Setup::with(by_directory("session").flags("--init-delay 300")).start();
     let mut first = working_in(&daemon, "here");
-    assert_eq!(offered(&mut first), all_of("here"));
+    assert_eq!(list_tools(&mut first), all_of("here"));
     let mut second = working_in(&daemon, "there");
     // Asked at once, and never told to ask again.
-    assert_eq!(offered(&mut second), all_of("there"));
+    assert_eq!(list_tools(&mut second), all_of("there"));
     second.expect_quiet();
     first.expect_quiet();
     // Called without a list, which nobody needs who knows the name.
@@ -169,9 +169,9 @@ fn first_list_of_an_agent_comes_from_its_instance() {
 fn agent_whose_instance_does_not_start_sees_the_last_known_lists() {
     let daemon = Setup::with(by_directory("session").line("cwd = \"${agent:cwd}\"")).start();
     let mut here = working_in(&daemon, "here");
-    assert_eq!(offered(&mut here), all_of("here"));
+    assert_eq!(list_tools(&mut here), all_of("here"));
     let mut lost = Agent::working_in(&daemon, "/nowhere/at/all".as_ref());
-    assert_eq!(offered(&mut lost), all_of("here"));
+    assert_eq!(list_tools(&mut lost), all_of("here"));
     assert_eq!(code(&lost.call("s__here", &json!({}))), -31004);
 }
 
@@ -179,7 +179,8 @@ fn agent_whose_instance_does_not_start_sees_the_last_known_lists() {
 fn instance_that_hangs_during_its_start_delays_the_first_list_for_a_limited_time() {
     let hanging = Server::named("s").line("sharing = \"session\"").env("WHERE", "${agent:cwd}").flags("--init-never");
     // Longer than a test waits for anything.
-    let daemon = Setup::with(hanging.line("handshake_timeout = \"10m\"")).server(Server::named("a")).start();
+    let setup = Setup::with(hanging.line("handshake_timeout = \"10m\"")).server(Server::named("a"));
+    let daemon = setup.head("[daemon]\nfirst_list_wait = \"5s\"").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
     assert!(agent.tools().contains(&"a__echo".to_owned()));
@@ -189,19 +190,19 @@ fn instance_that_hangs_during_its_start_delays_the_first_list_for_a_limited_time
 fn agent_sees_the_lists_of_its_restarted_instance() {
     let daemon = Setup::with(by_directory("workspace")).start();
     let (mut here, mut there) = (working_in(&daemon, "here"), working_in(&daemon, "there"));
-    let mut before = [offered(&mut here), offered(&mut there)];
+    let mut before = [list_tools(&mut here), list_tools(&mut there)];
     assert_eq!(code(&here.call("s__die", &json!({}))), -31001);
     result(&here.call("s__here", &json!({})));
-    assert_eq!(offered(&mut here), before[0]);
+    assert_eq!(list_tools(&mut here), before[0]);
     here.expect_quiet();
     offer(&daemon, "here", &["later"]);
     assert_eq!(code(&here.call("s__die", &json!({}))), -31001);
     here.expect_notification(CHANGED);
     before[0][0] = "s__later".to_owned();
-    assert_eq!(offered(&mut here), before[0]);
+    assert_eq!(list_tools(&mut here), before[0]);
     // An order of the operator restarts all of them.
     daemon.client(&["restart", "s"]).expect_code(0);
-    assert_eq!([offered(&mut here), offered(&mut there)], before);
+    assert_eq!([list_tools(&mut here), list_tools(&mut there)], before);
     for agent in [&mut here, &mut there] {
         agent.expect_quiet();
     }

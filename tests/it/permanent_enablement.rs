@@ -1,7 +1,7 @@
 //! `enabled = false`, and `mcpd enable` and `disable` with `--keep`, which write the configuration.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use serde_json::json;
@@ -9,27 +9,18 @@ use serde_json::json;
 use crate::reload::changing;
 use crate::support::{Agent, Daemon, Place, Server, Setup};
 
-fn config(place: &Place) -> PathBuf {
-    place.path("xdg-config/mcpd/config.toml")
-}
-
 /// A daemon of the default files with these servers.
-fn of_defaults(servers: &[Server]) -> (Daemon, Rc<Place>) {
+fn start_by_default_files(servers: &[Server]) -> (Daemon, Rc<Place>) {
     let place = Place::new();
-    write(&place, &servers.iter().map(|server| server.toml(&place)).collect::<String>());
+    place.write_user_config(servers.iter().map(|server| server.toml(&place)).collect::<String>());
     (Setup::new().without_config().start_in(&place), place)
-}
-
-fn write(place: &Place, text: &str) {
-    fs::create_dir_all(place.path("xdg-config/mcpd")).expect("the test's own");
-    place.write("xdg-config/mcpd/config.toml", text);
 }
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).expect("text")
 }
 
-fn two() -> Server {
+fn server_with_two_tools() -> Server {
     Server::named("s").flags("--bare --tool one --tool two")
 }
 
@@ -92,49 +83,49 @@ fn reload_starts_and_stops_servers_whose_enabled_has_changed() {
 
 #[test]
 fn permanent_decision_about_a_server_is_written_and_applied() {
-    let (daemon, place) = of_defaults(&[Server::named("s"), Server::named("t")]);
-    let (before, pid) = (read(&config(&place)), daemon.server_pid("t"));
-    let written = format!("mcpd: written to {}\n", config(&place).display());
+    let (daemon, place) = start_by_default_files(&[Server::named("s"), Server::named("t")]);
+    let (before, pid) = (read(&place.user_config()), daemon.server_pid("t"));
+    let written = format!("mcpd: written to {}\n", place.user_config().display());
     let ran = daemon.client(&["disable", "s", "--keep"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("s: disabled\n", &*written));
-    assert_eq!(read(&config(&place)).replace("enabled = false\n", ""), before);
+    assert_eq!(read(&place.user_config()).replace("enabled = false\n", ""), before);
     daemon.wait_row("s", "has stopped", |row| row["pid"].is_null() && row["disabled_in_configuration"] == true);
     let ran = daemon.client(&["enable", "s", "--keep"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("s: ready\n", &*written));
-    assert_eq!((read(&config(&place)), daemon.server_pid("t")), (before.clone(), pid));
+    assert_eq!((read(&place.user_config()), daemon.server_pid("t")), (before.clone(), pid));
     let ran = daemon.client(&["enable", "s", "--keep"]).expect_code(0);
-    assert_eq!(ran.stderr, format!("mcpd: {} already says so\n", config(&place).display()));
+    assert_eq!(ran.stderr, format!("mcpd: {} already says so\n", place.user_config().display()));
     // It replaces what was said at run time.
     daemon.client(&["disable", "s"]).expect_code(0);
     let ran = daemon.client(&["enable", "s", "--keep", "--json"]).expect_code(0);
-    assert_eq!((&ran.json()["state"], &ran.json()["file"]), (&json!("ready"), &json!(config(&place))));
+    assert_eq!((&ran.json()["state"], &ran.json()["file"]), (&json!("ready"), &json!(place.user_config())));
     let ran = daemon.client(&["disable", "sss", "--keep"]).expect_code(2);
     assert!(ran.stderr.contains("there is no server `sss`"), "{ran}");
-    assert_eq!(read(&config(&place)), before);
+    assert_eq!(read(&place.user_config()), before);
 }
 
 #[test]
 fn permanent_decision_about_a_tool_is_one_entry_of_deny() {
-    let (daemon, place) = of_defaults(&[two().line("deny = [\"x*\"] # mine")]);
-    let before = read(&config(&place));
+    let (daemon, place) = start_by_default_files(&[server_with_two_tools().line("deny = [\"x*\"] # mine")]);
+    let before = read(&place.user_config());
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     let ran = daemon.client(&["disable", "s__one", "--keep"]).expect_code(0);
     assert_eq!(ran.stdout, "s/one: disabled\n");
-    assert!(read(&config(&place)).contains("deny = [\"x*\", \"one\"] # mine\n"), "{}", read(&config(&place)));
+    assert!(read(&place.user_config()).contains("deny = [\"x*\", \"one\"] # mine\n"), "{}", read(&place.user_config()));
     agent.expect_notification("notifications/tools/list_changed");
     assert_eq!(agent.tools(), ["s__two"]);
     assert_eq!(daemon.row("s")["tools_disabled"], json!(null), "the configuration alone hides it");
     let ran = daemon.client(&["enable", "s/one", "--keep"]).expect_code(0);
     assert_eq!(ran.stdout, "s/one: enabled\n");
-    assert_eq!(read(&config(&place)), before);
+    assert_eq!(read(&place.user_config()), before);
     agent.expect_notification("notifications/tools/list_changed");
     assert_eq!(agent.tools(), ["s__one", "s__two"]);
     for args in [["disable", "s/oen", "--keep"], ["enable", "s/oen", "--keep"]] {
         let ran = daemon.client(&args).expect_code(1);
         assert!(ran.stderr.contains("server `s` offers no tool `oen`: did you mean `one`?"), "{ran}");
     }
-    place.write("xdg-config/mcpd/config.toml", two().line("deny = [\"on?\"]").toml(&place));
+    place.write("xdg-config/mcpd/config.toml", server_with_two_tools().line("deny = [\"on?\"]").toml(&place));
     let ran = daemon.client(&["enable", "s/one", "--keep"]).expect_code(0);
     assert_eq!(ran.stderr, "note: agents still do not see it: denied by `on?` of [servers.s]\n");
     agent.expect_notification("notifications/tools/list_changed");
@@ -143,7 +134,9 @@ fn permanent_decision_about_a_tool_is_one_entry_of_deny() {
 #[test]
 fn without_a_daemon_the_decision_is_written_to_the_file_that_defines_the_server() {
     let place = Place::new();
-    write(&place, "# mine\n[servers.a] # a\ncommand = 'true'\n\n[servers.b]\ncommand = 'true'\nenabled = true # why\n");
+    place.write_user_config(
+        "# mine\n[servers.a] # a\ncommand = 'true'\n\n[servers.b]\ncommand = 'true'\nenabled = true # why\n",
+    );
     fs::create_dir(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
     let other = place.write(
         "xdg-config/mcpd/config.d/w.toml",
@@ -160,24 +153,24 @@ fn without_a_daemon_the_decision_is_written_to_the_file_that_defines_the_server(
         (["enable", "a/t*"], "# mine\n[servers.a] # a\ncommand = 'true'\n\n[servers.b]"),
     ] {
         let ran = place.mcpd(&[&args[..], &["--keep"]].concat()).expect_code(0);
-        let expected = format!("mcpd: written to {}\n{next}", config(&place).display());
+        let expected = format!("mcpd: written to {}\n{next}", place.user_config().display());
         assert_eq!(ran.stderr, expected);
         assert!(ran.stdout.starts_with(args[1]), "{ran}");
-        assert!(read(&config(&place)).contains(written), "{args:?}: {}", read(&config(&place)));
+        assert!(read(&place.user_config()).contains(written), "{args:?}: {}", read(&place.user_config()));
     }
     place.mcpd(&["disable", "w", "--keep"]).expect_code(0);
     assert!(read(&other).starts_with("[servers.w]\ncommand = 'true'\nenabled = false\n\n"), "{}", read(&other));
     fs::write(&other, "[servers.a]\nenabled = true\n").expect("the test's own");
-    let before = read(&config(&place));
+    let before = read(&place.user_config());
     let ran = place.mcpd(&["disable", "a", "--keep"]).expect_code(2);
     assert!(ran.stderr.contains(&format!("nothing is written: {}:2 decides about a", other.display())), "{ran}");
-    assert_eq!(read(&config(&place)), before);
+    assert_eq!(read(&place.user_config()), before);
     place.mcpd(&["disable", "a"]).expect_code(3);
 }
 
 #[test]
 fn decision_is_written_to_the_configuration_of_the_running_daemon() {
-    let (daemon, place) = changing(&[two()]);
+    let (daemon, place) = changing(&[server_with_two_tools()]);
     daemon.client(&["disable", "s", "--keep"]).expect_code(0);
     assert!(read(&place.path("changing.toml")).contains("enabled = false\n"));
     assert_eq!(daemon.row("s")["state"], "disabled");

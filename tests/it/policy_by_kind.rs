@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, code, request, result, until};
 
 const LIBRARY: &str = r#"{
     "prompts": [{"name": "greet"}, {"name": "secret_plan"}],
@@ -22,18 +22,17 @@ const LISTS: [(&str, &str, &str); 4] = [
     ("resources/templates/list", "resourceTemplates", "uriTemplate"),
 ];
 
-fn library(place: &Place, lines: &[&str]) -> Server {
-    let server = Server::named("s").flags("--bare --tool echo --library").arg(place.write("library.json", LIBRARY));
+fn library(lines: &[&str]) -> Server {
+    let server = Server::named("s").flags("--bare --tool echo").library(LIBRARY);
     lines.iter().fold(server, |server, line| server.line(*line))
 }
 
 fn start(lines: &[&str]) -> Daemon {
-    let place = Place::new();
-    Setup::with(library(&place, lines)).start_in(&place)
+    library(lines).start()
 }
 
 /// Names or URIs of each of the four lists.
-fn listed(agent: &mut Agent) -> [Vec<String>; 4] {
+fn list_all(agent: &mut Agent) -> [Vec<String>; 4] {
     LISTS.map(|(method, member, key)| {
         let list = result(&agent.request(method, &json!({})))[member].clone();
         list.as_array().expect("a list").iter().map(|item| item[key].as_str().expect("text").to_owned()).collect()
@@ -42,7 +41,7 @@ fn listed(agent: &mut Agent) -> [Vec<String>; 4] {
 
 /// The raw answer to a request whose params are these.
 fn answer_to(agent: &mut Agent, method: &str, params: &Value) -> String {
-    agent.send_raw(format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params})));
+    agent.send_raw(format!("{}\n", request("x", method, params)));
     agent.next_line().expect("an answer")
 }
 
@@ -55,7 +54,7 @@ fn expect_never_requested(daemon: &Daemon, about: &str) {
 fn kind_that_is_not_exposed_is_neither_listed_nor_callable() {
     let daemon = start(&[r#"expose = ["tools"]"#]);
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), [vec!["s__echo".to_owned()], vec![], vec![], vec![]]);
+    assert_eq!(list_all(&mut agent), [vec!["s__echo".to_owned()], vec![], vec![], vec![]]);
     for (method, params) in [
         ("prompts/get", json!({"name": "s__greet"})),
         ("resources/read", json!({"uri": "x://open"})),
@@ -85,7 +84,7 @@ fn kind_that_is_not_exposed_is_neither_listed_nor_callable() {
 fn denied_prompt_answers_byte_for_byte_like_an_unknown_one() {
     let daemon = start(&[r#"prompts = { deny = ["secret*"] }"#]);
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent)[1], ["s__greet"]);
+    assert_eq!(list_all(&mut agent)[1], ["s__greet"]);
     for (method, params) in [
         ("prompts/get", json!({"name": "s__NAME"})),
         ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "s__NAME"}, "argument": {}})),
@@ -106,7 +105,7 @@ fn denied_uri_is_not_readable_by_template_or_other_spelling() {
     let daemon = start(&[r#"resources = { deny = ["x://key", "f:///etc*"] }"#]);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(
-        listed(&mut agent)[2..],
+        list_all(&mut agent)[2..],
         [vec!["x://open".to_owned()], vec!["x://{id}".to_owned(), "f:///{+path}".to_owned()]]
     );
     let denied = ["x://key", "x://%6bey", "f:///etc/passwd", "f:///home/../etc/passwd", "f:///%2e%2e/etc/passwd"];
@@ -139,7 +138,7 @@ fn allow_narrows_prompts_and_resources_as_it_does_tools() {
         r#"resources = { allow = ["x://o*", "f:*"], deny = ["*secret*"] }"#,
     ]);
     let mut agent = Agent::ready(&daemon);
-    let [_, prompts, resources, templates] = listed(&mut agent);
+    let [_, prompts, resources, templates] = list_all(&mut agent);
     assert_eq!((prompts, resources), (vec!["s__greet".to_owned()], vec!["x://open".to_owned()]));
     assert_eq!(templates, ["f:///{+path}"], "a template is matched as it is spelled");
     for (uri, readable) in [("f:///a", true), ("f:///secret", false), ("x://other", false)] {
@@ -216,12 +215,12 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
 #[test]
 fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
     let place = Place::new();
-    let toml = |lines: &[&str]| library(&place, lines).toml(&place);
+    let toml = |lines: &[&str]| library(lines).toml(&place);
     let file = place.write("changing.toml", toml(&[]));
     let mut daemon = Setup::new().config(file).start_in(&Rc::clone(&place));
     let pid = daemon.server_pid("s");
     let mut agent = Agent::ready(&daemon);
-    let all = listed(&mut agent);
+    let all = list_all(&mut agent);
     for (lines, hidden) in [
         (&[r#"expose = ["tools"]"#][..], [0, 2, 2, 2]),
         (&["tools = { read_only = true }", r#"prompts = { deny = ["*"] }"#], [1, 2, 0, 0]),
@@ -232,7 +231,7 @@ fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
         daemon.signal(Signal::HUP);
         let expected: Vec<_> = all.iter().zip(hidden).map(|(list, hidden)| list.len() - hidden).collect();
         until("the lists are the new ones", || {
-            (listed(&mut agent).map(|list| list.len()).to_vec() == expected).then_some(())
+            (list_all(&mut agent).map(|list| list.len()).to_vec() == expected).then_some(())
         });
     }
     assert_eq!(daemon.server_pid("s"), pid);
@@ -251,7 +250,7 @@ fn name_with_invisible_characters_is_not_listed_and_is_reported() {
     let server = Server::named("s").flags("--bare --tool-list").arg(list).arg("--library").arg(shelf);
     let daemon = Setup::with(server).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    let [tools, prompts, ..] = listed(&mut agent);
+    let [tools, prompts, ..] = list_all(&mut agent);
     assert_eq!((tools.len(), prompts.len()), (2, 2), "{tools:?} {prompts:?}");
     for name in ["s__a\u{202e}b", "s__c\u{7}d", "a\u{202e}b"] {
         assert_eq!(code(&agent.call(name, &json!({}))), -32602);

@@ -58,7 +58,7 @@ fn reload_reports_what_it_broke_and_names_what_was_down_before() {
 
 #[test]
 fn status_names_the_file_that_differs_from_what_runs_until_the_reload() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let file = daemon.place().path("config.toml");
     let text = fs::read_to_string(&file).expect("text");
     let expected = format!("! {} has changed since mcpd read the configuration\n    → mcpd reload\n", file.display());
@@ -100,7 +100,7 @@ fn default_file_that_was_not_there_is_seen_as_well() {
 
 #[test]
 fn status_of_a_refused_configuration_names_the_file_that_has_changed_since() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let file = daemon.place().path("config.toml");
     let text = fs::read_to_string(&file).expect("text");
     let status = || daemon.client(&["status"]).expect_code(0).stdout;
@@ -130,7 +130,7 @@ fn status_of_a_refused_configuration_names_the_file_that_has_changed_since() {
 
 #[test]
 fn status_of_a_configuration_refused_for_its_mode_changes_with_the_mode() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let file = daemon.place().path("config.toml");
     let set_mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("the test's own");
     set_mode(0o666);
@@ -145,7 +145,7 @@ fn status_of_a_configuration_refused_for_its_mode_changes_with_the_mode() {
 
 #[test]
 fn restart_notes_that_it_does_not_apply_a_changed_file() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let file = daemon.place().path("config.toml");
     let ran = daemon.client(&["restart", "s"]).expect_code(0);
     assert!(ran.stderr.is_empty(), "{ran}");
@@ -166,7 +166,7 @@ fn searched_path_is_printed_separately_from_the_servers() {
 
 #[test]
 fn status_shows_stderr_of_the_last_process() {
-    let daemon = Setup::with(Server::named("bad").flags("--exit-at-start 3")).start();
+    let daemon = Server::named("bad").flags("--exit-at-start 3").start();
     let row = daemon.wait_row("bad", "has been tried again", |row| row["restarts"].as_u64() >= Some(2));
     assert_eq!(row["stderr"], json!(["cannot start: exit code 3"]), "{row}");
     let shown = until("status looks while it waits", || {

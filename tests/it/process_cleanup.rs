@@ -125,7 +125,7 @@ fn kill_9_of_a_guard_ends_and_restarts_its_server() {
 /// Case A17.
 #[test]
 fn orphans_of_a_killed_guard_are_killed_while_the_daemon_is_suspended() {
-    let daemon = Setup::with(Server::named("a").flags("--wrap --ignore-eof --ignore-term")).start();
+    let daemon = Server::named("a").flags("--wrap --ignore-eof --ignore-term").start();
     let guard = daemon.guard_pid("a");
     signal(daemon.pid(), Signal::STOP);
     signal(guard, Signal::KILL);

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::rc::Rc;
 
@@ -19,12 +18,8 @@ const CHANGED: &str = "notifications/tools/list_changed";
 /// A user that nobody is.
 const STRANGE: u32 = 54_321;
 
-fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
-    daemon.place().runtime_dir().join(format!("{profile}.sock"))
-}
-
 fn agent(daemon: &Daemon, profile: &str) -> Agent {
-    let mut agent = Agent::ready_at(&socket(daemon, profile));
+    let mut agent = Agent::ready_at(&daemon.profile_socket(profile));
     agent.tools();
     agent
 }
@@ -71,8 +66,9 @@ fn profiles_change_without_affecting_agents_of_other_profiles() {
     let daemon = start("[profiles.one]\nservers = ['a']\n[profiles.two]\nservers = ['b']");
     let before = pids(&daemon);
     let [mut default, mut one, mut two] = ["mcp", "one", "two"].map(|profile| agent(&daemon, profile));
-    let call = one.start_call("a__sleep", &json!({ "ms": 500 }));
-    daemon.wait_journal("a", "500");
+    let gate = daemon.gate();
+    let call = one.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
 
     reload(&daemon, "[profiles.one]\nservers = ['a']\n[profiles.two]\n[profiles.three]\ndeny = ['*/sleep']");
     two.expect_notification(CHANGED);
@@ -80,6 +76,7 @@ fn profiles_change_without_affecting_agents_of_other_profiles() {
     arguments(&two.call("a__echo", &json!({})));
     let mut three = agent(&daemon, "three");
     assert_eq!(three.tools(), ["a__echo", "b__echo"]);
+    gate.open();
     arguments(&one.answer(&call));
 
     reload(&daemon, "[profiles.one]\nservers = ['a']\n[profiles.three]\ndeny = ['*/echo']");
@@ -148,12 +145,12 @@ fn reload_with_an_unusable_socket_is_refused_as_a_whole() {
         assert!(ran.code != Some(0) && ran.stderr.contains(why), "{ran}");
         let profiles = daemon.status()["profiles"].clone();
         assert_eq!(profiles.as_array().expect("profiles").len(), 2, "{profiles}");
-        assert!(!socket(&daemon, "fine").exists(), "nothing has changed");
+        assert!(!daemon.profile_socket("fine").exists(), "nothing has changed");
     }
     agent.expect_quiet();
-    fs::remove_file(socket(&daemon, "taken")).expect("it is there");
+    fs::remove_file(daemon.profile_socket("taken")).expect("it is there");
     reload(&daemon, "[profiles.fine]\n[profiles.taken]");
-    Agent::ready_at(&socket(&daemon, "taken")).expect_quiet();
+    Agent::ready_at(&daemon.profile_socket("taken")).expect_quiet();
 }
 
 #[test]
@@ -175,7 +172,7 @@ fn profile_sockets_of_a_dead_daemon_are_removed() {
     let _others = UnixListener::bind(place.path("run/others.sock")).expect("free");
     let file = place.write("changing.toml", text("[profiles.stays]", &place));
     let mut daemon = Setup::new().config(file).start_in(&place);
-    Agent::ready_at(&socket(&daemon, "stays")).expect_quiet();
+    Agent::ready_at(&daemon.profile_socket("stays")).expect_quiet();
     assert_eq!(daemon.runtime_files(), ["admin.sock", "lock", "mcp.sock", "others.sock", "stays.sock"]);
     fs::remove_file(place.path("run/others.sock")).expect("it is there");
     assert!(daemon.term().success());
@@ -185,12 +182,13 @@ fn profile_sockets_of_a_dead_daemon_are_removed() {
 #[test]
 fn deleted_profile_socket_is_recreated_with_its_mode() {
     let daemon = start("[profiles.p]\n[profiles.open]\nallow_uids = [54321]");
-    let mode = |profile: &str| Some(fs::symlink_metadata(socket(&daemon, profile)).ok()?.permissions().mode() & 0o777);
+    let mode =
+        |profile: &str| Some(fs::symlink_metadata(daemon.profile_socket(profile)).ok()?.permissions().mode() & 0o777);
     for (profile, expected) in [("mcp", 0o600), ("p", 0o600), ("open", 0o666)] {
         assert_eq!(mode(profile), Some(expected), "{profile}");
-        fs::remove_file(socket(&daemon, profile)).expect("it is there");
+        fs::remove_file(daemon.profile_socket(profile)).expect("it is there");
         until("it is there again", || (mode(profile) == Some(expected)).then_some(()));
-        Agent::ready_at(&socket(&daemon, profile)).expect_quiet();
+        Agent::ready_at(&daemon.profile_socket(profile)).expect_quiet();
     }
     reload(&daemon, "[profiles.p]\nallow_uids = [54321]\n[profiles.open]");
     assert_eq!((mode("p"), mode("open")), (Some(0o666), Some(0o600)));
@@ -254,14 +252,14 @@ fn profile_admits_only_the_users_that_it_lists() {
         "[profiles.closed]\n[profiles.open]\nservers = ['a']\nallow_uids = [54321]\n[profiles.other]\nallow_uids = [7]",
     );
     for closed in ["mcp", "closed", "admin"] {
-        let refused = connect_as(STRANGE, &socket(&daemon, closed)).expect_err("the mode forbids it");
+        let refused = connect_as(STRANGE, &daemon.profile_socket(closed)).expect_err("the mode forbids it");
         assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{closed}");
     }
-    let mut other = Agent::from_stream(connect_as(STRANGE, &socket(&daemon, "other")).expect("the mode lets it"));
+    let mut other = Agent::from_stream(connect_as(STRANGE, &daemon.profile_socket("other")).expect("the mode lets it"));
     other.expect_end();
     until("it is said", || daemon.log().contains("refused another user").then_some(()));
 
-    let mut guest = Agent::from_stream(connect_as(STRANGE, &socket(&daemon, "open")).expect("it may come in"));
+    let mut guest = Agent::from_stream(connect_as(STRANGE, &daemon.profile_socket("open")).expect("it may come in"));
     result(&guest.initialize("2025-11-25"));
     assert_eq!(guest.tools(), ["a__echo", "a__sleep"]);
     arguments(&guest.call("a__echo", &json!({})));
@@ -278,7 +276,7 @@ fn profile_admits_only_the_users_that_it_lists() {
 #[test]
 fn socket_deleted_during_a_mode_change_is_recreated_with_the_new_mode() {
     let daemon = start("[profiles.p]");
-    let path = socket(&daemon, "p");
+    let path = daemon.profile_socket("p");
     fs::remove_file(&path).expect("it is there");
     reload(&daemon, "[profiles.p]\nallow_uids = [54321]");
     let mode = || Some(fs::symlink_metadata(&path).ok()?.permissions().mode() & 0o777);

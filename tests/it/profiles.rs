@@ -1,22 +1,17 @@
 //! Profiles: sockets, servers, rules and names. Everything outside a profile is answered like a nonexistent name.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, call_text, code, result, until};
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"greet"},{"name":"secret"}],"completions":true,"logging":true,
     "resources":[{"uri":"x://1","name":"one"},{"uri":"x://secret/1","name":"two"}],
     "resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}]}"#;
 
-fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
-    daemon.place().runtime_dir().join(format!("{profile}.sock"))
-}
-
 fn agent(daemon: &Daemon, profile: &str) -> Agent {
-    Agent::ready_at(&socket(daemon, profile))
+    Agent::ready_at(&daemon.profile_socket(profile))
 }
 
 /// Two servers, and three profiles of them beside the default one.
@@ -57,7 +52,7 @@ fn name_outside_the_profile_gets_the_answer_of_an_unknown_name() {
     let daemon = start();
     let mut agent = agent(&daemon, "reviewer");
     let mut answer_to = |name: &str| {
-        let call = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"NAME","arguments":{}}}"#;
+        let call = call_text(r#""x""#, "NAME", "{}");
         agent.send_raw(call.replace("NAME", name) + "\n");
         agent.next_line().expect("an answer")
     };
@@ -92,20 +87,15 @@ fn no_instance_starts_for_an_agent_whose_profile_lacks_the_server() {
     let head = "[profiles.without]\nservers = ['shared']\n[profiles.with]\nservers = ['own']";
     let own = Server::named("own").line("sharing = 'session'");
     let daemon = Setup::new().head(head).server(own).server(Server::named("shared")).start();
-    let before = starts(&daemon);
+    let before = daemon.count_starts("own");
     let mut without = agent(&daemon, "without");
     assert!(without.tools().iter().all(|tool| tool.starts_with("shared__")));
     arguments(&without.call("shared__echo", &json!({})));
-    assert_eq!(starts(&daemon), before);
+    assert_eq!(daemon.count_starts("own"), before);
     let mut with = agent(&daemon, "with");
     arguments(&with.call("own__echo", &json!({})));
-    assert_eq!(starts(&daemon), before + 1);
+    assert_eq!(daemon.count_starts("own"), before + 1);
     without.expect_quiet();
-}
-
-/// How often an instance of `own` was started.
-fn starts(daemon: &Daemon) -> usize {
-    daemon.journal("own").iter().filter(|line| line.starts_with("# start")).count()
 }
 
 /// A server with everything, for all agents and for those of `plain`, from which a part is kept.
@@ -186,10 +176,10 @@ fn tasks_progress_and_instructions_obey_the_profile() {
     default.disconnect();
     let params = json!({"name": "other__echo", "arguments": {}, "_meta": {"progressToken": 1}});
     result(&other.request("tools/call", &params));
-    let mut newcomer = Agent::connect_to(&socket(&daemon, "other"));
+    let mut newcomer = Agent::connect_to(&daemon.profile_socket("other"));
     let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
     assert!(!instructions.to_string().contains("Read-me"), "{instructions}");
-    let mut newcomer = Agent::connect_to(&socket(&daemon, "plain"));
+    let mut newcomer = Agent::connect_to(&daemon.profile_socket("plain"));
     let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
     assert!(instructions.to_string().contains("Read-me"), "{instructions}");
 }
@@ -230,7 +220,7 @@ fn status_shows_each_profile_and_the_profile_of_each_agent() {
     let status = daemon.status();
     let profile = |name: &str, servers: &[&str], tools: usize, agents: usize| {
         let file = if name == "default" { "mcp" } else { name };
-        let socket = socket(&daemon, file);
+        let socket = daemon.profile_socket(file);
         json!({"name": name, "socket": socket, "servers": servers, "tools": tools, "agents": agents})
     };
     let expected = json!([

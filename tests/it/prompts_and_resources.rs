@@ -1,24 +1,16 @@
 //! Prompts and resources are listed under the rules of tools, and requests reach their server.
 
-use std::rc::Rc;
-
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
+use crate::support::{Agent, Daemon, Server, Setup, code, result};
 
 const PROMPTS: &str = r#"{"prompts":[{"zeta":1.10,"name":"greet","arguments":[]},{"name":"part"}],"completions":true}"#;
 const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one","size":100}],"resourceTemplates":[{"uriTemplate":"x://{id}","name":"any"}]}"#;
 const OTHER_LIBRARY: &str = r#"{"resources":[{"uri":"y://1","name":"mine"},{"uri":"x://1","name":"late"}],"resourceTemplates":[{"uriTemplate":"y://{+path}","name":"deep"}]}"#;
 
-fn with_library(place: &Rc<Place>, name: &str, library: &str) -> Server {
-    Server::named(name).arg("--library").arg(place.write(&format!("{name}.json"), library))
-}
-
 fn start(servers: &[(&str, &str)]) -> Daemon {
-    let place = Place::new();
-    let setup =
-        servers.iter().fold(Setup::new(), |setup, (name, library)| setup.server(with_library(&place, name, library)));
-    setup.start_in(&place)
+    let servers = servers.iter().map(|(name, library)| Server::named(name).library(library));
+    servers.fold(Setup::new(), Setup::server).start()
 }
 
 fn list(agent: &mut Agent, method: &str) -> Value {
@@ -106,7 +98,7 @@ fn list_change_is_announced_for_that_list_only_to_agents_that_see_it() {
     let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     list(&mut reader, "resources/list");
     list(&mut other, "prompts/list");
-    daemon.place().write("r.json", OTHER_LIBRARY);
+    daemon.place().write("r.library", OTHER_LIBRARY);
     let change = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n";
     result(&other.call("r__raw", &json!({"text": change})));
     reader.expect_notification("notifications/resources/list_changed");

@@ -2,16 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
+use crate::support::{Agent, Daemon, Server, Setup, code, result};
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"p"}],"resources":[{"uri":"x://1","name":"r"}],"completions":true}"#;
 
 fn start(flags: &str) -> Daemon {
-    let place = Place::new();
-    let server = Server::named("s").flags(flags).arg("--library").arg(place.write("library.json", LIBRARY));
-    Setup::with(server).start_in(&place)
+    let server = Server::named("s").flags(flags).library(LIBRARY);
+    Setup::with(server).start()
 }
 
 fn ready(daemon: &Daemon, version: &str) -> (Agent, Value) {

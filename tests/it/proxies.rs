@@ -9,7 +9,7 @@ use crate::support::http::{Behavior, Front, HttpServer, Response, Tls, Tunnel, a
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted, until};
 
 #[track_caller]
-fn expect_served(daemon: &Daemon) {
+pub(crate) fn expect_served(daemon: &Daemon) {
     assert_eq!(arguments(&Agent::ready(daemon).call("far__echo", &json!({"a": 1}))), &json!({"a": 1}));
 }
 

@@ -2,14 +2,14 @@
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Agent, Daemon, Server, Setup, arguments, as_user, code, connect_as, resident_kib, result, skipped, until,
+    Agent, Daemon, Server, Setup, arguments, as_user, code, connect_as, request, resident_kib, result, skipped, until,
 };
 
 /// Of a user that the profile `open` admits.
@@ -31,12 +31,8 @@ fn with_keys(keys: &str) -> Daemon {
     setup(&format!("[profiles.p]\n{keys}")).start()
 }
 
-fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
-    daemon.place().runtime_dir().join(format!("{profile}.sock"))
-}
-
 fn agent(daemon: &Daemon) -> Agent {
-    Agent::ready_at(&socket(daemon, "p"))
+    Agent::ready_at(&daemon.profile_socket("p"))
 }
 
 /// What `mcpd status` reports of a quota: of the guest, if there is a `uid`.
@@ -79,7 +75,7 @@ fn for_guests() -> Daemon {
 }
 
 fn guest(daemon: &Daemon, uid: u32) -> Agent {
-    Agent::from_stream(connect_as(uid, &socket(daemon, "open")).expect("the mode lets it"))
+    Agent::from_stream(connect_as(uid, &daemon.profile_socket("open")).expect("the mode lets it"))
 }
 
 fn ready_guest(daemon: &Daemon) -> Agent {
@@ -90,7 +86,7 @@ fn ready_guest(daemon: &Daemon) -> Agent {
 
 fn connect_guests(daemon: &Daemon, count: usize) -> Vec<UnixStream> {
     let connect = move |socket: &Path| (0..count).map(|_| UnixStream::connect(socket)).collect::<io::Result<Vec<_>>>();
-    as_user(GUEST, &socket(daemon, "open"), connect).expect("the mode lets it")
+    as_user(GUEST, &daemon.profile_socket("open"), connect).expect("the mode lets it")
 }
 
 /// Ends the daemon and checks the size of its log.
@@ -157,7 +153,7 @@ fn refused_requests_of_a_guest_beyond_a_burst_are_read_with_pauses_and_all_answe
         ("the method is unknown", -32601, ("missing/method", json!({}))),
     ] {
         let mut guest = ready_guest(&daemon);
-        let request = |id| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string() + "\n";
+        let request = |id| request(id, method, &params).to_string() + "\n";
         let start = Instant::now();
         guest.send_raw((0..REQUESTS).map(request).collect::<String>());
         arguments(&own.call("a__echo", &json!({"beside": why})));
@@ -186,7 +182,7 @@ fn call_beyond_max_calls_is_refused_and_reaches_no_server() {
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
     let row = quota(&daemon.status(), "p", "max_calls");
     assert_eq!(row, Some(json!({"key": "max_calls", "limit": 2, "used": 2, "refused": 1})));
-    one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open[0]}}));
+    one.cancel(&open[0]);
     arguments(&one.call("a__echo", &json!({})));
     other.disconnect();
     until("its call has ended", || {
@@ -203,7 +199,7 @@ fn calls_beyond_the_rate_are_refused_until_the_time_that_the_error_states() {
     let mut agent = agent(&daemon);
     let call = |n| {
         let params = json!({"name": "a__echo", "arguments": {"n": n}});
-        json!({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params}).to_string() + "\n"
+        request(n, "tools/call", &params).to_string() + "\n"
     };
     // Written at once, they are read at once.
     agent.send_raw((0..CALLS).map(call).collect::<String>());
@@ -211,7 +207,7 @@ fn calls_beyond_the_rate_are_refused_until_the_time_that_the_error_states() {
     let (sent, beyond): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer["error"].is_null());
     assert!(!sent.is_empty() && !beyond.is_empty(), "{} were sent", sent.len());
     beyond.iter().for_each(|answer| expect_quota(answer, "`rate = 1` of [profiles.p]"));
-    let calls = daemon.journal("a").iter().filter(|line| line.contains("tools/call")).count();
+    let calls = daemon.count_journal("a", "tools/call");
     assert_eq!(calls, sent.len());
     assert_eq!(refused(&daemon.status(), "p", "rate"), beyond.len() as u64);
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
@@ -264,16 +260,18 @@ fn request_of_a_guest_beyond_its_bytes_is_refused_while_others_are_unanswered() 
     let daemon = Setup::with(Server::named("a")).head(&head).start();
     let mut agent = ready_guest(&daemon);
     let text = "x".repeat(4200);
-    let mut call = || {
+    let call = |n: usize| {
         let id = agent.start_call("a__sleep", &json!({"ms": 600_000, "text": text}));
         result(&agent.request("ping", &json!({})));
+        // A server that does not keep up would have the call refused for another reason.
+        daemon.wait_journal_count("a", "600000", n.min(FITTING));
         id
     };
-    let ids: Vec<_> = (0..FITTING + 5).map(|_| call()).collect();
+    let ids: Vec<_> = (1..=FITTING + 5).map(call).collect();
     for id in &ids[FITTING..] {
         expect_quota(&agent.answer(id), "256KiB of unfinished messages");
     }
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
+    agent.cancel(&ids[0]);
     arguments(&agent.call("a__echo", &json!({"text": text})));
     agent.disconnect();
 }
@@ -297,7 +295,7 @@ fn changed_quotas_apply_by_reload_and_drop_no_agent() {
     for agent in &mut all {
         arguments(&agent.call("a__echo", &json!({})));
     }
-    all[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open}}));
+    all[0].cancel(&open);
     all[0].expect_quiet();
 }
 
@@ -323,7 +321,7 @@ fn guest_with_4096_connections_keeps_nobody_out() {
     assert!(shown.contains("QUOTA REACHED") && shown.contains("connections"), "{shown}");
     arguments(&before.call("a__echo", &json!({})));
     let mut own: Vec<_> = (0..200).map(|_| Agent::ready(&daemon)).collect();
-    own.push(Agent::ready_at(&socket(&daemon, "open")));
+    own.push(Agent::ready_at(&daemon.profile_socket("open")));
     for agent in &mut own {
         arguments(&agent.call("a__echo", &json!({})));
     }
@@ -409,7 +407,7 @@ fn calls_of_a_guest_are_limited_without_a_key() {
     assert_eq!(refused(&status, "open", "max_calls"), beyond);
     let keys = ["connections", "max_calls", "rate", "bytes"].map(|key| quota(&status, "open", key));
     assert!(keys.iter().flatten().filter(|quota| quota["uid"] == GUEST).count() == 4, "{status}");
-    arguments(&Agent::ready_at(&socket(&daemon, "open")).call("a__echo", &json!({})));
+    arguments(&Agent::ready_at(&daemon.profile_socket("open")).call("a__echo", &json!({})));
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
     guest.disconnect();
 }
@@ -423,7 +421,7 @@ fn flood_of_refused_connections_writes_few_lines_with_their_number() {
         return;
     }
     let mut daemon = for_guests();
-    let socket = socket(&daemon, "open");
+    let socket = daemon.profile_socket("open");
     let mut agent = Agent::ready(&daemon);
     for number in 0..CONNECTIONS / BATCH {
         let flood = |socket: &Path| -> io::Result<()> {

@@ -20,7 +20,7 @@ enum Part {
 
 /// A daemon with a server that resists, and with a descendant of it in a session of its own that has lost its parents.
 fn hostile() -> Daemon {
-    let mut daemon = Setup::with(Server::named("a").flags("--wrap --double-fork --ignore-eof --ignore-term")).start();
+    let mut daemon = Server::named("a").flags("--wrap --double-fork --ignore-eof --ignore-term").start();
     let script = "trap '' HUP INT TERM; setsid sh -c '(sleep 600; :) </dev/null >/dev/null 2>&1 &'";
     let answer = Agent::ready(&daemon).call("a__run", &json!({"argv": ["sh", "-c", script]}));
     assert_eq!(answer["result"]["structuredContent"]["code"], 0, "{answer}");

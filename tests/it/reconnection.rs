@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, Shim, arguments, code, result, signal, until};
+use crate::support::{
+    Agent, Daemon, Place, Server, Setup, Shim, arguments, code, initialize_params, request, result, signal, until,
+};
 
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -61,7 +63,7 @@ fn calls_made_while_a_daemon_drains_are_made_at_the_next_one() {
     let setup = || Setup::with(Server::named("a")).server(Server::named("b").flags("--leave-delay 1000"));
     let mut daemon = setup().start_in(&place);
     let [mut shim, mut other] = [(); 2].map(|()| Shim::ready(&place));
-    let slow = shim.start_call("a__sleep", &json!({"ms": 60_000}));
+    let slow = shim.start_call("a__sleep", &json!({"ms": 600_000}));
     daemon.wait_journal("a", "60000");
     daemon.signal(Signal::TERM);
     until("it takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
@@ -95,10 +97,10 @@ fn requests_during_a_restart_are_queued_and_sent_in_order_to_the_next_daemon() {
     let calls: Vec<_> = (0..3).map(|n| shim.start_call("a__echo", &json!({ "held": n }))).collect();
     assert_eq!(*result(&shim.request("ping", &json!({}))), json!({}), "which needs no daemon");
     let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    shim.cancel(&cancelled);
     let cancelled = shim.start_call("a__echo", &json!({"held": "never"}));
     let cancelled = json!({"requestId": cancelled});
-    shim.send(&json!({"jsonrpc": "2.0", "id": "with one", "method": "notifications/cancelled", "params": cancelled}));
+    shim.send(&request("with one", "notifications/cancelled", &cancelled));
     shim.send_raw("no JSON\n");
     let daemon = start(&place);
     assert_eq!(*result(&shim.answer(&json!("with one"))), json!({}));
@@ -152,10 +154,9 @@ fn agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
     let [mut silent, mut asking] = [(); 2].map(|()| Shim::start(&place, &[]));
     daemon.wait_status("has both", |status| status["agents"].as_array().is_some_and(|agents| agents.len() == 2));
     signal(daemon.pid(), Signal::STOP);
-    let params =
-        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+    let params = initialize_params("2025-06-18", &json!({}));
     let hello = asking.start_request("initialize", &params);
-    asking.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    asking.notify("notifications/initialized", &Value::Null);
     let early = asking.start_call("a__echo", &json!({}));
     kill(daemon);
     silent.wait_log("the daemon has gone");
@@ -177,7 +178,7 @@ fn version_log_level_subscriptions_and_lists_are_restored() {
     let place = Place::new();
     let shelf = r#"{"logging":true,"resources":[{"uri":"x://1","name":"one"},{"uri":"x://2","name":"two"}]}"#;
     let start = || {
-        let server = Server::named("a").arg("--library").arg(place.write("shelf.json", shelf));
+        let server = Server::named("a").library(shelf);
         Setup::with(server).start_in(&place)
     };
     let daemon = start();

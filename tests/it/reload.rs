@@ -50,8 +50,9 @@ fn reload_restarts_only_changed_servers_and_notifies_agents() {
     let mut daemon = start(&many);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
-    let call = agent.start_call("s0__sleep", &json!({"ms": 700}));
-    daemon.wait_journal("s0", "700");
+    let gate = daemon.gate();
+    let call = agent.start_call("s0__sleep", &gate.arguments());
+    daemon.wait_at_gate("s0", &gate);
     let before = pids(&daemon);
 
     let mut servers: Vec<_> = (0..5).map(|number| Server::named(&format!("s{number}"))).collect();
@@ -60,6 +61,7 @@ fn reload_restarts_only_changed_servers_and_notifies_agents() {
     let text = text(&servers, daemon.place());
     change(&mut daemon, text, "reloaded: added new; changed s4; removed s5");
 
+    gate.open();
     arguments(&agent.answer(&call));
     agent.expect_notification("notifications/tools/list_changed");
     let tools = agent.tools();

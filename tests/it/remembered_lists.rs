@@ -38,7 +38,7 @@ fn warm(servers: impl Fn(&Place) -> Setup) -> Rc<Place> {
     place
 }
 
-fn two(place: &Place) -> Setup {
+fn gated_pair(place: &Place) -> Setup {
     Setup::with(gated("a", place)).server(gated("b", place))
 }
 
@@ -60,8 +60,8 @@ const ALL: [&str; 4] = ["a__read", "a__write", "b__read", "b__write"];
 
 #[test]
 fn daemon_serves_remembered_lists_at_once_and_calls_wait_for_the_server() {
-    let place = warm(two);
-    let daemon = spawn(two(&place), &place);
+    let place = warm(gated_pair);
+    let daemon = spawn(gated_pair(&place), &place);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ALL);
     let call = agent.start_call("b__read", &json!({}));
@@ -73,7 +73,7 @@ fn daemon_serves_remembered_lists_at_once_and_calls_wait_for_the_server() {
 
 #[test]
 fn list_from_memory_is_subject_to_the_policy_of_today() {
-    let place = warm(two);
+    let place = warm(gated_pair);
     let setup = Setup::with(gated("a", &place).line("deny = ['write']")).server(gated("b", &place));
     let daemon = spawn(setup, &place);
     let mut agent = Agent::ready(&daemon);
@@ -82,7 +82,7 @@ fn list_from_memory_is_subject_to_the_policy_of_today() {
 
 #[test]
 fn server_with_another_definition_is_not_listed_from_memory() {
-    let place = warm(two);
+    let place = warm(gated_pair);
     let setup = Setup::with(gated("a", &place).flags("--tool more")).server(gated("b", &place));
     let daemon = spawn(setup, &place);
     let mut agent = Agent::ready(&daemon);

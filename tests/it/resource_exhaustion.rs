@@ -73,14 +73,6 @@ impl Drop for CountedUser {
     }
 }
 
-fn beside(server: Server) -> Setup {
-    Setup::with(server).server(Server::named("good"))
-}
-
-fn died(answer: &Value) -> bool {
-    code(answer) == -31001
-}
-
 /// Cases C11 and F4.
 #[test]
 fn agents_beyond_the_descriptor_limit_are_refused_and_others_are_served() {
@@ -106,7 +98,7 @@ fn agents_beyond_the_descriptor_limit_are_refused_and_others_are_served() {
 fn thousand_agents_are_served_at_once() {
     let room = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: room.maximum, ..room }).expect("up to the maximum");
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agents: Vec<_> = (0..1000).map(|_| Agent::ready(&daemon)).collect();
     for (n, agent) in agents.iter_mut().enumerate() {
         assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
@@ -117,7 +109,7 @@ fn thousand_agents_are_served_at_once() {
 /// Case F4.
 #[test]
 fn daemon_without_a_free_descriptor_waits_without_spinning_and_recovers() {
-    let daemon = beside(Server::named("a")).start();
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let usual = limit_files(&daemon, NO_FILES);
     let mut waiting: Vec<_> = (0..20).map(|_| Agent::connect(&daemon)).collect();
@@ -125,7 +117,7 @@ fn daemon_without_a_free_descriptor_waits_without_spinning_and_recovers() {
     arguments(&agent.call("good__sleep", &json!({"ms": 1000})));
     let used = cpu_time(daemon.pid()) - before;
     assert!(used < Duration::from_millis(300), "{used:?} of a second with nothing to do");
-    assert!(died(&agent.call("a__die", &json!({}))));
+    assert_eq!(code(&agent.call("a__die", &json!({}))), -31001);
     until("its restart has failed", || daemon.log().contains("start failed, will be restarted server=a").then_some(()));
     assert_eq!(daemon.log().matches("cannot accept").count(), 1, "said once: {}", daemon.log());
     arguments(&agent.call("good__echo", &json!({})));
@@ -141,7 +133,7 @@ fn daemon_without_a_free_descriptor_waits_without_spinning_and_recovers() {
 /// Case F4.
 #[test]
 fn operator_is_answered_when_agents_have_every_descriptor() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     // Above what it needs for itself and its server.
     let usual = limit_files(&daemon, Some(48));
@@ -165,7 +157,7 @@ fn operator_is_answered_when_agents_have_every_descriptor() {
 #[test]
 fn server_is_retried_until_a_process_can_be_created() {
     let Some(mut user) = CountedUser::new(1) else { return };
-    let daemon = user.starts(beside(Server::named("a"))).start();
+    let daemon = user.starts(Setup::beside_good(Server::named("a"))).start();
     let mut agent = Agent::ready(&daemon);
     user.use_all(daemon.place());
     signal(daemon.server_pid("a"), Signal::KILL);
@@ -196,7 +188,7 @@ fn daemon_that_may_start_no_thread_reports_it_and_exits_without_a_panic() {
 #[test]
 fn large_messages_pass_when_no_thread_can_be_started() {
     let Some(mut user) = CountedUser::new(2) else { return };
-    let daemon = user.starts(beside(Server::named("a"))).start();
+    let daemon = user.starts(Setup::beside_good(Server::named("a"))).start();
     let mut agent = Agent::ready(&daemon);
     user.use_all(daemon.place());
     let sent = json!({"text": "x".repeat(4 << 20)});

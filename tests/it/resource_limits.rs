@@ -9,7 +9,8 @@ use rustix::process::{Signal, geteuid};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Agent, Process, Server, Setup, UserManager, code, result, signal, skipped, supervised, system_has_namespaces, until,
+    Agent, Gate, Process, Server, Setup, UserManager, code, result, signal, skipped, supervised, system_has_namespaces,
+    until,
 };
 
 /// A manager that runs a server under `limits` beside one without. `None` where limits cannot be enforced; it is then
@@ -65,7 +66,8 @@ fn server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again()
     assert_eq!(row["limits"], expected);
     let before = manager.unit_processes();
     let mut agent = Agent::ready_at(&manager.agent_socket());
-    let other = agent.start_call("free__sleep", &json!({"ms": 3000}));
+    let gate = Gate::new(manager.place());
+    let other = agent.start_call("free__sleep", &gate.arguments());
     let answer = shell(&mut agent, "limited", KEEP);
     assert_eq!(code(&answer), -31001, "{answer}");
     let reason = "was killed: over its memory limit of 40MiB";
@@ -74,6 +76,7 @@ fn server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again()
     assert_eq!(row["last_error"], reason);
     assert!(manager.mcpd(&["status"]).stdout.contains(&format!("limited: last error: {reason}")));
     assert_eq!(cgroups(&manager), BOTH, "what is over is removed");
+    gate.open();
     result(&agent.answer(&other));
     let alive = before.iter().filter(|process| process.is_alive()).count();
     assert_eq!(alive, 4, "mcpd, its reaper, and the other server with its guard go on: {before:#?}");

@@ -1,24 +1,13 @@
 //! Subscribers receive each change of a resource once, and nobody else receives it.
 
-use std::rc::Rc;
-
 use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
 
 const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}],"refused":["x://no"]}"#;
 
-fn server(place: &Rc<Place>) -> Server {
-    Server::named("s").arg("--library").arg(place.write("shelf.json", LIBRARY))
-}
-
-fn start_with(change: impl FnOnce(Server) -> Server) -> Daemon {
-    let place = Place::new();
-    Setup::with(change(server(&place))).start_in(&place)
-}
-
-fn start() -> Daemon {
-    start_with(|server| server)
+fn server() -> Server {
+    Server::named("s").library(LIBRARY)
 }
 
 fn subscribe(agent: &mut Agent, uri: &str) -> Value {
@@ -56,7 +45,7 @@ fn wait_requested(daemon: &Daemon, method: &str, uri: &str, times: usize) {
 
 #[test]
 fn two_agents_with_one_uri_are_one_subscription_at_the_server() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut one, mut other, mut third] = [(); 3].map(|()| Agent::ready(&daemon));
     assert_eq!(result(&subscribe(&mut one, "x://1"))["zeta"], 1.1, "the first answer is the server's own");
     assert_eq!(*result(&subscribe(&mut other, "x://1")), json!({}));
@@ -78,14 +67,18 @@ fn two_agents_with_one_uri_are_one_subscription_at_the_server() {
 
 #[test]
 fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() {
-    let daemon = start_with(|server| server.flags("--one-at-a-time"));
+    let daemon = server().flags("--one-at-a-time").start();
     let [mut one, mut other, mut leaver] = [(); 3].map(|()| Agent::ready(&daemon));
-    let busy = one.start_call("s__sleep", &json!({"ms": 1000}));
-    daemon.wait_journal("s", "\"ms\":1000");
+    let gate = daemon.gate();
+    let busy = one.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let params = |uri: &str| json!({ "uri": uri });
     let asks = [&mut one, &mut other, &mut leaver]
         .map(|agent| ["x://1", "x://no"].map(|uri| agent.start_request("resources/subscribe", &params(uri))));
+    [&mut one, &mut other, &mut leaver].into_iter().for_each(Agent::expect_quiet);
     leaver.disconnect();
+    daemon.wait_status("has two agents", |status| status["agents"].as_array().is_some_and(|agents| agents.len() == 2));
+    gate.open();
     arguments(&one.answer(&busy));
     for (agent, [accepted, refused]) in [&mut one, &mut other].into_iter().zip(&asks) {
         result(&agent.answer(accepted));
@@ -100,7 +93,7 @@ fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() 
 
 #[test]
 fn update_reaches_subscribers_unchanged() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for uri in ["x://a", "x://c/d"] {
         result(&subscribe(&mut one, uri));
@@ -122,7 +115,7 @@ fn update_reaches_subscribers_unchanged() {
 
 #[test]
 fn subscriptions_outlive_the_instance_of_the_server() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     result(&subscribe(&mut one, "x://1"));
     result(&subscribe(&mut other, "x://1"));
@@ -145,7 +138,7 @@ fn subscriptions_outlive_the_instance_of_the_server() {
 
 #[test]
 fn subscriptions_of_a_disconnected_agent_end_unless_others_share_them() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for uri in ["x://1", "x://2"] {
         result(&subscribe(&mut one, uri));
@@ -162,7 +155,7 @@ fn subscriptions_of_a_disconnected_agent_end_unless_others_share_them() {
 
 #[test]
 fn subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for (agent, times) in [(&mut one, 1), (&mut other, 2)] {
         let refusal = subscribe(agent, "x://no");
@@ -182,15 +175,18 @@ fn subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
 
 #[test]
 fn unsubscribe_before_the_response_leaves_no_subscription() {
-    let daemon = start_with(|server| server.flags("--one-at-a-time"));
+    let daemon = server().flags("--one-at-a-time").start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 1000}));
-    daemon.wait_journal("s", "\"ms\":1000");
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let cancelled = one.start_request("resources/subscribe", &json!({"uri": "x://1"}));
     daemon.wait_row("s", "was sent both", |row| row["in_flight"] == 2);
-    one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    one.cancel(&cancelled);
     let pending = one.start_request("resources/subscribe", &json!({"uri": "x://2"}));
     let unsubscribe = one.start_request("resources/unsubscribe", &json!({"uri": "x://2"}));
+    one.expect_quiet();
+    gate.open();
     arguments(&other.answer(&busy));
     result(&one.answer(&pending));
     result(&one.answer(&unsubscribe));
@@ -205,15 +201,18 @@ fn unsubscribe_before_the_response_leaves_no_subscription() {
 
 #[test]
 fn subscription_that_the_server_does_not_confirm_in_time_fails() {
-    let daemon = start_with(|server| server.flags("--one-at-a-time").line("call_timeout = \"200ms\""));
+    let limits = "call_timeout = \"200ms\"\ntool_timeouts = { raw = \"10m\" }";
+    let daemon = server().flags("--one-at-a-time").line(limits).start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = one.start_call("s__sleep", &json!({"ms": 1000}));
-    daemon.wait_journal("s", "\"ms\":1000");
+    let gate = daemon.gate();
+    let busy = one.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let asks = [&mut one, &mut other].map(|agent| agent.start_request("resources/subscribe", &json!({"uri": "x://1"})));
     assert_eq!(code(&one.answer(&busy)), -31002);
     for (agent, id) in [&mut one, &mut other].into_iter().zip(&asks) {
         assert_eq!(code(&agent.answer(id)), -31002);
     }
+    gate.open();
     wait_requested(&daemon, "unsubscribe", "x://1", 1);
     change(&mut one, &["x://1"]);
     one.expect_quiet();
@@ -222,7 +221,7 @@ fn subscription_that_the_server_does_not_confirm_in_time_fails() {
 
 #[test]
 fn agent_has_a_bounded_number_and_size_of_subscriptions() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for n in 0..1000 {
         result(&subscribe(&mut one, &format!("x://{n}")));
@@ -242,10 +241,9 @@ fn agent_has_a_bounded_number_and_size_of_subscriptions() {
 
 #[test]
 fn lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
-    let place = Place::new();
-    let lazy = |place| server(place).line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
+    let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
-    let daemon = Setup::with(lazy(&place)).server(clock).start_in(&place);
+    let daemon = Setup::with(lazy).server(clock).start();
     let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::ready(&daemon);
@@ -265,13 +263,15 @@ fn lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
 #[test]
 fn each_way_of_sharing_knows_its_subscribers() {
     for (sharing, instances) in [("session", 2), ("workspace", 1), ("pool", 1)] {
-        let daemon = start_with(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let daemon = server().line(format!("sharing = \"{sharing}\"")).start();
         let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
         // A pool that is busy has others answer calls, but subscriptions stay where they are.
-        let busy = [(); 2].map(|()| other.start_call("s__sleep", &json!({"ms": 200})));
+        let gate = daemon.gate();
+        let busy = [(); 2].map(|()| other.start_call("s__sleep", &gate.arguments()));
         result(&subscribe(&mut one, "x://1"));
         result(&subscribe(&mut other, "x://1"));
         assert_eq!(request_count(&daemon, "subscribe", "x://1"), instances, "{sharing}");
+        gate.open();
         busy.iter().for_each(|id| drop(arguments(&other.answer(id)).clone()));
         result(&subscribe(&mut other, "x://2"));
         assert_eq!(request_count(&daemon, "subscribe", "x://2"), 1, "{sharing}");
@@ -288,7 +288,7 @@ fn each_way_of_sharing_knows_its_subscribers() {
 /// Case B15.
 #[test]
 fn agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
-    let daemon = start();
+    let daemon = server().start();
     let [mut deaf, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     result(&subscribe(&mut deaf, "x://1"));
     let flood = updated("x://1").replace("\"uri\"", "\"pad\":\"$FILL\",\"uri\"");
@@ -318,13 +318,13 @@ fn agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
 fn renewed_subscription_ends_alike_if_the_server_refuses_or_does_not_answer_it() {
     for (key, is_ended) in [("refused", false), ("unanswered", true)] {
         let place = Place::new();
-        let daemon = Setup::with(server(&place).line("handshake_timeout = \"5s\"")).start_in(&place);
+        let daemon = Setup::with(server().line("handshake_timeout = \"5s\"")).start_in(&place);
         let mut agent = Agent::ready(&daemon);
         result(&subscribe(&mut agent, "x://1"));
-        place.write("shelf.json", LIBRARY.replace("x://no", "x://1").replace("refused", key));
+        place.write("s.library", LIBRARY.replace("x://no", "x://1").replace("refused", key));
         daemon.client(&["restart", "s"]).expect_code(0);
         until(key, || daemon.log().contains("does not tell of changes of x://1").then_some(()));
-        place.write("shelf.json", LIBRARY);
+        place.write("s.library", LIBRARY);
         let before = request_count(&daemon, "subscribe", "x://1");
         result(&subscribe(&mut agent, "x://1"));
         assert_eq!(request_count(&daemon, "subscribe", "x://1"), before + 1, "{key}: the server decides again");

@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
-
-fn daemon() -> Daemon {
-    Setup::with(Server::named("a")).start()
-}
+use crate::support::{Agent, Server, Setup, arguments, call_text, code, result};
 
 /// JSON that a careless relay alters: numbers, key order, escapes, white space, doubled keys.
 const AWKWARD: &str = r#"{"zeta":1.10,"alpha":12345678901234567890123,"e":1E+2,"z":-0.0,"tiny":5e-324,  "caf\u00e9":"\u00e9é\/\\\"\ud83d\ude00😀\u0000","dup":1,"dup":2,"":[ ],"n":null,"deep":[[[[{"b":1,"a":2}]]]]}"#;
@@ -45,13 +41,13 @@ fn name_that_is_almost_listed_reaches_no_server() {
     arguments(&agent.call("a__x", &json!({})));
     arguments(&agent.call("b__y", &json!({})));
     for (server, count) in [("a", 1), ("b", 1)] {
-        assert_eq!(daemon.journal(server).iter().filter(|line| line.contains("tools/call")).count(), count);
+        assert_eq!(daemon.count_journal(server, "tools/call"), count);
     }
 }
 
 #[test]
 fn arguments_pass_to_the_server_and_back_byte_for_byte() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let answer = raw_call(&mut agent, "1", &format!(r#"{{"name":"a__echo","arguments":{AWKWARD}}}"#));
     assert!(answer.contains(AWKWARD), "{answer}");
@@ -60,7 +56,7 @@ fn arguments_pass_to_the_server_and_back_byte_for_byte() {
 
 #[test]
 fn fields_that_mcpd_does_not_know_pass_in_their_place() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let params = |name: &str| {
         format!(
@@ -74,7 +70,7 @@ fn fields_that_mcpd_does_not_know_pass_in_their_place() {
 /// Case C5.
 #[test]
 fn id_keeps_its_spelling() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let long = format!("\"{}\"", "x".repeat(5_000));
     let ids = [
@@ -101,13 +97,9 @@ fn id_keeps_its_spelling() {
 /// Case C5.
 #[test]
 fn number_one_and_the_text_one_are_two_ids() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call = |id: &str, ms: u32| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"a__sleep","arguments":{{"ms":{ms}}}}}}}"#
-        )
-    };
+    let call = |id: &str, ms: u32| call_text(id, "a__sleep", &format!(r#"{{"ms":{ms}}}"#));
     agent.send_raw(format!("{}\n{}\n", call("1", 300), call("\"1\"", 1)));
     assert_eq!(arguments(&agent.answer(&json!("1"))), &json!({"ms": 1}));
     assert_eq!(arguments(&agent.answer(&json!(1))), &json!({"ms": 300}));
@@ -115,7 +107,7 @@ fn number_one_and_the_text_one_are_two_ids() {
 
 #[test]
 fn server_never_sees_an_agents_id() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     raw_call(&mut agent, "9007199254740993", r#"{"name":"a__echo","arguments":{"mark":1}}"#);
     let line = daemon.wait_journal("a", "\"mark\"");
@@ -125,7 +117,7 @@ fn server_never_sees_an_agents_id() {
 
 #[test]
 fn servers_own_error_passes_unaltered() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let answer = raw_call(&mut agent, "1", r#"{"name":"a__fail","arguments":{"code":-5,"message":"é no"}}"#);
     let error =
@@ -135,14 +127,14 @@ fn servers_own_error_passes_unaltered() {
 
 #[test]
 fn tool_that_refuses_is_a_result_like_any_other() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let answer = Agent::ready(&daemon).call("a__refuse", &json!({}));
     assert_eq!(result(&answer), &json!({"content": [{"type": "text", "text": "no"}], "isError": true}));
 }
 
 #[test]
 fn large_answer_and_a_large_call_arrive_whole() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__big", &json!({"bytes": 4 << 20}));
     let text = result(&answer)["structuredContent"]["value"].as_str().expect("text");
@@ -154,7 +146,7 @@ fn large_answer_and_a_large_call_arrive_whole() {
 /// Case B5.
 #[test]
 fn response_written_byte_by_byte_is_unchanged() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let answer = raw_call(&mut agent, "1", &format!(r#"{{"name":"a__dribble","arguments":{AWKWARD}}}"#));
     assert!(answer.contains(AWKWARD), "{answer}");
@@ -163,11 +155,9 @@ fn response_written_byte_by_byte_is_unchanged() {
 /// Case C7.
 #[test]
 fn call_written_one_byte_at_a_time_is_the_same_call() {
-    let daemon = daemon();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
-    let call = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a__echo","arguments":{AWKWARD}}}}}"#
-    );
+    let call = call_text("1", "a__echo", AWKWARD);
     for byte in call.bytes().chain(*b"\n") {
         agent.send_raw([byte]);
     }

@@ -60,9 +60,8 @@ fn status_shows_what_each_sandbox_enforces() {
         (5, json!(["processes"]), json!(["signals", "abstract_sockets"]), json!("old_landlock")),
         (1, json!([]), all, json!("no_landlock")),
     ] {
-        let place = Place::new();
         let setup = Setup::with(Server::named("default")).server(Server::named("none").line("sandbox = \"none\""));
-        let daemon = setup.variable("MCPD_TEST_LANDLOCK", &abi.to_string()).start_in(&place);
+        let daemon = setup.variable("MCPD_TEST_LANDLOCK", &abi.to_string()).start();
         let sandbox = &daemon.row("default")["sandbox"];
         assert_eq!(sandbox["level"], "scope");
         assert_eq!(
@@ -193,11 +192,10 @@ fn grant_that_contains_the_configuration_or_the_call_log_keeps_the_server_down()
 /// Case K7.
 #[test]
 fn server_has_half_of_the_limits_that_it_shares_with_mcpd() {
-    let place = Place::new();
     let limits = "cat /proc/self/limits";
     let of = |sandbox: &str| {
         let server = Server::named("a").flags("--tool run").line(format!("sandbox = \"{sandbox}\""));
-        let daemon = Setup::with(server).start_in(&place);
+        let daemon = Setup::with(server).start();
         let answer = Agent::ready(&daemon).call("a__run", &json!({"argv": ["sh", "-c", limits]}));
         let text = result(&answer)["structuredContent"]["stdout"].as_str().expect("a text").to_owned();
         ["Max open files", "Max pending signals"].map(|name| {

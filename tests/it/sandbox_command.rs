@@ -137,8 +137,7 @@ fn shell_in_a_terminal_is_interactive_and_ctrl_c_ends_only_what_it_runs() {
     if !kernel_has_landlock(2) {
         return skipped("the kernel has no Landlock");
     }
-    let place = Place::new();
-    let daemon = Setup::with(Server::named("a")).start_in(&place);
+    let daemon = Setup::with(Server::named("a")).start();
     let Some(terminal) = Terminal::open(daemon.place(), 100, 30) else { return };
     terminal.line("SHELL=/bin/sh m sandbox a");
     terminal.line("echo $((6 * 7))x");

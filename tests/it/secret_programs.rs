@@ -143,7 +143,7 @@ fn concurrent_starts_run_a_program_once() {
     let setup = names.iter().fold(Setup::with(showing("other").env("T", &cmd(&program, "y"))), |setup, name| {
         setup.server(showing(name).env("TOKEN", &reference))
     });
-    let daemon = setup.server(showing("good")).start_in(&place);
+    let daemon = setup.server(showing("good")).spawn_in(&place);
     // Others start meanwhile, and the daemon answers.
     daemon.wait_row("good", "is ready", |row| row["state"] == "ready");
     assert_eq!(
@@ -287,10 +287,10 @@ fn program_runs_again_after_a_401_and_the_call_is_made_once() {
     for number in 2..4 {
         place.write("token", format!("{CANARY}-{number}\n"));
         place.write("accepted", format!("{CANARY}-{number}"));
-        let before = daemon.journal("a").iter().filter(|line| line.contains("tools/call")).count();
+        let before = daemon.count_journal("a", "tools/call");
         let calls: Vec<_> = (0..4).map(|n| agent.start_call("a__echo", &json!({ "n": n }))).collect();
         calls.iter().for_each(|call| drop(result(&agent.answer(call)).clone()));
-        let made = daemon.journal("a").iter().filter(|line| line.contains("tools/call")).count() - before;
+        let made = daemon.count_journal("a", "tools/call") - before;
         assert_eq!((made, runs(&place)), (calls.len(), number));
     }
     daemon.client(&["reload"]).expect_code(0);

@@ -72,7 +72,7 @@ fn start(place: &Rc<Place>, servers: Vec<Server>, format: &str) -> Daemon {
 }
 
 /// What is found where no daemon runs: then each server is started to be looked at.
-fn tried(place: &Place) -> Ran {
+fn try_servers(place: &Place) -> Ran {
     let mut command = place.command(MCPD);
     command.args(["doctor", "--config"]).arg(place.path("config.toml")).arg("--runtime-dir").arg(place.runtime_dir());
     command.env("CREDENTIALS_DIRECTORY", place.path("")).env("SECRET_VARIABLE", canary("variable"));
@@ -166,7 +166,7 @@ fn secret_stands_in_no_status_log_error_file_or_command_line() {
         assert!(guards > 2, "{guards}");
         agent.disconnect();
         assert!(daemon.term().success());
-        expect_silent(&["doctor", "without a daemon"], &tried(&place));
+        expect_silent(&["doctor", "without a daemon"], &try_servers(&place));
         let files = files(&place);
         assert!(files.iter().any(|path| path.ends_with("calls.jsonl")), "{files:?}");
         assert!(files.iter().any(|path| path.to_string_lossy().contains("/mcpd/")), "lists are kept: {files:?}");

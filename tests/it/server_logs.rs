@@ -2,21 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, connect_as, result, skipped, until};
+use crate::support::{
+    Agent, Daemon, Gate, Place, Server, Setup, arguments, code, connect_as, notification, result, skipped, until,
+};
 
 fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
     let place = Place::new();
-    let server = Server::named("s").arg("--library").arg(place.write("logging.json", r#"{"logging":true}"#));
+    let server = Server::named("s").library(r#"{"logging":true}"#);
     Setup::with(change(server)).server(Server::named("mute")).start_in(&place)
 }
 
-fn started() -> Daemon {
+fn start_logging() -> Daemon {
     start(|server| server)
 }
 
 fn message(level: &str, data: &str) -> String {
     let params = json!({"level": level, "data": data});
-    format!("{}\n", json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}))
+    format!("{}\n", notification("notifications/message", &params))
 }
 
 /// Has the server say this while it is at a call of the agent's.
@@ -54,16 +56,18 @@ fn wait_levels(daemon: &Daemon, expected: &[&str]) {
 
 #[test]
 fn log_message_reaches_the_agent_whose_call_is_in_flight_unchanged() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let odd = r#"{"method":"notifications/message", "params":{"x":1.10,"data":{"b":1,"a":"\/"},"level":"in\u0066o"},"jsonrpc":"2.0"}"#;
     let call = one.start_call("s__raw", &json!({"text": format!("{odd}\n")}));
     assert_eq!(one.next_line().expect("a line").trim_end(), odd);
     arguments(&one.answer(&call));
     // Calls at other servers are no matter of this one's.
-    let elsewhere = one.start_call("mute__sleep", &json!({"ms": 200}));
+    let gate = daemon.gate();
+    let elsewhere = one.start_call("mute__sleep", &gate.arguments());
     log(&mut other, "info", "yours");
     expect_log(&mut other, "yours");
+    gate.open();
     arguments(&one.answer(&elsewhere));
     one.expect_quiet();
     other.expect_quiet();
@@ -71,11 +75,13 @@ fn log_message_reaches_the_agent_whose_call_is_in_flight_unchanged() {
 
 #[test]
 fn log_message_with_several_possible_owners_is_dropped() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 300}));
-    daemon.wait_journal("s", "\"ms\":300");
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     log(&mut one, "error", "whose?");
+    gate.open();
     arguments(&other.answer(&busy));
     log_when_done(&mut one, "error", "nobody's");
     log(&mut one, "error", "mine");
@@ -84,24 +90,29 @@ fn log_message_with_several_possible_owners_is_dropped() {
     other.expect_quiet();
 }
 
-/// Has the server work on a call that its agent has cancelled.
-fn cancel_call(daemon: &Daemon, agent: &mut Agent, ms: u64) {
-    let cancelled = agent.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
-    daemon.wait_journal("s", &format!("\"ms\":{ms}"));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
-    daemon.wait_journal("s", "notifications/cancelled");
+/// Has the server work on a call that its agent has cancelled, until the gate is opened.
+fn cancel_call(daemon: &Daemon, agent: &mut Agent) -> Gate {
+    let gate = daemon.gate();
+    let cancelled = agent.start_call("s__sleep", &gate.stubborn_arguments());
+    daemon.wait_at_gate("s", &gate);
+    let before = daemon.count_journal("s", "notifications/cancelled");
+    agent.cancel(&cancelled);
+    daemon.wait_journal_count("s", "notifications/cancelled", before + 1);
+    gate
 }
 
 #[test]
 fn message_during_an_unanswered_cancellation_reaches_the_one_agent_with_an_open_call() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other, mut third] = [(); 3].map(|()| Agent::ready(&daemon));
-    cancel_call(&daemon, &mut other, 2000);
+    cancel_call(&daemon, &mut other);
     log(&mut one, "error", "mine");
     expect_log(&mut one, "mine");
-    let busy = third.start_call("s__sleep", &json!({"ms": 300}));
-    daemon.wait_journal("s", "\"ms\":300");
+    let gate = daemon.gate();
+    let busy = third.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     log(&mut one, "error", "whose?");
+    gate.open();
     result(&third.answer(&busy));
     for agent in [&mut one, &mut other, &mut third] {
         agent.expect_quiet();
@@ -115,17 +126,18 @@ fn call_that_a_guest_has_cancelled_counts_until_the_server_has_answered_it() {
     }
     const GUEST: u32 = 54321;
     let place = Place::new();
-    let server = Server::named("s").arg("--library").arg(place.write("logging.json", r#"{"logging":true}"#));
+    let server = Server::named("s").library(r#"{"logging":true}"#);
     let daemon = Setup::with(server).head(&format!("[profiles.open]\nallow_uids = [{GUEST}]")).start_in(&place);
     let mut guest =
         Agent::from_stream(connect_as(GUEST, &place.runtime_dir().join("open.sock")).expect("it may connect"));
     result(&guest.initialize("2025-11-25"));
     let mut owner = Agent::ready(&daemon);
-    for (canceller, other, ms) in [(0, 1, 400), (1, 0, 401)] {
+    for (canceller, other) in [(0, 1), (1, 0)] {
         let before = daemon.row("s")["stray_responses"].clone();
         let agents = [&mut guest, &mut owner];
-        cancel_call(&daemon, agents[canceller], ms);
+        let gate = cancel_call(&daemon, agents[canceller]);
         log(agents[other], "error", "whose?");
+        gate.open();
         daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] != before);
         log(agents[other], "error", "mine");
         expect_log(agents[other], "mine");
@@ -155,7 +167,7 @@ fn each_agent_receives_log_messages_from_its_own_level_on() {
 
 #[test]
 fn set_level_requires_a_known_level_and_a_handshake() {
-    let daemon = started();
+    let daemon = start_logging();
     let mut early = Agent::connect(&daemon);
     assert_eq!(code(&early.request("logging/setLevel", &json!({"level": "info"}))), -32602);
     assert_eq!(result(&early.initialize("2024-11-05"))["capabilities"]["logging"], json!({}));
@@ -169,7 +181,7 @@ fn set_level_requires_a_known_level_and_a_handshake() {
 
 #[test]
 fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() {
-    let daemon = started();
+    let daemon = start_logging();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     set_level(&mut one, "error");
     wait_levels(&daemon, &["error"]);
@@ -188,13 +200,16 @@ fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() 
 
 #[test]
 fn agent_that_changes_its_mind_without_end_fills_no_servers_input() {
-    let daemon = started();
+    let daemon = start_logging();
     let mut agent = Agent::ready(&daemon);
-    let deaf = agent.start_call("s__stop_reading", &json!({"ms": 2000}));
-    daemon.wait_journal("s", "\"ms\":2000");
+    let gate = daemon.gate();
+    let deaf = agent.start_call("s__stop_reading", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     for n in 0..200 {
         set_level(&mut agent, if n % 2 == 0 { "debug" } else { "alert" });
     }
+    agent.expect_quiet();
+    gate.open();
     arguments(&agent.answer(&deaf));
     until("it has the last", || (levels(&daemon, "s").last().map(String::as_str) == Some("alert")).then_some(()));
     let times = levels(&daemon, "s").len();
@@ -223,10 +238,12 @@ fn every_pool_instance_logs_at_the_level_that_agents_set() {
     let daemon = start(|server| server.line("sharing = \"pool\""));
     let mut agent = Agent::ready(&daemon);
     set_level(&mut agent, "notice");
-    let busy = agent.start_call("s__sleep", &json!({"ms": 300}));
+    let gate = daemon.gate();
+    let busy = agent.start_call("s__sleep", &gate.arguments());
     // A second instance is started for it.
     log(&mut agent, "notice", "mine");
     expect_log(&mut agent, "mine");
+    gate.open();
     arguments(&agent.answer(&busy));
     wait_levels(&daemon, &["notice", "notice"]);
 }

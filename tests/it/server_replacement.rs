@@ -46,8 +46,9 @@ fn reload_replaces_three_of_twenty_servers_and_notifies_agents_once() {
     let mut daemon = start(&many);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
-    let call = agent.start_call("s0__sleep", &json!({"ms": 1500}));
-    daemon.wait_journal("s0", "1500");
+    let gate = daemon.gate();
+    let call = agent.start_call("s0__sleep", &gate.arguments());
+    daemon.wait_at_gate("s0", &gate);
     let before = pids(&daemon);
 
     let mut servers: Vec<_> = (0..18).map(|number| Server::named(&format!("s{number}"))).collect();
@@ -63,6 +64,7 @@ fn reload_replaces_three_of_twenty_servers_and_notifies_agents_once() {
     });
     assert!(tools.iter().any(|tool| tool == "new__echo") && !tools.iter().any(|tool| tool == "s19__echo"), "{tools:?}");
     looking.disconnect();
+    gate.open();
     arguments(&agent.answer(&call));
     agent.expect_notification("notifications/tools/list_changed");
     agent.expect_quiet();
@@ -193,7 +195,7 @@ fn calls_in_flight_finish_and_new_calls_use_the_new_instance() {
     let mut agent = Agent::ready(&daemon);
     let old = u64::from(daemon.server_pid("s"));
     let soon = agent.start_call("s__sleep", &json!({"ms": 1000}));
-    let never = agent.start_call("s__sleep", &json!({"ms": 60_000, "ignore_cancel": true}));
+    let never = agent.start_call("s__sleep", &json!({"ms": 600_000, "ignore_cancel": true}));
     daemon.wait_journal("s", "60000");
     reload(&daemon, &[other("s")]).expect_code(0);
     assert_ne!(u64::from(daemon.server_pid("s")), old);
@@ -247,7 +249,7 @@ fn subscriptions_and_levels_move_to_the_replacement_for_each_sharing() {
     let mut agent = Agent::ready(&daemon);
     result(&agent.request("resources/subscribe", &json!({"uri": "x://1"})));
     result(&agent.request("logging/setLevel", &json!({"level": "error"})));
-    let count = |word: &str| daemon.journal("s").iter().filter(|line| line.contains(word)).count();
+    let count = |word: &str| daemon.count_journal("s", word);
     until("the level is set", || (count("logging/setLevel") == 1).then_some(()));
     let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x://1"}}"#;
     for (round, sharing) in ["shared", "session", "session", "pool", "shared"].into_iter().enumerate() {
@@ -316,7 +318,7 @@ fn mcpd_that_is_stopped_or_killed_amid_a_replacement_leaves_nothing() {
 /// Case G4.
 #[test]
 fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
-    let slow = |number: &str| Server::named("s").flags("--init-delay 700").env("NUMBER", number);
+    let server = |number: &str, flags: &str| Server::named("s").flags(flags).env("NUMBER", number);
     let daemon = start(&[Server::named("s")]);
     let before = pids(&daemon);
     let ask = |servers: &[Server]| {
@@ -331,7 +333,7 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     // Five terminals want the same: it is started once, and each is told.
-    let five: Vec<_> = (0..5).map(|_| ask(&[slow("1")])).collect();
+    let five: Vec<_> = (0..5).map(|_| ask(&[server("1", "--init-delay 6000")])).collect();
     for reload in five {
         assert_eq!(outcome(reload), (Some(0), "changed      s\n".to_owned()));
     }
@@ -339,17 +341,17 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
     let second = pids(&daemon);
     assert_ne!(second, before);
     // Something else: the first is told that it was overtaken.
-    let first = ask(&[slow("2")]);
+    let first = ask(&[server("2", "--init-never")]);
     wait_starts(&daemon, "s", 3);
-    let next = ask(&[slow("3")]);
+    let next = ask(&[server("3", "")]);
     let (code, text) = outcome(first);
     assert!(code == Some(1) && text.contains("a later configuration has replaced it"), "{code:?} {text}");
     assert_eq!(outcome(next), (Some(0), "changed      s\n".to_owned()));
     // What runs: nothing has changed.
     let third = pids(&daemon);
-    let first = ask(&[slow("4")]);
+    let first = ask(&[server("4", "--init-never")]);
     wait_starts(&daemon, "s", 5);
-    assert_eq!(outcome(ask(&[slow("3")])), (Some(0), "kept         s\n".to_owned()));
+    assert_eq!(outcome(ask(&[server("3", "")])), (Some(0), "kept         s\n".to_owned()));
     assert_eq!(outcome(first).0, Some(1));
     assert_eq!(pids(&daemon), third);
     expect_alive(&daemon, 1);

@@ -4,7 +4,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Server, Setup, arguments, code, result, until, wait_exit};
+use crate::support::{
+    Agent, Daemon, MCPD, Server, Setup, arguments, code, content, initialize_params, request, result, until, wait_exit,
+};
 
 const SAMPLE: &str = "sampling/createMessage";
 
@@ -34,10 +36,6 @@ fn refusal(daemon: &Daemon) -> i64 {
 }
 
 #[track_caller]
-fn got(answer: &Value) -> Value {
-    result(answer)["structuredContent"].clone()
-}
-
 fn strays(daemon: &Daemon) -> Value {
     daemon.status()["agents"][0]["stray_responses"].clone()
 }
@@ -54,7 +52,7 @@ fn agent_is_notified_when_a_server_cancels_its_request() {
     assert_eq!(agent.next_line().expect("a line").trim_end(), withdrawal.replace("ID", &question["id"].to_string()));
     arguments(&agent.answer(&saying_so));
     agent.respond(&question, &json!({"too": "late"}));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     agent.expect_quiet();
     daemon.wait_journal("s", "notifications/cancelled");
     assert_eq!(strays(&daemon), 1);
@@ -65,14 +63,13 @@ fn agent_is_notified_when_a_server_cancels_its_request() {
 fn request_cancelled_before_its_agent_is_ready_takes_no_slot() {
     let daemon = start(|server| server);
     let mut agent = Agent::connect(&daemon);
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}}, "clientInfo": {"name": "a", "version": "1"}});
-    result(&agent.request("initialize", &params));
-    let question = |id: &str| format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {}}));
+    result(&agent.request("initialize", &initialize_params("2025-11-25", &json!({"sampling": {}}))));
+    let question = |id: &str| format!("{}\n", request(id, SAMPLE, &json!({})));
     let withdrawal = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"early"}}"#;
     let text = question("early") + withdrawal + "\n";
     arguments(&agent.call("s__raw", &json!({ "text": text, "times": 100 })));
     arguments(&agent.call("s__raw", &json!({ "text": question("late") })));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    agent.notify("notifications/initialized", &Value::Null);
     let requested_call = agent.expect_request(SAMPLE);
     agent.respond(&requested_call, &json!({"n": 1}));
     let response_line = daemon.wait_journal("s", "\"id\":\"late\"");
@@ -93,7 +90,7 @@ fn unexpected_response_of_an_agent_is_counted_and_reaches_no_server() {
     one.expect_quiet();
     assert_eq!(strays(&daemon), 3);
     other.respond(&question, &json!({"n": 1}));
-    assert_eq!(got(&other.answer(&call))["result"], json!({"n": 1}));
+    assert_eq!(content(&other.answer(&call))["result"], json!({"n": 1}));
     other.respond(&question, &json!({"n": 2}));
     other.expect_quiet();
     assert!(!daemon.journal("s").iter().any(|line| line.contains("yours") || line.contains("\"n\":2")));
@@ -105,7 +102,7 @@ fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
         let mut agent = capable_agent(&daemon);
         let (call, question) = requested_call(&mut agent);
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        agent.cancel(&call);
         expect_cancelled(&mut agent, &question);
         daemon.wait_journal("s", "notifications/cancelled");
         assert_eq!(refusal(&daemon), -31001);
@@ -116,7 +113,7 @@ fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
 /// Case C14.
 #[test]
 fn unanswered_server_request_times_out_for_server_and_agent() {
-    let daemon = start(|server| server.line("call_timeout = \"300ms\""));
+    let daemon = start(|server| server.line("call_timeout = \"5s\""));
     let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     assert_eq!(code(&agent.answer(&call)), -31002);
@@ -127,7 +124,7 @@ fn unanswered_server_request_times_out_for_server_and_agent() {
 
 #[test]
 fn progress_of_an_agent_extends_the_call_of_the_request() {
-    let daemon = start(|server| server.line("call_timeout = \"3s\""));
+    let daemon = start(|server| server.line("call_timeout = \"10s\""));
     let mut agent = capable_agent(&daemon);
     let params = json!({"_meta": {"progressToken": 7}});
     let call = agent.start_call("s__send_request", &json!({"method": SAMPLE, "params": params}));
@@ -135,13 +132,13 @@ fn progress_of_an_agent_extends_the_call_of_the_request() {
     let progress_text = |n: i64| format!("\"progress\":{n}");
     for n in 1..=2 {
         // Waits for most of the time that the call has.
-        arguments(&agent.call("idle__sleep", &json!({"ms": 2000})));
+        arguments(&agent.call("idle__sleep", &json!({"ms": 6000})));
         let params = json!({"progressToken": question["params"]["_meta"]["progressToken"], "progress": n});
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        agent.notify("notifications/progress", &params);
         daemon.wait_journal("s", &progress_text(n));
     }
     agent.respond(&question, &json!({}));
-    got(&agent.answer(&call));
+    content(&agent.answer(&call));
 }
 
 /// Case C14.
@@ -161,7 +158,7 @@ fn agent_that_has_finished_writing_ends_requests_and_still_receives_its_response
     let mut agent = capable_agent(&daemon);
     let (call, _) = requested_call(&mut agent);
     agent.shut_down_writing();
-    assert_eq!(got(&agent.answer(&call))["error"]["code"], -31001);
+    assert_eq!(content(&agent.answer(&call))["error"]["code"], -31001);
     agent.expect_end();
 }
 
@@ -201,21 +198,21 @@ fn malformed_or_oversized_response_of_an_agent_is_an_error_for_the_server() {
     let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": 1, "error": {}}));
-    assert_eq!(got(&agent.answer(&call))["error"]["code"], -32603);
+    assert_eq!(content(&agent.answer(&call))["error"]["code"], -32603);
     let (call, question) = requested_call(&mut agent);
     agent.respond(&question, &json!("x".repeat(100_000)));
-    assert_eq!(got(&agent.answer(&call))["error"]["code"], -31006);
+    assert_eq!(content(&agent.answer(&call))["error"]["code"], -31006);
     agent.expect_quiet();
 }
 
 /// Case B21.
 #[test]
 fn server_with_too_many_requests_is_refused_without_affecting_others() {
-    let daemon = start(|server| server.line("call_timeout = \"5s\""));
+    let daemon = start(|server| server.line("call_timeout = \"15s\""));
     let [mut agent, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let call = agent.start_call("s__send_request", &json!({"method": SAMPLE, "times": 1000}));
     let questions: Vec<_> = (0..64).map(|_| agent.expect_request(SAMPLE)).collect();
-    let refused = || daemon.journal("s").iter().filter(|line| line.contains("-31003")).count();
+    let refused = || daemon.count_journal("s", "-31003");
     until("the others are refused", || (refused() == 936).then_some(()));
     arguments(&other.call("idle__echo", &json!({})));
     agent.respond(&questions[0], &json!({}));
@@ -236,13 +233,13 @@ fn request_to_an_agent_that_does_not_read_is_refused() {
     let mut agent = capable_agent(&daemon);
     let call = |id: usize, tool: &str, arguments: Value| {
         let params = json!({ "name": tool, "arguments": arguments });
-        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+        format!("{}\n", request(id, "tools/call", &params))
     };
     // More than the socket holds, and less than an agent is cut off for; all at once, for then it is not read from.
     let large: String = (10..14).map(|id| call(id, "s__big", json!({"bytes": 200_000}))).collect();
     agent.send_raw(large + &call(14, "s__send_request", json!({ "method": SAMPLE })));
     let refused = refusal(&daemon);
     (10..14).for_each(|id| drop(result(&agent.answer(&json!(id))).clone()));
-    assert_eq!((refused, got(&agent.answer(&json!(14)))["error"]["code"].clone()), (-31003, json!(-31003)));
+    assert_eq!((refused, content(&agent.answer(&json!(14)))["error"]["code"].clone()), (-31003, json!(-31003)));
     agent.expect_quiet();
 }

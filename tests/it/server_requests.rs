@@ -2,17 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, call_text, code, content, notification, result};
 
 const SAMPLE: &str = "sampling/createMessage";
 const ELICIT: &str = "elicitation/create";
 
 fn capable_agent(daemon: &Daemon) -> Agent {
     Agent::with_capabilities(daemon, &json!({"sampling": {}, "elicitation": {}}))
-}
-
-fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
-    Setup::with(change(Server::named("s"))).start()
 }
 
 /// Has the server ask its client.
@@ -22,19 +18,15 @@ fn start_question(agent: &mut Agent, method: &str, params: &Value) -> Value {
 
 /// What the client answered, as the server got it.
 #[track_caller]
-fn got(answer: &Value) -> Value {
-    result(answer)["structuredContent"].clone()
-}
-
 /// The error that the server got.
 fn refusal(agent: &mut Agent, method: &str, params: &Value) -> Value {
     let call = start_question(agent, method, params);
-    got(&agent.answer(&call))["error"].clone()
+    content(&agent.answer(&call))["error"].clone()
 }
 
 #[test]
 fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
-    let daemon = start(|server| server);
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     // What an agent has at other servers is no matter.
     let call = agent.start_request(
@@ -44,11 +36,11 @@ fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
     let question = agent.expect_request(SAMPLE);
     assert_eq!(question["params"], json!({"maxTokens": 7, "messages": []}));
     agent.respond(&question, &json!({"model": "m"}));
-    assert_eq!(got(&agent.answer(&call))["result"], json!({"model": "m"}));
+    assert_eq!(content(&agent.answer(&call))["result"], json!({"model": "m"}));
     let call = start_question(&mut agent, ELICIT, &json!({"mode": "form", "message": "who?"}));
     let question = agent.expect_request(ELICIT);
     agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}));
-    assert_eq!(got(&agent.answer(&call))["error"], json!({"code": -1, "message": "no"}));
+    assert_eq!(content(&agent.answer(&call))["error"], json!({"code": -1, "message": "no"}));
     agent.expect_quiet();
 }
 
@@ -57,7 +49,7 @@ fn server_request_for_a_task_of_the_agent_is_answered_without_one() {
     let requests = json!({"sampling": {"createMessage": {}}, "elicitation": {"create": {}}});
     let tasks = json!({"list": {}, "cancel": {}, "requests": requests});
     for sharing in ["shared", "session"] {
-        let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let daemon = Server::named("s").line(format!("sharing = \"{sharing}\"")).start();
         let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}, "elicitation": {}, "tasks": tasks}));
         for (method, params) in [
             (SAMPLE, json!({"task": {"ttl": 5000}, "messages": [], "_meta": {"progressToken": "p"}})),
@@ -69,13 +61,13 @@ fn server_request_for_a_task_of_the_agent_is_answered_without_one() {
             let expected: Vec<_> = keys(&params).into_iter().filter(|key| key != "task").collect();
             assert_eq!(keys(&question["params"]), expected, "{sharing}");
             agent.respond(&question, &json!({"n": 1.5}));
-            assert_eq!(got(&agent.answer(&call))["result"], json!({"n": 1.5}), "{sharing}");
+            assert_eq!(content(&agent.answer(&call))["result"], json!({"n": 1.5}), "{sharing}");
         }
         for method in ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"] {
             let error = refusal(&mut agent, method, &json!({"taskId": "t"}));
             assert_eq!(error["code"], -32601, "{sharing} {method}: {error}");
         }
-        let status = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "t"}});
+        let status = notification("notifications/tasks/status", &json!({"taskId": "t"}));
         agent.send(&status);
         agent.expect_quiet();
         assert!(!daemon.journal("s").iter().any(|line| line.contains("notifications/tasks/status")), "{sharing}");
@@ -84,10 +76,10 @@ fn server_request_for_a_task_of_the_agent_is_answered_without_one() {
 
 #[test]
 fn only_id_and_token_of_a_server_request_are_replaced_and_restored() {
-    let daemon = start(|server| server);
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     let params = r#"{"zeta":1.10,"_meta":{"x":"\/","progressToken":"t-\u0031"},"mode":"form"}"#;
-    let call = r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"s__send_request","arguments":{"method":"elicitation/create","params":PARAMS}}}"#;
+    let call = call_text(r#""c""#, "s__send_request", r#"{"method":"elicitation/create","params":PARAMS}"#);
     agent.send_raw(call.replace("PARAMS", params) + "\n");
     let line = agent.next_line().expect("a line");
     let id = serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone();
@@ -102,25 +94,27 @@ fn only_id_and_token_of_a_server_request_are_replaced_and_restored() {
     agent.send_raw(format!("{{\"result\":{{\"n\":1.50}}, \"id\":{id},\"jsonrpc\":\"2.0\"}}\n"));
     let answer = daemon.wait_journal("s", "1.50");
     assert_eq!(answer, r#"{"result":{"n":1.50}, "id":"ask-2","jsonrpc":"2.0"}"#);
-    assert_eq!(got(&agent.answer(&json!("c")))["id"], "ask-2");
+    assert_eq!(content(&agent.answer(&json!("c")))["id"], "ask-2");
     agent.expect_quiet();
 }
 
 /// Case B16.
 #[test]
 fn server_request_is_refused_at_once_while_two_agents_have_calls() {
-    let daemon = start(|server| server);
+    let daemon = Server::named("s").start();
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
-    let busy = other.start_call("s__sleep", &json!({"ms": 1500}));
-    daemon.wait_journal("s", "\"ms\":1500");
+    let gate = daemon.gate();
+    let busy = other.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
     let error = refusal(&mut one, SAMPLE, &json!({}));
     assert_eq!((&error["code"], &error["data"]["outcome"]), (&json!(-31004), &json!("not_sent")), "{error}");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("several agents")), "{error}");
+    gate.open();
     arguments(&other.answer(&busy));
     let call = start_question(&mut one, SAMPLE, &json!({}));
     let question = one.expect_request(SAMPLE);
     one.respond(&question, &json!({}));
-    got(&one.answer(&call));
+    content(&one.answer(&call));
     one.expect_quiet();
     other.expect_quiet();
 }
@@ -128,7 +122,7 @@ fn server_request_is_refused_at_once_while_two_agents_have_calls() {
 /// Case B16.
 #[test]
 fn cancelled_call_counts_until_the_server_has_answered_it() {
-    let daemon = start(|server| server.flags("--no-pings").line("tool_timeouts = { sleep = \"100ms\" }"));
+    let daemon = Server::named("s").flags("--no-pings").line("tool_timeouts = { sleep = \"100ms\" }").start();
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let timed_out = other.call("s__sleep", &json!({"ms": 1500, "ignore_cancel": true}));
     assert_eq!(code(&timed_out), -31002);
@@ -138,12 +132,12 @@ fn cancelled_call_counts_until_the_server_has_answered_it() {
     let call = start_question(&mut one, SAMPLE, &json!({}));
     let question = one.expect_request(SAMPLE);
     one.respond(&question, &json!({}));
-    got(&one.answer(&call));
+    content(&one.answer(&call));
 }
 
 #[test]
 fn server_request_without_any_call_is_refused() {
-    let daemon = start(|server| server.flags("--ask-at-start sampling/createMessage"));
+    let daemon = Server::named("s").flags("--ask-at-start sampling/createMessage").start();
     let refused = daemon.wait_journal("s", "\"at start\"");
     let refused: Value = serde_json::from_str(&refused).expect("JSON");
     assert_eq!(refused["error"]["code"], -31004, "{refused}");
@@ -151,7 +145,7 @@ fn server_request_without_any_call_is_refused() {
 
 #[test]
 fn with_an_instance_each_both_agents_get_their_own_request_though_the_ids_are_the_same() {
-    let daemon = start(|server| server.line("sharing = \"session\""));
+    let daemon = Server::named("s").line("sharing = \"session\"").start();
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let calls = [(&mut one, "one"), (&mut other, "other")]
         .map(|(agent, name)| start_question(agent, ELICIT, &json!({ "message": name })));
@@ -161,7 +155,7 @@ fn with_an_instance_each_both_agents_get_their_own_request_though_the_ids_are_th
         agent.respond(question, &json!({ "content": name }));
     }
     for (agent, call, name) in [(&mut one, &calls[0], "one"), (&mut other, &calls[1], "other")] {
-        let got = got(&agent.answer(call));
+        let got = content(&agent.answer(call));
         assert_eq!((&got["id"], &got["result"]["content"]), (&json!("ask-2"), &json!(name)));
         agent.expect_quiet();
     }
@@ -181,14 +175,14 @@ fn requests_of_two_servers_with_one_id_stay_separate() {
         agent.respond(question, &question["params"]);
     }
     for (call, server) in calls.iter().zip(["s", "t"]) {
-        let got = got(&agent.answer(call));
+        let got = content(&agent.answer(call));
         assert_eq!((&got["id"], &got["result"]["of"]), (&json!("ask-2"), &json!(server)));
     }
 }
 
 #[test]
 fn agent_receives_no_request_that_it_or_its_version_does_not_support() {
-    let daemon = start(|server| server);
+    let daemon = Server::named("s").start();
     let url = json!({"mode": "url", "elicitationId": "e", "url": "https://x"});
     let all = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}});
     for (version, capabilities, refused) in [
@@ -207,13 +201,13 @@ fn agent_receives_no_request_that_it_or_its_version_does_not_support() {
         {
             let call = start_question(&mut agent, method, params);
             if refused {
-                let error = got(&agent.answer(&call))["error"].clone();
+                let error = content(&agent.answer(&call))["error"].clone();
                 assert_eq!(error["code"], *code, "{version} {capabilities} {params}: {error}");
                 assert!(error["message"].as_str().is_some_and(|text| text.contains("not declared")), "{error}");
             } else {
                 let question = agent.expect_request(method);
                 agent.respond(&question, &json!({}));
-                got(&agent.answer(&call));
+                content(&agent.answer(&call));
             }
         }
         agent.expect_quiet();
@@ -222,7 +216,7 @@ fn agent_receives_no_request_that_it_or_its_version_does_not_support() {
 
 #[test]
 fn malformed_server_request_is_refused_and_reaches_no_agent() {
-    let daemon = start(|server| server);
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     for params in [json!([1]), json!({"mode": "telepathy"}), json!({"_meta": {"progressToken": {}}})] {
         assert_eq!(refusal(&mut agent, ELICIT, &params)["code"], -32602, "{params}");

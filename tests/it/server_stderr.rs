@@ -65,7 +65,7 @@ fn logs_of_several_servers_are_merged_without_those_of_others() {
 
 #[test]
 fn missing_lines_are_reported_with_the_command_that_shows_more() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let of_one = daemon.client(&["logs", "a"]).expect_code(0);
     assert_eq!(
         (&*of_one.stdout, &*of_one.stderr),
@@ -77,7 +77,7 @@ fn missing_lines_are_reported_with_the_command_that_shows_more() {
 
 #[test]
 fn line_has_its_time_and_its_server() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__stderr", &json!({"text": "what\u{1b}[2J\tis\u{202e}wrong"})));
     write(&daemon, &mut agent, "a", "end");
@@ -108,7 +108,7 @@ fn lines_of_all_servers_come_in_the_order_they_were_written() {
 
 #[test]
 fn lines_name_their_instance_and_remain_after_it_has_ended() {
-    let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
+    let daemon = Server::named("s").line("sharing = \"session\"").start();
     let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
     write(&daemon, &mut first, "s", "one");
     write(&daemon, &mut second, "s", "two");
@@ -124,7 +124,7 @@ fn lines_name_their_instance_and_remain_after_it_has_ended() {
 
 #[test]
 fn last_lines_of_a_server_that_cannot_start_are_retained() {
-    let daemon = Setup::with(Server::named("sick").flags("--exit-at-start 3")).start();
+    let daemon = Server::named("sick").flags("--exit-at-start 3").start();
     let output = until("its words are read", || lines(&daemon, &["sick"]).into_iter().next());
     assert!(output["text"].as_str().is_some_and(|text| text.contains("exit code 3")), "{output}");
 }
@@ -132,7 +132,7 @@ fn last_lines_of_a_server_that_cannot_start_are_retained() {
 /// Case A13.
 #[test]
 fn lines_are_retained_up_to_64_kib_each_and_256_per_server() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__stderr", &json!({"text": "y".repeat(1_000_000)})));
     write(&daemon, &mut agent, "a", "next");
@@ -214,7 +214,7 @@ fn follow_of_all_servers_shows_added_and_removed_ones() {
 #[test]
 fn follower_that_does_not_read_delays_nothing_and_receives_the_count_of_missed_lines() {
     const FLOODS: usize = 8;
-    let mut daemon = Setup::with(Server::named("a")).start();
+    let mut daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     write(&daemon, &mut agent, "a", "begin");
     let mut follower = follow(&daemon, &["a"]);
@@ -320,7 +320,7 @@ fn lines_of_servers_outlive_the_daemon() {
 /// Case E14.
 #[test]
 fn flood_on_stderr_is_kept_in_part_and_its_rest_is_counted() {
-    let mut daemon = Setup::with(Server::named("a")).start();
+    let mut daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__stderr", &json!({"bytes": 1 << 20, "lines": true})));
     let file = daemon.place().path("home/.local/state/mcpd/servers.log");
@@ -350,7 +350,7 @@ fn lines_of_servers_go_to_the_journal_where_stderr_is_the_journal() {
 
 #[test]
 fn closed_output_ends_follow_without_an_error() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     write(&daemon, &mut agent, "a", "one");
     write(&daemon, &mut agent, "a", "two");

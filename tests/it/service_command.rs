@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{MCPD, Place, Ran, Server, Setup, TAG, UserManager};
+use crate::support::{MCPD, Place, Ran, Server, Setup, TAG, UserManager, request};
 
 const UNITS: &str = "xdg-config/systemd/user";
 
@@ -90,8 +90,12 @@ fn three_commands_install_and_serve() {
     let entry = &printed["mcpServers"]["mcpd"];
     assert_eq!(entry["args"], json!(["connect"]), "nothing else is needed to find it");
 
-    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
-        "name": "notes__echo", "arguments": {"text": "it works"}}});
+    let call = request(
+        2,
+        "tools/call",
+        &json!({
+        "name": "notes__echo", "arguments": {"text": "it works"}}),
+    );
     let ran = manager.converse(entry["command"].as_str().expect("a path"), &call);
     let answer = ran.stdout.lines().find(|line| line.contains("\"id\":2")).unwrap_or_default();
     assert!(answer.contains("it works"), "{ran}");

@@ -106,7 +106,7 @@ fn completion_offers_tools_and_arguments_of_the_profile() {
 
 #[test]
 fn completion_offers_the_configured_servers_without_a_daemon() {
-    let mut daemon = Setup::with(Server::named("live")).start();
+    let mut daemon = Server::named("live").start();
     let config = daemon.place().path("xdg-config/mcpd");
     std::fs::create_dir(&config).expect("a fresh directory");
     daemon.place().write("xdg-config/mcpd/config.toml", "[servers.written]\ncommand = 'x'\n[profiles.p]\n");

@@ -18,9 +18,11 @@ fn polite() -> Setup {
 fn call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("plain__sleep", &json!({"ms": 600}));
-    daemon.wait_journal("plain", "600");
+    let gate = daemon.gate();
+    let call = agent.start_call("plain__sleep", &gate.arguments());
+    daemon.wait_at_gate("plain", &gate);
     daemon.signal(Signal::TERM);
+    gate.open();
     arguments(&agent.answer(&call));
     agent.expect_end();
     assert!(daemon.wait_exit().success());
@@ -45,14 +47,16 @@ fn call_that_outlasts_the_stop_ends_with_a_shutdown_error() {
 fn call_made_while_the_daemon_stops_is_refused_and_was_not_sent() {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
-    let first = agent.start_call("plain__sleep", &json!({"ms": 1200}));
-    daemon.wait_journal("plain", "1200");
+    let gate = daemon.gate();
+    let first = agent.start_call("plain__sleep", &gate.arguments());
+    daemon.wait_at_gate("plain", &gate);
     daemon.signal(Signal::TERM);
     let answer = until("a call is refused", || {
         let answer = agent.call("plain__echo", &json!({}));
         answer["result"].is_null().then_some(answer)
     });
     assert_eq!((code(&answer), &answer["error"]["data"]["outcome"]), (-31005, &json!("not_sent")));
+    gate.open();
     arguments(&agent.answer(&first));
     agent.expect_end();
     assert!(daemon.wait_exit().success());
@@ -104,10 +108,13 @@ fn repeated_sighup_of_a_terminal_stops_the_daemon_in_order() {
     let slow = Server::named("slow").flags("--leave-delay 400");
     let mut daemon = Setup::with(slow).after_shell(&format!("exec < {name}")).start();
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("slow__sleep", &json!({"ms": 600}));
-    daemon.wait_journal("slow", "600");
+    let gate = daemon.gate();
+    let call = agent.start_call("slow__sleep", &gate.arguments());
+    daemon.wait_at_gate("slow", &gate);
     daemon.signal(Signal::HUP);
     until("the daemon takes no more agents", || (!daemon.agent_socket().exists()).then_some(()));
+    daemon.signal(Signal::HUP);
+    gate.open();
     daemon.stop_in_order(Signal::HUP);
     arguments(&agent.answer(&call));
     agent.expect_end();

@@ -5,10 +5,6 @@ use serde_json::json;
 
 use crate::support::{Agent, Daemon, Server, Setup, WAIT_LIMIT, arguments, field, signal, until};
 
-fn beside(server: Server) -> Setup {
-    Setup::with(server).server(Server::named("good"))
-}
-
 /// Stops a process, and waits until it has stopped.
 fn stop(pid: u32) {
     signal(pid, Signal::STOP);
@@ -23,10 +19,11 @@ fn expect_stop(mut daemon: Daemon) {
 /// Case E8.
 #[test]
 fn suspended_daemon_resumes() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let (mut agent, pid) = (Agent::ready(&daemon), daemon.server_pid("a"));
-    let running = agent.start_call("a__sleep", &json!({"ms": 300}));
-    daemon.wait_journal("a", "300");
+    let gate = daemon.gate();
+    let running = agent.start_call("a__sleep", &gate.arguments());
+    daemon.wait_at_gate("a", &gate);
     for _ in 0..3 {
         stop(daemon.pid());
         let mut newcomer = Agent::connect(&daemon);
@@ -36,6 +33,7 @@ fn suspended_daemon_resumes() {
         arguments(&agent.answer(&call));
         assert_eq!(newcomer.answer(&greeting)["result"], json!({}));
     }
+    gate.open();
     arguments(&agent.answer(&running));
     assert_eq!((daemon.server_pid("a"), &daemon.row("a")["restarts"]), (pid, &json!(0)));
 }
@@ -43,7 +41,7 @@ fn suspended_daemon_resumes() {
 /// Case E8.
 #[test]
 fn guard_survives_every_signal_except_sigkill_and_sigstop() {
-    let daemon = beside(Server::named("a")).start();
+    let daemon = Setup::beside_good(Server::named("a")).start();
     let (mut agent, guard, pid) = (Agent::ready(&daemon), daemon.guard_pid("a"), daemon.server_pid("a"));
     for harmless in [Signal::TERM, Signal::INT, Signal::HUP, Signal::CHILD, Signal::WINCH] {
         signal(guard, harmless);
@@ -59,7 +57,7 @@ fn guard_survives_every_signal_except_sigkill_and_sigstop() {
 /// Case E8.
 #[test]
 fn user_signals_end_neither_the_daemon_nor_a_guard() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let (mut agent, guard) = (Agent::ready(&daemon), daemon.guard_pid("a"));
     for harmless in [Signal::USR1, Signal::USR2] {
         for pid in [daemon.pid(), guard] {
@@ -73,7 +71,7 @@ fn user_signals_end_neither_the_daemon_nor_a_guard() {
 /// Cases A17 and E1.
 #[test]
 fn suspended_guard_blocks_neither_stop_nor_restart() {
-    let daemon = beside(Server::named("a").flags("--ignore-eof --ignore-term")).start();
+    let daemon = Setup::beside_good(Server::named("a").flags("--ignore-eof --ignore-term")).start();
     let mut agent = Agent::ready(&daemon);
     let first = daemon.server_pid("a");
     signal(daemon.guard_pid("a"), Signal::STOP);
@@ -88,10 +86,10 @@ fn suspended_guard_blocks_neither_stop_nor_restart() {
 /// Cases A7 and A8.
 #[test]
 fn server_suspended_during_its_stop_is_ended() {
-    let mut daemon = beside(Server::named("a").flags("--leave-delay 600000")).start();
+    let mut daemon = Setup::beside_good(Server::named("a").flags("--leave-delay 600000")).start();
     let pid = daemon.server_pid("a");
     daemon.signal(Signal::TERM);
-    until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
+    daemon.wait_journal("a", "# eof");
     stop(pid);
     assert!(daemon.wait_exit().success());
     daemon.expect_no_family(WAIT_LIMIT);
@@ -100,9 +98,9 @@ fn server_suspended_during_its_stop_is_ended() {
 /// Case E2.
 #[test]
 fn reload_during_a_shutdown_starts_nothing() {
-    let mut daemon = beside(Server::named("a").flags("--leave-delay 500")).start();
+    let mut daemon = Setup::beside_good(Server::named("a").flags("--leave-delay 500")).start();
     daemon.signal(Signal::TERM);
-    until("the server is told to leave", || (daemon.journal("a").last()? == "# eof").then_some(()));
+    daemon.wait_journal("a", "# eof");
     Setup::with(Server::named("new")).write(daemon.place());
     daemon.stop_in_order(Signal::HUP);
     assert_eq!(daemon.journal("new"), Vec::<String>::new());

@@ -1,11 +1,10 @@
 //! The skills extension (SEP-2640): one list of all servers, skills that no list has, and policy on them.
 
 use std::fs;
-use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::extensions::{declared, with_library};
+use crate::extensions::declared;
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
 
 const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -37,21 +36,20 @@ fn library(listed: &[&str], unlisted: &[&str], text: &str) -> Value {
     })
 }
 
-fn one(place: &Rc<Place>, era: Era) -> Server {
-    with_library(place, era, "one", &library(&["skill://git", "skill://acme/refunds"], &["skill://hidden"], "one"))
+fn server_one(era: Era) -> Server {
+    era.server("one").library(library(&["skill://git", "skill://acme/refunds"], &["skill://hidden"], "one"))
 }
 
-fn two(place: &Rc<Place>, era: Era) -> Server {
-    with_library(place, era, "two", &library(&["skill://git", "github://x/deploy"], &["skill://other"], "two"))
+fn server_two(era: Era) -> Server {
+    era.server("two").library(library(&["skill://git", "github://x/deploy"], &["skill://other"], "two"))
 }
 
 /// Both servers, the first with these lines in its table.
 fn start(era: Era, lines: &str) -> Daemon {
-    let place = Place::new();
-    Setup::with(one(&place, era).line(lines)).server(two(&place, era)).server(Server::named("plain")).start_in(&place)
+    Setup::with(server_one(era).line(lines)).server(server_two(era)).server(Server::named("plain")).start()
 }
 
-fn listed(agent: &mut Agent) -> Vec<String> {
+fn list_skills(agent: &mut Agent) -> Vec<String> {
     let answer = agent.request("skills/list", &json!({}));
     let skills = result(&answer)["skills"].as_array().expect("a list").clone();
     skills.iter().map(|skill| skill["uri"].as_str().expect("text").to_owned()).collect()
@@ -124,14 +122,11 @@ fn unlisted_skill_is_requested_only_from_the_one_server_with_skills() {
 
 #[test]
 fn server_that_fails_does_not_hide_the_skills_of_the_others() {
-    let place = Place::new();
     let malformed = json!({"skills/list": {"skills": "none"}});
     let library = json!({"extensions": {SKILLS: {}}, "files": {}, "methods": malformed});
-    let daemon = Setup::with(with_library(&place, Era::Legacy, "broken", &library))
-        .server(one(&place, Era::Legacy))
-        .start_in(&place);
+    let daemon = Setup::with(Server::named("broken").library(&library)).server(server_one(Era::Legacy)).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
     daemon.wait_row("broken", "reports its list", |row| row.to_string().contains("skills/list"));
 }
@@ -141,10 +136,10 @@ fn read_of_a_resource_waits_for_its_server_beside_a_server_with_skills() {
     let place = Place::new();
     let gate = place.path("gate");
     let library = json!({"resources": [{"uri": "b://x", "name": "x"}]});
-    let late = with_library(&place, Era::Legacy, "late", &library).flags("--exit-unless").arg(&gate);
-    let daemon = Setup::with(one(&place, Era::Legacy)).server(late).start_in(&place);
+    let late = Server::named("late").library(&library).flags("--exit-unless").arg(&gate);
+    let daemon = Setup::with(server_one(Era::Legacy)).server(late).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    listed(&mut agent);
+    list_skills(&mut agent);
     let read = agent.start_request("resources/read", &json!({"uri": "b://x"}));
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one", "a skill does not wait");
     fs::write(&gate, "").expect("the test's own");
@@ -153,13 +148,12 @@ fn read_of_a_resource_waits_for_its_server_beside_a_server_with_skills() {
 
 #[test]
 fn every_page_of_each_server_is_in_the_list() {
-    let place = Place::new();
-    let (one, two) = (one(&place, Era::Legacy), two(&place, Era::Modern));
-    let daemon = Setup::with(one.flags("--page-size 1")).server(two.flags("--page-size 1")).start_in(&place);
+    let (one, two) = (server_one(Era::Legacy), server_two(Era::Modern));
+    let daemon = Setup::with(one.flags("--page-size 1")).server(two.flags("--page-size 1")).start();
     for era in Era::BOTH {
         let mut agent = era.agent(&daemon, &json!({}));
         assert_eq!(
-            listed(&mut agent),
+            list_skills(&mut agent),
             ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"],
             "{era:?}"
         );
@@ -173,10 +167,9 @@ fn denied_skill_is_neither_listed_nor_gettable_nor_readable() {
         "[servers.one.skills]\nallow = [\"skill://git\"]",
         "expose = [\"skills\"]\nresources.deny = [\"skill://acme/*\"]",
     ] {
-        let place = Place::new();
-        let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
+        let daemon = Setup::with(server_one(Era::Legacy).line(rules)).start();
         for mut agent in [Agent::ready(&daemon), Era::Legacy.agent_at_face(&daemon, "one")] {
-            assert!(!listed(&mut agent).contains(&"skill://acme/refunds/SKILL.md".to_owned()), "{rules}");
+            assert!(!list_skills(&mut agent).contains(&"skill://acme/refunds/SKILL.md".to_owned()), "{rules}");
             let mut answer = |method: &str, uri: &str| {
                 let answer = agent.request(method, &json!({"uri": uri}));
                 answer["error"].to_string().replace("acme/refunds", "never/there")
@@ -201,8 +194,7 @@ fn denied_skill_is_neither_listed_nor_gettable_nor_readable() {
 #[test]
 fn skills_are_hidden_where_expose_does_not_name_them() {
     for (rules, is_exposed) in [("deny = [\"sleep\"]", false), ("expose = [\"tools\", \"skills\"]", true)] {
-        let place = Place::new();
-        let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
+        let daemon = Setup::with(server_one(Era::Legacy).line(rules)).start();
         assert_eq!(declared(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
         let mut agent = Agent::ready(&daemon);
         if is_exposed {
@@ -210,7 +202,7 @@ fn skills_are_hidden_where_expose_does_not_name_them() {
             let discovered = face.request("server/discover", &json!({}));
             let declared = &result(&discovered)["capabilities"];
             assert!(declared["resources"].is_object(), "skills require resources: {declared}");
-            assert_eq!(listed(&mut agent).len(), 2);
+            assert_eq!(list_skills(&mut agent).len(), 2);
             assert_eq!(text(&mut agent, "skill://hidden/SKILL.md"), "one", "its files are exposed with it");
         } else {
             for method in ["skills/list", "skills/get", "resources/directory/read"] {
@@ -223,12 +215,11 @@ fn skills_are_hidden_where_expose_does_not_name_them() {
 
 #[test]
 fn resource_that_another_server_lists_is_no_skill_of_this_one() {
-    let place = Place::new();
     let lister = json!({"resources": [{"uri": "skill://git/SKILL.md", "name": "a"}]});
-    let lister = with_library(&place, Era::Legacy, "lister", &lister);
-    let daemon = Setup::with(one(&place, Era::Legacy)).server(two(&place, Era::Legacy)).server(lister).start_in(&place);
+    let lister = Server::named("lister").library(&lister);
+    let daemon = Setup::with(server_one(Era::Legacy)).server(server_two(Era::Legacy)).server(lister).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"]);
     assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://git/SKILL.md"}))), -32602);
 }
 
@@ -236,78 +227,76 @@ fn resource_that_another_server_lists_is_no_skill_of_this_one() {
 fn skills_of_a_server_that_is_down_stay_listed() {
     let place = Place::new();
     let gate = place.write("gate", "");
-    let down = with_library(&place, Era::Legacy, "down", &library(&["skill://down"], &[], "down"));
+    let down = Server::named("down").library(library(&["skill://down"], &[], "down"));
     let down = down.flags("--exit-unless").arg(&gate);
-    let daemon = Setup::with(down).server(one(&place, Era::Legacy)).start_in(&place);
+    let daemon = Setup::with(down).server(server_one(Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let all = ["skill://down/SKILL.md", "skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"];
-    assert_eq!(listed(&mut agent), all);
+    assert_eq!(list_skills(&mut agent), all);
     fs::remove_file(&gate).expect("it is there");
     assert_eq!(code(&agent.call("down__die", &json!({}))), -31001);
     daemon.wait_row("down", "is down", |row| row["state"] == "backoff");
-    assert_eq!(listed(&mut agent), all);
+    assert_eq!(list_skills(&mut agent), all);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
 }
 
 #[test]
 fn changed_resources_update_the_list_of_skills() {
     let place = Place::new();
-    let daemon = Setup::with(one(&place, Era::Legacy)).start_in(&place);
+    let daemon = Setup::with(server_one(Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent).len(), 2);
-    place.write("one.json", library(&["skill://fresh"], &[], "one").to_string());
+    assert_eq!(list_skills(&mut agent).len(), 2);
+    place.write("one.library", library(&["skill://fresh"], &[], "one").to_string());
     let change = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
     agent.call("one__raw", &json!({"text": format!("{change}\n")}));
     agent.expect_notification("notifications/resources/list_changed");
-    assert_eq!(listed(&mut agent), ["skill://fresh/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://fresh/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://fresh/ref/a.md"), "one");
 }
 
 #[test]
 fn list_of_skills_is_cut_at_the_limit_of_lists() {
-    let place = Place::new();
     let directories: Vec<_> = (0..10_003).map(|number| format!("skill://s{number}")).collect();
     let skills: Vec<_> = directories.iter().map(|directory| entry(directory)).collect();
     let many = json!({"extensions": {SKILLS: {}}, "skills": skills});
-    let daemon = Setup::with(with_library(&place, Era::Legacy, "many", &many)).start_in(&place);
-    assert_eq!(listed(&mut Agent::ready(&daemon)).len(), 10_000);
+    let daemon = Setup::with(Server::named("many").library(&many)).start();
+    assert_eq!(list_skills(&mut Agent::ready(&daemon)).len(), 10_000);
 }
 
 #[test]
 fn skills_are_listed_from_the_disk_cache_before_their_server_runs() {
     let place = Place::new();
     let gate = place.write("gate", "");
-    let setup = || Setup::with(one(&place, Era::Legacy).line("start = \"lazy\"").flags("--exit-unless").arg(&gate));
+    let setup = || Setup::with(server_one(Era::Legacy).line("start = \"lazy\"").flags("--exit-unless").arg(&gate));
     let all = ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"];
     {
         let daemon = setup().start_in(&place);
         let mut agent = Agent::ready(&daemon);
         assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
-        assert_eq!(listed(&mut agent), all);
+        assert_eq!(list_skills(&mut agent), all);
     }
     fs::remove_file(&gate).expect("it is there");
     let daemon = setup().start_in(&place);
     for era in Era::BOTH {
         assert_eq!(declared(&daemon, era), json!({SKILLS: {"directoryRead": true}}));
-        assert_eq!(listed(&mut era.agent(&daemon, &json!({}))), all);
-        assert_eq!(listed(&mut era.agent_at_face(&daemon, "one")), all);
+        assert_eq!(list_skills(&mut era.agent(&daemon, &json!({}))), all);
+        assert_eq!(list_skills(&mut era.agent_at_face(&daemon, "one")), all);
     }
     assert_eq!(daemon.row("one")["state"], "idle");
 }
 
 #[test]
 fn profile_and_session_instance_have_their_own_skills() {
-    let place = Place::new();
     let head = "[profiles.p]\nservers = [\"two\"]";
-    let daemon = Setup::with(one(&place, Era::Legacy).line("sharing = \"session\""))
+    let daemon = Setup::with(server_one(Era::Legacy).line("sharing = \"session\""))
         .head(head)
-        .server(two(&place, Era::Legacy))
-        .start_in(&place);
+        .server(server_two(Era::Legacy))
+        .start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent).len(), 3);
+    assert_eq!(list_skills(&mut agent).len(), 3);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
-    let mut agent = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
+    let mut agent = Agent::ready_at(&daemon.profile_socket("p"));
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "two");
     assert!(text(&mut agent, "skill://acme/refunds/SKILL.md").is_i64(), "an error");
 }
@@ -315,13 +304,12 @@ fn profile_and_session_instance_have_their_own_skills() {
 /// Case H17.
 #[test]
 fn entry_that_cannot_be_filtered_is_left_out() {
-    let place = Place::new();
     let odd = json!({"uri": "skill://odd/SKILL.md", "resources": {"uri": "skill://payroll/SKILL.md"}});
     let skills = json!([entry("skill://payroll"), odd, entry("skill://git")]);
     let library = json!({"extensions": {SKILLS: {}}, "methods": {"skills/list": {"skills": skills, "others": skills}}});
-    let narrowed = with_library(&place, Era::Legacy, "narrowed", &library)
-        .line("[servers.narrowed.skills]\ndeny = [\"skill://payroll\"]");
-    let daemon = Setup::with(narrowed).start_in(&place);
+    let narrowed =
+        Server::named("narrowed").library(&library).line("[servers.narrowed.skills]\ndeny = [\"skill://payroll\"]");
+    let daemon = Setup::with(narrowed).start();
     let answer = Agent::ready(&daemon).request("skills/list", &json!({}));
     assert_eq!(result(&answer), &json!({"skills": [entry("skill://git")]}));
 }
@@ -329,11 +317,10 @@ fn entry_that_cannot_be_filtered_is_left_out() {
 /// Case H17.
 #[test]
 fn skill_within_a_skill_of_another_server_is_not_listed() {
-    let place = Place::new();
-    let nested = with_library(&place, Era::Legacy, "nested", &library(&["skill://git/ref"], &[], "nested"));
-    let daemon = Setup::with(one(&place, Era::Legacy)).server(nested).start_in(&place);
+    let nested = Server::named("nested").library(library(&["skill://git/ref"], &[], "nested"));
+    let daemon = Setup::with(server_one(Era::Legacy)).server(nested).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/ref/a.md"), "one");
 }
 
@@ -355,8 +342,7 @@ fn denied_files_are_left_out_of_directories_and_skills() {
     });
     for (rules, count) in [("", 3), ("[servers.s.skills]\ndeny = [\"skill://team/payroll\"]", 1)] {
         for (agents, servers) in Era::pairs() {
-            let place = Place::new();
-            let daemon = Setup::with(with_library(&place, servers, "s", &library).line(rules)).start_in(&place);
+            let daemon = Setup::with(servers.server("s").library(&library).line(rules)).start();
             let mut agent = agents.agent(&daemon, &json!({}));
             let visible = json!(files.as_array().expect("a list")[..count]);
             let read = agent.request("resources/directory/read", &json!({"uri": directory}));
@@ -370,9 +356,8 @@ fn denied_files_are_left_out_of_directories_and_skills() {
 
 #[test]
 fn request_without_a_uri_reaches_no_server_that_has_rules_on_skills() {
-    let place = Place::new();
     let rules = "[servers.one.skills]\ndeny = [\"skill://payroll\"]";
-    let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
+    let daemon = Setup::with(server_one(Era::Legacy).line(rules)).start();
     let mut agent = Agent::ready(&daemon);
     for method in ["skills/get", "skills/search", "resources/directory/read"] {
         assert_eq!(code(&agent.request(method, &json!({}))), -32602, "{method}");
@@ -384,11 +369,10 @@ fn request_without_a_uri_reaches_no_server_that_has_rules_on_skills() {
 /// Case H17.
 #[test]
 fn listed_skill_is_read_from_the_server_that_lists_it() {
-    let place = Place::new();
-    let first = with_library(&place, Era::Legacy, "first", &library(&[], &["skill://git"], "first"));
-    let daemon = Setup::with(first).server(two(&place, Era::Legacy)).start_in(&place);
+    let first = Server::named("first").library(library(&[], &["skill://git"], "first"));
+    let daemon = Setup::with(first).server(server_two(Era::Legacy)).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
     for file in ["SKILL.md", "ref/a.md"] {
         assert_eq!(text(&mut agent, &format!("skill://git/{file}")), "two", "{file}");
     }
@@ -399,13 +383,12 @@ fn listed_skill_is_read_from_the_server_that_lists_it() {
 /// Case H17.
 #[test]
 fn extension_of_the_same_name_does_not_have_the_methods_of_skills() {
-    let place = Place::new();
     let mut library = library(&["skill://git", "skill://payroll"], &[], "s");
     library["extensions"] = json!({"com.example/skills": {}, SKILLS: {"directoryRead": true}});
     let rules = "expose = [\"skills\", \"com.example/skills\"]\n[servers.s.skills]\ndeny = [\"skill://payroll\"]";
-    let daemon = Setup::with(with_library(&place, Era::Legacy, "s", &library).line(rules)).start_in(&place);
+    let daemon = Setup::with(Server::named("s").library(&library).line(rules)).start();
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md"]);
+    assert_eq!(list_skills(&mut agent), ["skill://git/SKILL.md"]);
     assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://payroll/SKILL.md"}))), -32602);
 }
 

@@ -26,7 +26,8 @@ fn server_row_shows_what_runs_and_its_counters() {
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__echo", &json!({}));
     assert_eq!(code(&agent.call("a__fail", &json!({"code": -5}))), -5);
-    let pending = agent.start_call("a__sleep", &json!({"ms": 700}));
+    let gate = daemon.gate();
+    let pending = agent.start_call("a__sleep", &gate.arguments());
     let row = daemon.wait_row("a", "counts the call in flight", |row| row["in_flight"] == 1);
     let expected = json!({
         "name": "a", "state": "ready", "protocol": "2025-11-25", "software": "scripted 1.0", "tools_exposed": 3,
@@ -37,12 +38,13 @@ fn server_row_shows_what_runs_and_its_counters() {
         assert_eq!(&row[key], value, "{key} in {row}");
     }
     assert!(row["uptime_ms"].is_u64() && row["guard_pid"].is_u64() && row["last_error"].is_null(), "{row}");
+    gate.open();
     arguments(&agent.answer(&pending));
 }
 
 #[test]
 fn report_shows_the_daemon_its_agents_and_its_sockets() {
-    let daemon = Setup::with(Server::named("a").flags("--bare --tool echo")).start();
+    let daemon = Server::named("a").flags("--bare --tool echo").start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
     let _silent = Agent::connect(&daemon);
@@ -100,7 +102,7 @@ fn last_stderr_lines_of_a_server_are_shown_even_if_read_late() {
 
 #[test]
 fn exit_code_of_status_reports_whether_all_servers_are_up() {
-    let well = Setup::with(Server::named("good")).start();
+    let well = Server::named("good").start();
     well.client(&["status"]).expect_code(0);
     well.client(&["status", "--json"]).expect_code(0);
     let daemon = ailing();
@@ -120,7 +122,7 @@ fn without_a_daemon_the_exit_code_is_three_and_nothing_is_started() {
 
 #[test]
 fn crash_is_counted_and_remembered() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     assert_eq!(code(&Agent::ready(&daemon).call("a__die", &json!({"how": "kill"}))), -31001);
     let row = daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
     assert!(row["last_error"].to_string().contains("signal 9"), "the signal is named: {row}");
@@ -140,7 +142,7 @@ fn status_answers_whatever_a_server_does() {
 
 #[test]
 fn status_answers_with_many_idle_connections() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let socket = daemon.place().runtime_dir().join("admin.sock");
     let idle: Vec<_> = (0..70).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
     daemon.client(&["status", "--json"]).expect_code(0);

@@ -8,7 +8,7 @@ use crate::support::{Agent, Server, Setup, arguments, code, result};
 #[test]
 fn json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
     let flags = "--bare --tool echo --tool sleep --json-log";
-    let daemon = Setup::with(Server::named("a").flags(flags).line("handshake_timeout = \"60s\"")).start();
+    let daemon = Server::named("a").flags(flags).line("handshake_timeout = \"60s\"").start();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["a__echo", "a__sleep"]);
     for n in 0..5 {
@@ -16,7 +16,7 @@ fn json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handsha
     }
     arguments(&agent.call("a__sleep", &json!({"ms": 100})));
     let row = daemon.row("a");
-    let request_count = daemon.journal("a").iter().filter(|line| line.contains("\"id\"")).count();
+    let request_count = daemon.count_journal("a", "\"id\"");
     // One line before all others.
     let counters = (&row["skipped_lines"], &row["stray_responses"], &row["restarts"], &row["errors"]);
     assert_eq!(counters, (&json!(request_count + 1), &json!(0), &json!(0), &json!(0)));
@@ -25,7 +25,7 @@ fn json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handsha
 /// Case B12.
 #[test]
 fn line_of_a_log_that_carries_the_id_of_a_call_is_not_its_answer() {
-    let daemon = Setup::with(Server::named("a").flags("--bare --tool raw")).start();
+    let daemon = Server::named("a").flags("--bare --tool raw").start();
     let mut agent = Agent::ready(&daemon);
     let lines = [
         r#"{"level":30,"id":$ID,"msg":"x"}"#,
@@ -65,7 +65,7 @@ fn oversized_server_request_does_not_answer_a_call() {
 /// Case B4.
 #[test]
 fn oversized_response_ends_its_call_at_once_whatever_it_contains() {
-    let server = Server::named("a").flags("--bare --tool raw").line("call_timeout = \"3s\"");
+    let server = Server::named("a").flags("--bare --tool raw");
     let daemon = Setup::with(server).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = Agent::ready(&daemon);
     let lines = [

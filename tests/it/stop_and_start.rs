@@ -25,7 +25,7 @@ fn stubborn() -> Setup {
     Setup::with(Server::named("plain")).server(Server::named("stubborn").flags("--wrap --ignore-eof --ignore-term"))
 }
 
-fn installed() -> Option<UserManager> {
+fn install() -> Option<UserManager> {
     UserManager::installed(&Setup::with(Server::named("plain")))
 }
 
@@ -165,7 +165,7 @@ fn slow_stop_is_reported_and_force_kills_the_daemon_and_its_servers() {
 
 #[test]
 fn stop_ends_a_suspended_daemon_in_order() {
-    let mut daemon = Setup::with(Server::named("plain")).start();
+    let mut daemon = Server::named("plain").start();
     signal(daemon.pid(), Signal::STOP);
     daemon.client(&["stop"]).expect_code(0);
     assert!(daemon.wait_exit().success(), "it ended by itself");
@@ -173,7 +173,7 @@ fn stop_ends_a_suspended_daemon_in_order() {
 
 #[test]
 fn stop_under_systemd_closes_the_sockets_and_start_opens_them_again() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     let states = || ["mcpd.service", "mcpd.socket"].map(|unit| manager.systemctl(&["is-active", unit]).stdout);
     let ran = manager.mcpd(&["stop"]).expect_code(0);
     assert_eq!(states(), ["inactive\n", "inactive\n"]);
@@ -218,7 +218,7 @@ fn stop_ends_also_a_daemon_that_systemd_has_not_started_and_closes_sockets_that_
 
 #[test]
 fn stop_and_start_in_turn_are_not_refused_by_the_start_limit_of_systemd() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     for _ in 0..7 {
         manager.mcpd(&["stop"]).expect_code(0);
         manager.mcpd(&["start"]).expect_code(0);
@@ -227,7 +227,7 @@ fn stop_and_start_in_turn_are_not_refused_by_the_start_limit_of_systemd() {
 
 #[test]
 fn start_by_the_unit_refuses_another_configuration() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     manager.mcpd(&["stop"]).expect_code(0);
     let ran = manager.mcpd(&["start", "--config", "other.toml"]).expect_code(2);
     assert!(ran.stderr.contains("mcpd.service is installed") && ran.stderr.contains("`--config`"), "{ran}");

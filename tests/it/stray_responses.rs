@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::support::{Agent, Server, Setup, Shim, arguments, code, result, until};
+use crate::support::{Agent, Server, Setup, Shim, arguments, call_text, code, result, until};
 
 /// Responses that belong to no request.
 const STRAY: [&str; 12] = [
@@ -55,7 +55,7 @@ fn agents_get_no_answer_to_responses_without_a_request() {
 
 #[test]
 fn agent_that_answers_each_unknown_response_gets_one_answer() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     agent.send_raw("{nonsense\n");
     assert_eq!(code(&agent.next()), -32700);
@@ -66,7 +66,7 @@ fn agent_that_answers_each_unknown_response_gets_one_answer() {
 /// Case B10.
 #[test]
 fn servers_get_no_answer_to_responses_without_a_request() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     for stray in STRAY {
         arguments(&agent.call("a__raw", &json!({ "text": format!("{stray}\n") })));
@@ -80,9 +80,9 @@ fn servers_get_no_answer_to_responses_without_a_request() {
 /// Case C4.
 #[test]
 fn agent_that_reuses_the_id_of_an_unanswered_request_is_named_in_the_log_once() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::working_in(&daemon, Path::new("/"));
-    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":1000}}}"#;
+    let call = call_text("7", "a__sleep", r#"{"ms":5000}"#);
     (0..4).for_each(|_| agent.send_raw(format!("{call}\n")));
     for _ in 0..3 {
         assert_eq!(code(&agent.next()), -32600);

@@ -45,9 +45,11 @@ const LAYERS: &[&[&str]] = &[
 const ACYCLIC: &[&str] = &[
     "account",
     "admin",
+    "autostart",
     "bridge",
     "calls",
     "catalog",
+    "cli",
     "config",
     "daemon",
     "http_listener",
@@ -55,7 +57,11 @@ const ACYCLIC: &[&str] = &[
     "manager",
     "server",
     "session",
+    "sockets",
 ];
+
+/// Imports the type of each command, and commands print how others are called. So circles through it do not count.
+const COMMAND_TABLE: &str = "cli/arguments";
 
 /// Modules that are one component each: a type, and the files that only it uses.
 const COMPONENTS: &[&str] = &[
@@ -71,8 +77,13 @@ const COMPONENTS: &[&str] = &[
 
 /// Types that dispatch between components, with the module that declares them. Their methods stand in the files of that module, one for
 /// each subject.
-const DISPATCHERS: &[(&str, &str)] =
-    &[("Daemon", "daemon"), ("Instance", "server/instance"), ("Session", "session/dispatcher")];
+const DISPATCHERS: &[(&str, &str)] = &[
+    ("Daemon", "daemon"),
+    ("Group", "server/group"),
+    ("Instance", "server/instance"),
+    ("ServerTask", "server/task"),
+    ("Session", "session/dispatcher"),
+];
 
 /// Handles and views that other modules hold, with one file per subject: their methods order and read.
 const HANDLES: &[&str] = &["Manager", "Member", "ServerHandle", "View"];
@@ -81,8 +92,6 @@ const OWN_METHODS: &[&str] = &["admin", "bridge", "daemon", "manager", "server",
 
 /// Fields of a dispatcher: each is a component or a plain fact.
 const MAX_FIELDS: usize = 12;
-/// Dispatchers that have more fields for now.
-const LARGE_DISPATCHERS: &[&str] = &["Daemon"];
 
 /// Lines of code of a file: it is one concept.
 const MAX_LINES: usize = 500;
@@ -271,7 +280,8 @@ fn component(module: &str) -> String {
 
 #[test]
 fn files_do_not_import_each_other_in_circles() {
-    let imports = imports(&modules());
+    let mut imports = imports(&modules());
+    imports.remove(COMMAND_TABLE).expect("it imports commands");
     for circle in circles(&imports) {
         let components: BTreeSet<_> = circle.iter().map(|module| component(module)).collect();
         let is_checked = circle.iter().any(|module| ACYCLIC.contains(&top(module)));
@@ -317,8 +327,7 @@ fn dispatchers_have_their_methods_in_their_module_and_few_fields() {
         let (_, rest) = declared.unwrap_or_else(|| panic!("src/{home} declares {dispatcher}"));
         let body = &rest[..rest.find("\n}").expect("an end")];
         let fields = body.lines().filter(|line| line.starts_with("    ") && line.contains(": ")).count();
-        let is_large = LARGE_DISPATCHERS.contains(dispatcher);
-        assert_eq!(fields > MAX_FIELDS, is_large, "{dispatcher} has {fields} fields; {MAX_FIELDS} are allowed");
+        assert!((1..=MAX_FIELDS).contains(&fields), "{dispatcher} has {fields} fields; {MAX_FIELDS} are allowed");
     }
 }
 

@@ -25,7 +25,7 @@ fn clingy() -> Setup {
 }
 
 /// A user manager that has started mcpd with these servers, each of which is ready.
-fn started(setup: &Setup) -> Option<UserManager> {
+fn start_unit(setup: &Setup) -> Option<UserManager> {
     let manager = UserManager::start(setup)?;
     manager.systemctl(&["start", "mcpd"]).expect_code(0);
     until("every server is ready", || {
@@ -121,7 +121,7 @@ fn status_line_of_the_unit_counts_servers_and_agents() {
 
 #[test]
 fn stop_leaves_no_process_of_resisting_servers() {
-    let Some(manager) = started(&clingy()) else { return };
+    let Some(manager) = start_unit(&clingy()) else { return };
     manager.systemctl(&["stop", "mcpd"]).expect_code(0);
     manager.expect_nothing_left();
     assert_eq!(manager.property("Result"), "success");
@@ -129,7 +129,7 @@ fn stop_leaves_no_process_of_resisting_servers() {
 
 #[test]
 fn stop_during_a_call_answers_the_agent_and_ends_in_time() {
-    let Some(manager) = started(&plain()) else { return };
+    let Some(manager) = start_unit(&plain()) else { return };
     let mut agent = Agent::ready_at(&manager.agent_socket());
     let call = agent.start_call("plain__sleep", &json!({"ms": 600_000}));
     // What is sent on one connection is taken in order.
@@ -143,7 +143,7 @@ fn stop_during_a_call_answers_the_agent_and_ends_in_time() {
 
 #[test]
 fn sigterm_is_an_ordered_stop_that_systemd_is_notified_of() {
-    let Some(manager) = started(&plain()) else { return };
+    let Some(manager) = start_unit(&plain()) else { return };
     let mut agent = Agent::ready_at(&manager.agent_socket());
     let call = agent.start_call("plain__sleep", &json!({"ms": 1200}));
     agent.request("ping", &json!({}));
@@ -159,7 +159,7 @@ fn sigterm_is_an_ordered_stop_that_systemd_is_notified_of() {
 /// Case E4.
 #[test]
 fn kill_9_leaves_no_server_and_mcpd_serves_again() {
-    let Some(manager) = started(&clingy()) else { return };
+    let Some(manager) = start_unit(&clingy()) else { return };
     let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
     assert!(before.len() > 8, "{before:#?}");
     manager.systemctl(&["kill", "--signal=KILL", "--kill-whom=main", "mcpd"]).expect_code(0);
@@ -173,7 +173,7 @@ fn kill_9_leaves_no_server_and_mcpd_serves_again() {
 /// Case E5.
 #[test]
 fn kill_9_of_mcpd_its_reaper_and_all_guards_leaves_no_server() {
-    let Some(manager) = started(&clingy()) else { return };
+    let Some(manager) = start_unit(&clingy()) else { return };
     let before = manager.unit_processes();
     let names = ["mcpd-guard", "mcpd-reaper"];
     let of_mcpd = |process: &&Process| {
@@ -193,7 +193,7 @@ fn kill_9_of_mcpd_its_reaper_and_all_guards_leaves_no_server() {
 
 #[test]
 fn reload_takes_over_a_changed_configuration_and_keeps_every_process() {
-    let Some(manager) = started(&plain()) else { return };
+    let Some(manager) = start_unit(&plain()) else { return };
     let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
     plain().server(Server::named("new")).write(manager.place());
     manager.systemctl(&["reload", "mcpd"]).expect_code(0);
@@ -205,7 +205,7 @@ fn reload_takes_over_a_changed_configuration_and_keeps_every_process() {
 
 #[test]
 fn reload_of_an_invalid_configuration_fails_and_the_unit_keeps_serving() {
-    let Some(manager) = started(&plain()) else { return };
+    let Some(manager) = start_unit(&plain()) else { return };
     let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
     manager.place().write("config.toml", "[servers.plain]\ncomand = \"x\"\n");
     manager.systemctl(&["reload", "mcpd"]).expect_code(1);
@@ -232,7 +232,7 @@ fn invalid_configuration_fails_the_start_at_once_with_its_place_and_is_read_agai
 /// Case D6.
 #[test]
 fn unit_is_not_restarted_while_another_daemon_serves_in_its_directory() {
-    let Some(manager) = started(&plain()) else { return };
+    let Some(manager) = start_unit(&plain()) else { return };
     let expect_failed = || {
         manager.wait_property("ActiveState", "failed");
         assert_eq!([manager.property("ExecMainStatus"), manager.property("NRestarts")], ["4", "0"]);

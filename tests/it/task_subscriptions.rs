@@ -24,7 +24,7 @@ fn connect(daemon: &Daemon) -> Agent {
 
 /// Has `echo` make the task `id`, which waits for an answer; the id that the agent is told.
 #[track_caller]
-fn made(agent: &mut Agent, id: &str) -> Value {
+fn create_task(agent: &mut Agent, id: &str) -> Value {
     let answer = agent.call("s__echo", &json!({"as_task": true, "id": id, "ask": true}));
     result(&answer)["taskId"].clone()
 }
@@ -51,7 +51,7 @@ fn wait_listen(daemon: &Daemon, with: &[&str], without: &[&str]) -> Value {
 fn task_subscriber_receives_progress_and_end() {
     let daemon = start();
     let mut other = connect(&daemon);
-    let (first, second) = (made(&mut other, "a.b \"c"), made(&mut other, "t2"));
+    let (first, second) = (create_task(&mut other, "a.b \"c"), create_task(&mut other, "t2"));
     let mut agent = connect(&daemon);
     let (id, granted) = agent.listen(&json!({"toolsListChanged": true, "taskIds": ["unknown", first]}));
     assert_eq!(granted, json!({"toolsListChanged": true, "taskIds": [first]}));
@@ -78,7 +78,7 @@ fn task_subscriber_receives_progress_and_end() {
     for quiet in [&mut agent, &mut third, &mut other] {
         quiet.expect_quiet();
     }
-    let last = made(&mut other, "t3");
+    let last = create_task(&mut other, "t3");
     let (last_id, _) = third.listen(&json!({"taskIds": [last]}));
     wait_listen(&daemon, &["t3"], &["a.b \"c", "t2"]);
     touch(&mut other, &["t3"]);
@@ -90,7 +90,7 @@ fn task_subscriber_receives_progress_and_end() {
 fn several_agents_may_subscribe_to_one_task() {
     let daemon = start();
     let mut other = connect(&daemon);
-    let task = made(&mut other, "t");
+    let task = create_task(&mut other, "t");
     let mut agents = [connect(&daemon), connect(&daemon)];
     let ids = agents.each_mut().map(|agent| agent.listen(&json!({"taskIds": [task]})).0);
     wait_listen(&daemon, &["t"], &[]);
@@ -98,7 +98,7 @@ fn several_agents_may_subscribe_to_one_task() {
     for (agent, id) in agents.iter_mut().zip(&ids) {
         assert_eq!(agent.subscription_notification(id, TASK_NOTIFICATION)["taskId"], task);
     }
-    agents[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
+    agents[0].cancel(&ids[0]);
     agents[0].expect_quiet();
     touch(&mut other, &["t"]);
     assert_eq!(agents[1].subscription_notification(&ids[1], TASK_NOTIFICATION)["taskId"], task);
@@ -107,7 +107,7 @@ fn several_agents_may_subscribe_to_one_task() {
     second.disconnect();
     wait_listen(&daemon, &[], &["t"]);
     drop(first);
-    let listens = daemon.journal("s").iter().filter(|line| line.contains("\"taskIds\"")).count();
+    let listens = daemon.count_journal("s", "\"taskIds\"");
     assert_eq!(listens, 1, "one for both");
 }
 
@@ -115,7 +115,7 @@ fn several_agents_may_subscribe_to_one_task() {
 fn task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
     let daemon = start();
     let mut other = connect(&daemon);
-    let task = made(&mut other, "t");
+    let task = create_task(&mut other, "t");
     for profile in ["other", "narrow"] {
         let mut agent = Agent::connect_to(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
         agent.speak_modern(&capabilities());
@@ -144,13 +144,13 @@ fn task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
 fn restarted_server_reports_only_tasks_of_its_new_process() {
     let daemon = start();
     let mut other = connect(&daemon);
-    let task = made(&mut other, "t");
+    let task = create_task(&mut other, "t");
     let mut agent = connect(&daemon);
     agent.listen(&json!({"taskIds": [task]}));
     wait_listen(&daemon, &["t"], &[]);
     assert_eq!(code(&other.call("s__die", &json!({"how": "kill"}))), -31001);
     daemon.wait_row("s", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
-    let next = made(&mut other, "u");
+    let next = create_task(&mut other, "u");
     let (next_id, _) = agent.listen(&json!({"taskIds": [next]}));
     wait_listen(&daemon, &["u"], &["t"]);
     touch(&mut other, &["t", "u"]);
@@ -180,7 +180,7 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
     arguments(&connect(&daemon).call("s__mutate_tools", &json!({"add": ["fresh"]})));
     shim.subscription_notification(&id, "notifications/tools/list_changed");
     assert_eq!(code(&shim.request("tasks/get", &json!({ "taskId": task }))), -32602);
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    shim.cancel(&id);
     shim.expect_quiet();
 }
 
@@ -196,7 +196,7 @@ fn end_of(agent: &mut Agent, subscription: &Value) -> Value {
 
 /// Has `echo` make the task `t`, which waits for nothing.
 #[track_caller]
-fn made_working(agent: &mut Agent) -> Value {
+fn create_working_task(agent: &mut Agent) -> Value {
     result(&agent.call("s__echo", &json!({"as_task": true, "id": "t"})))["taskId"].clone()
 }
 
@@ -217,11 +217,13 @@ fn subscription_reaches_the_instance_that_runs_the_task() {
             agent
         });
         // In a pool, the busy instance is not chosen, and then the one with the task is not.
-        let busy = one.start_call("s__sleep", &json!({"ms": 1200}));
-        daemon.wait_journal("s", "1200");
-        let second = made_working(&mut two);
+        let gate = daemon.gate();
+        let busy = one.start_call("s__sleep", &gate.arguments());
+        daemon.wait_at_gate("s", &gate);
+        let second = create_working_task(&mut two);
+        gate.open();
         arguments(&one.answer(&busy));
-        let first = made_working(&mut one);
+        let first = create_working_task(&mut one);
         assert_ne!(first, second, "two instances have a task of the same id");
         let mut agent = connect(&daemon);
         let ids = [&first, &second].map(|task| {
@@ -251,10 +253,14 @@ fn subscription_reaches_the_instance_that_runs_the_task() {
 fn subscriber_of_a_task_receives_nothing_else_of_its_instance() {
     let daemon = Setup::with(server().line("sharing = \"session\"")).start();
     let mut owner = connect(&daemon);
-    let task = made_working(&mut owner);
+    let task = create_working_task(&mut owner);
     let mut agent = connect(&daemon);
     agent.listen(&json!({"taskIds": [task]}));
-    wait_listen(&daemon, &["t"], &[]);
+    // The instance of `agent` subscribes, too, and may be the last to do so.
+    until("the server is asked for the task", || {
+        let is_of_task = |line: &String| line.contains("subscriptions/listen") && line.contains(r#""taskIds":["t"]"#);
+        daemon.journal("s").iter().any(is_of_task).then_some(())
+    });
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"mine"}}"#;
     let text = format!("{log}\n{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{{\"content\":[]}}}}\n");
     owner.log_from("error");
@@ -268,7 +274,7 @@ fn subscriber_of_a_task_receives_nothing_else_of_its_instance() {
 fn task_of_a_denied_tool_is_not_reported() {
     let daemon = start();
     let mut other = connect(&daemon);
-    let task = made_working(&mut other);
+    let task = create_working_task(&mut other);
     let mut agent = connect(&daemon);
     let (id, _) = agent.listen(&json!({"taskIds": [task]}));
     wait_listen(&daemon, &["t"], &[]);
@@ -286,7 +292,7 @@ fn lazy_server_stops_once_its_task_has_ended() {
     let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let daemon = Setup::with(lazy).start();
     let mut agent = connect(&daemon);
-    let task = made(&mut agent, "t");
+    let task = create_task(&mut agent, "t");
     let (id, _) = agent.listen(&json!({"taskIds": [task]}));
     wait_listen(&daemon, &["t"], &[]);
     let answers = json!({"taskId": task, "inputResponses": {"who": {"action": "accept"}}});

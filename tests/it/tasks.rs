@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, notification, request, result, until};
 
 fn server(name: &str) -> Server {
     Server::named(name).flags("--tasks")
@@ -29,7 +29,7 @@ fn create(agent: &mut Agent, tool: &str, arguments: &Value) -> Value {
 
 /// The same; the id of the task.
 #[track_caller]
-fn created(agent: &mut Agent, tool: &str, arguments: &Value) -> Value {
+fn create_task(agent: &mut Agent, tool: &str, arguments: &Value) -> Value {
     let answer = create(agent, tool, arguments);
     result(&answer)["task"]["taskId"].clone()
 }
@@ -69,7 +69,7 @@ fn list(agent: &mut Agent, cursor: &Value) -> (Vec<Value>, Value) {
     (tasks.iter().map(|task| task["taskId"].clone()).collect(), page["nextCursor"].clone())
 }
 
-fn listed(agent: &mut Agent) -> Vec<Value> {
+fn list_tasks(agent: &mut Agent) -> Vec<Value> {
     let (tasks, next) = list(agent, &Value::Null);
     assert_eq!(next, Value::Null);
     tasks
@@ -94,7 +94,7 @@ fn token(daemon: &Daemon, tool: &str) -> Value {
 
 /// Has the server say something while no call of the agent's is unanswered but this one.
 fn notify(agent: &mut Agent, method: &str, params: &Value) {
-    let line = json!({"jsonrpc": "2.0", "method": method, "params": params});
+    let line = notification(method, params);
     arguments(&agent.call("s__raw", &json!({"text": format!("{line}\n")})));
 }
 
@@ -152,7 +152,7 @@ fn agent_sees_task_support_and_which_tools_create_tasks() {
 #[test]
 fn other_agents_cannot_access_a_task_and_no_server_sees_the_attempt() {
     let (daemon, mut one, mut other) = start_pair();
-    let id = created(&mut one, "s__echo", &json!({}));
+    let id = create_task(&mut one, "s__echo", &json!({}));
     expect_unknown(&mut other, "task-1");
     expect_unknown(&mut other, "task-9");
     expect_unknown(&mut one, "task-9");
@@ -160,7 +160,7 @@ fn other_agents_cannot_access_a_task_and_no_server_sees_the_attempt() {
     for wrong in [json!(7), json!(["task-1"]), Value::Null] {
         assert_eq!(code(&ask(&mut one, "get", &wrong)), -32602);
     }
-    assert_eq!((listed(&mut one), listed(&mut other)), (vec![id.clone()], vec![]));
+    assert_eq!((list_tasks(&mut one), list_tasks(&mut other)), (vec![id.clone()], vec![]));
     assert_eq!(request_count(&daemon, "s", "tasks/get", "task-1"), 1, "for the list");
     assert!(!daemon.journal("s").iter().any(|line| line.contains("tasks/cancel") || line.contains("tasks/result")));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("tasks/list") || line.contains("task-9")));
@@ -181,7 +181,7 @@ fn tasks_of_two_agents_with_equal_ids_stay_separate() {
         finish(agent, &id);
         expect_status(agent, &id, "completed");
         assert_eq!(arguments(&ask(agent, "result", &id))["n"], n);
-        assert_eq!(listed(agent), [id]);
+        assert_eq!(list_tasks(agent), [id]);
         agent.expect_quiet();
     }
 }
@@ -189,7 +189,7 @@ fn tasks_of_two_agents_with_equal_ids_stay_separate() {
 #[test]
 fn task_status_reaches_the_owner_only_and_an_unknown_task_nobody() {
     let (daemon, mut one, mut other) = start_pair();
-    let id = created(&mut one, "s__echo", &json!({}));
+    let id = create_task(&mut one, "s__echo", &json!({}));
     let odd = r#"{"method":"notifications/tasks/status", "params":{"x":1.10,"status":"input_required","taskId":"task\u002d1"},"jsonrpc":"2.0"}"#;
     arguments(&other.call("s__raw", &json!({"text": format!("{odd}\n")})));
     assert_eq!(one.next_line().expect("a line").trim_end(), odd);
@@ -219,7 +219,7 @@ fn status_sent_before_the_response_of_the_call_reaches_its_agent() {
     assert_eq!(daemon.row("s")["stray_notifications"], 1);
     // A task that was over before it was told of is no open one.
     let quick = json!({"early": true, "status": "completed", "id": "quick"});
-    created(&mut agent, "s__echo", &quick);
+    create_task(&mut agent, "s__echo", &quick);
     expect_status(&mut agent, &json!("quick"), "completed");
     agent.expect_quiet();
     other.expect_quiet();
@@ -258,7 +258,7 @@ fn tasks_are_listed_in_the_order_of_their_making_page_by_page() {
     let ids: Vec<_> = (0..40)
         .map(|n| {
             let tool = if n % 2 == 0 { "s__echo" } else { "t__echo" };
-            created(&mut agent, tool, &json!({"id": format!("{}", 40 - n)}))
+            create_task(&mut agent, tool, &json!({"id": format!("{}", 40 - n)}))
         })
         .collect();
     let (first, cursor) = list(&mut agent, &Value::Null);
@@ -270,7 +270,7 @@ fn tasks_are_listed_in_the_order_of_their_making_page_by_page() {
     }
     // What is made between two pages is on the last one, and nothing is listed twice.
     let (_, cursor) = list(&mut agent, &Value::Null);
-    let more = created(&mut agent, "s__echo", &json!({}));
+    let more = create_task(&mut agent, "s__echo", &json!({}));
     let (rest, _) = list(&mut agent, &cursor);
     assert_eq!(rest.last(), Some(&more));
     assert_eq!(rest[..8], ids[32..]);
@@ -279,23 +279,23 @@ fn tasks_are_listed_in_the_order_of_their_making_page_by_page() {
 #[test]
 fn task_that_its_server_has_forgotten_is_no_longer_listed() {
     let (daemon, mut agent, _) = start_pair();
-    let ids = [(); 3].map(|()| created(&mut agent, "s__echo", &json!({})));
+    let ids = [(); 3].map(|()| create_task(&mut agent, "s__echo", &json!({})));
     arguments(&agent.call("s__forget_task", &json!({"id": "task-2"})));
-    assert_eq!(listed(&mut agent), [ids[0].clone(), ids[2].clone()]);
+    assert_eq!(list_tasks(&mut agent), [ids[0].clone(), ids[2].clone()]);
     expect_unknown(&mut agent, "task-2");
     assert_eq!(request_count(&daemon, "s", "tasks/get", "task-2"), 1);
     // Whoever asks first hears it from the server.
     arguments(&agent.call("s__forget_task", &json!({"id": "task-3"})));
     assert_eq!(ask(&mut agent, "get", &ids[2])["error"]["message"], "Failed to retrieve task: Task not found");
     expect_unknown(&mut agent, "task-3");
-    assert_eq!(listed(&mut agent), [ids[0].clone()]);
+    assert_eq!(list_tasks(&mut agent), [ids[0].clone()]);
 }
 
 #[test]
 fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
     let (_daemon, mut agent, mut other) = start_pair();
-    let mute = created(&mut agent, "s__echo", &json!({"mute": true}));
-    let id = created(&mut agent, "s__echo", &json!({}));
+    let mute = create_task(&mut agent, "s__echo", &json!({"mute": true}));
+    let id = create_task(&mut agent, "s__echo", &json!({}));
     notify(&mut other, "notifications/tasks/status", &json!({"taskId": mute, "status": "input_required", "x": 1}));
     agent.expect_notification("notifications/tasks/status");
     let waiting = agent.start_request("tasks/list", &json!({}));
@@ -313,7 +313,7 @@ fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
 fn task_whose_tool_is_denied_while_its_page_is_gathered_is_not_listed() {
     let (daemon, mut agent, _) = start_pair();
     agent.tools();
-    created(&mut agent, "s__echo", &json!({"mute": true}));
+    create_task(&mut agent, "s__echo", &json!({"mute": true}));
     for polls in 1.. {
         let page = agent.start_request("tasks/list", &json!({}));
         until("the task is polled", || (request_count(&daemon, "s", "tasks/get", "task-1") == polls).then_some(()));
@@ -332,12 +332,12 @@ fn task_whose_tool_is_denied_while_its_page_is_gathered_is_not_listed() {
 #[test]
 fn list_that_is_cancelled_is_not_answered() {
     let (_daemon, mut agent, _) = start_pair();
-    created(&mut agent, "s__echo", &json!({"mute": true}));
+    create_task(&mut agent, "s__echo", &json!({"mute": true}));
     let waiting = [(); 3].map(|()| agent.start_request("tasks/list", &json!({})));
     for id in [&waiting[1], &waiting[0]] {
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        agent.cancel(id);
     }
-    agent.send(&json!({"jsonrpc": "2.0", "id": waiting[2], "method": "ping"}));
+    agent.send(&request(waiting[2].clone(), "ping", &Value::Null));
     let refusal = agent.answer(&waiting[2]);
     assert_eq!(code(&refusal), -32600, "its id is in use");
     assert_eq!(result(&agent.answer(&waiting[2]))["tasks"].as_array().map(Vec::len), Some(1));
@@ -347,7 +347,7 @@ fn list_that_is_cancelled_is_not_answered() {
 #[test]
 fn task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
     let (daemon, mut agent, mut other) = start_pair();
-    let id = created(&mut agent, "s__echo", &json!({}));
+    let id = create_task(&mut agent, "s__echo", &json!({}));
     let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
     daemon.wait_journal("s", "tasks/result");
     assert_eq!(result(&ask(&mut agent, "cancel", &id))["status"], "cancelled");
@@ -363,9 +363,9 @@ fn task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
 fn tasks_of_a_disconnected_agent_are_cancelled_and_others_are_not() {
     let (daemon, mut leaver, mut other) = start_pair();
     for _ in 0..3 {
-        created(&mut leaver, "s__echo", &json!({}));
+        create_task(&mut leaver, "s__echo", &json!({}));
     }
-    let other_task = created(&mut other, "s__echo", &json!({}));
+    let other_task = create_task(&mut other, "s__echo", &json!({}));
     finish(&mut leaver, &json!("task-2"));
     expect_status(&mut leaver, &json!("task-2"), "completed");
     drop(leaver);
@@ -389,14 +389,14 @@ fn task_created_after_its_agent_left_is_cancelled() {
     create(&mut leaver, "s__echo", "left");
     let late = create(&mut agent, "s__fail", "late");
     daemon.wait_row("s", "has all three", |row| row["calls"] == 3);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    agent.cancel(&cancelled);
     leaver.disconnect();
     assert_eq!(code(&agent.answer(&late)), -31002);
     for id in ["cancelled", "left", "late"] {
         wait_cancelled(&daemon, "s", id);
         expect_unknown(&mut agent, id);
     }
-    assert_eq!(listed(&mut agent), [""; 0]);
+    assert_eq!(list_tasks(&mut agent), [""; 0]);
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn log_is_not_delivered_while_a_task_of_another_agent_works() {
     let library = place.write("logging.json", r#"{"logging":true}"#);
     let daemon = Setup::with(server("s").arg("--library").arg(library)).start_in(&place);
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let id = created(&mut one, "s__echo", &json!({}));
+    let id = create_task(&mut one, "s__echo", &json!({}));
     let log = |data: &str| json!({"level": "error", "data": data});
     notify(&mut one, "notifications/message", &log("mine"));
     notify(&mut other, "notifications/message", &log("whose?"));
@@ -433,7 +433,7 @@ fn log_is_not_delivered_while_a_task_of_another_agent_works() {
 fn task_that_survives_its_agent_may_own_server_requests() {
     let daemon = start();
     let mut one = Agent::ready(&daemon);
-    let stubborn = created(&mut one, "s__echo", &json!({"ignore_cancel": true}));
+    let stubborn = create_task(&mut one, "s__echo", &json!({"ignore_cancel": true}));
     drop(one);
     wait_cancelled(&daemon, "s", stubborn.as_str().expect("text"));
     let mut other = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
@@ -460,19 +460,19 @@ fn expired_tasks_free_their_slots() {
 #[test]
 fn tasks_end_with_their_server() {
     let (daemon, mut agent, mut other) = start_pair();
-    let id = created(&mut agent, "s__echo", &json!({}));
+    let id = create_task(&mut agent, "s__echo", &json!({}));
     let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
     daemon.wait_journal("s", "tasks/result");
     assert_eq!(code(&other.call("s__die", &json!({"how": "kill"}))), -31001);
     assert_eq!(code(&agent.answer(&waiting)), -31001);
     expect_unknown(&mut agent, "task-1");
-    assert_eq!(listed(&mut agent), [""; 0]);
+    assert_eq!(list_tasks(&mut agent), [""; 0]);
     daemon.wait_row("s", "is up again", |row| row["state"] == "ready");
     expect_unknown(&mut agent, "task-1");
     // The next instance begins to count anew.
-    assert_eq!(created(&mut other, "s__echo", &json!({})), id);
+    assert_eq!(create_task(&mut other, "s__echo", &json!({})), id);
     expect_unknown(&mut agent, "task-1");
-    assert_eq!((listed(&mut agent), listed(&mut other)), (vec![], vec![id.clone()]));
+    assert_eq!((list_tasks(&mut agent), list_tasks(&mut other)), (vec![], vec![id.clone()]));
     finish(&mut agent, &id);
     expect_status(&mut other, &id, "completed");
     agent.expect_quiet();
@@ -491,8 +491,8 @@ fn task_of_a_newly_denied_tool_is_unknown() {
     let place = Place::new();
     let mut daemon = Setup::new().config(write(&place, &[server("s")])).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    let id = created(&mut agent, "s__echo", &json!({}));
-    created(&mut agent, "s__sleep", &json!({}));
+    let id = create_task(&mut agent, "s__echo", &json!({}));
+    create_task(&mut agent, "s__sleep", &json!({}));
     let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
     daemon.wait_journal("s", "tasks/result");
     let reload = |daemon: &mut Daemon, server: Server| {
@@ -503,7 +503,7 @@ fn task_of_a_newly_denied_tool_is_unknown() {
     };
     reload(&mut daemon, server("s").line("deny = [\"echo\"]"));
     expect_unknown(&mut agent, "task-1");
-    assert_eq!(listed(&mut agent), ["task-2"]);
+    assert_eq!(list_tasks(&mut agent), ["task-2"]);
     finish(&mut agent, &id);
     result(&agent.answer(&waiting));
     // Nothing is told of it either.
@@ -511,7 +511,7 @@ fn task_of_a_newly_denied_tool_is_unknown() {
     assert_eq!(request_count(&daemon, "s", "tasks/get", "task-1"), 0);
     reload(&mut daemon, server("s"));
     assert_eq!(status(&mut agent, &id), "completed");
-    assert_eq!(listed(&mut agent), ["task-1", "task-2"]);
+    assert_eq!(list_tasks(&mut agent), ["task-1", "task-2"]);
 }
 
 #[test]
@@ -520,9 +520,11 @@ fn pool_instance_stays_up_for_its_task_and_receives_its_requests() {
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"1500ms\"");
     let daemon = Setup::with(pool).server(clock).start();
     let mut agent = Agent::ready(&daemon);
-    let busy = agent.start_call("s__sleep", &json!({"ms": 1200}));
-    daemon.wait_journal("s", "1200");
-    let id = created(&mut agent, "s__echo", &json!({"id": "second"}));
+    let gate = daemon.gate();
+    let busy = agent.start_call("s__sleep", &gate.arguments());
+    daemon.wait_at_gate("s", &gate);
+    let id = create_task(&mut agent, "s__echo", &json!({"id": "second"}));
+    gate.open();
     arguments(&agent.answer(&busy));
     // The other one is kept far longer than this one would be.
     arguments(&agent.call("clock__echo", &json!({})));
@@ -530,11 +532,11 @@ fn pool_instance_stays_up_for_its_task_and_receives_its_requests() {
     let instances = || daemon.row("s")["instances"].as_array().map(Vec::len);
     assert_eq!(instances(), Some(2));
     assert_eq!(status(&mut agent, &id), "working");
-    assert_eq!(listed(&mut agent), std::slice::from_ref(&id));
+    assert_eq!(list_tasks(&mut agent), std::slice::from_ref(&id));
     assert_eq!(result(&ask(&mut agent, "cancel", &id))["status"], "cancelled");
     daemon.wait_row("s", "has one instance", |row| row["instances"].as_array().map(Vec::len) == Some(1));
     expect_unknown(&mut agent, "second");
-    assert_eq!(listed(&mut agent), [""; 0]);
+    assert_eq!(list_tasks(&mut agent), [""; 0]);
 }
 
 #[test]
@@ -542,15 +544,15 @@ fn each_way_of_sharing_runs_tasks() {
     for (sharing, others) in [("session", "task-1"), ("workspace", "task-2"), ("pool", "task-2")] {
         let daemon = Setup::with(server("s").line(format!("sharing = \"{sharing}\""))).start();
         let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-        let id = created(&mut one, "s__echo", &json!({}));
+        let id = create_task(&mut one, "s__echo", &json!({}));
         if sharing != "pool" {
-            assert_eq!(created(&mut other, "s__echo", &json!({})), others, "{sharing}");
+            assert_eq!(create_task(&mut other, "s__echo", &json!({})), others, "{sharing}");
         }
         assert_eq!(status(&mut one, &id), "working");
         assert_eq!(result(&ask(&mut one, "cancel", &id))["status"], "cancelled");
         one.expect_quiet();
         if sharing != "session" {
-            created(&mut other, "s__echo", &json!({"id": "left"}));
+            create_task(&mut other, "s__echo", &json!({"id": "left"}));
             other.disconnect();
             wait_cancelled(&daemon, "s", "left");
         }
@@ -565,7 +567,7 @@ fn lazy_server_stays_up_for_a_task() {
     let wait = |server: &str, expected: &str| drop(daemon.wait_row(server, expected, |row| row["state"] == expected));
     wait("s", "idle");
     let mut agent = Agent::ready(&daemon);
-    let id = created(&mut agent, "s__echo", &json!({}));
+    let id = create_task(&mut agent, "s__echo", &json!({}));
     arguments(&agent.call("clock__echo", &json!({})));
     wait("clock", "idle");
     assert_eq!(status(&mut agent, &id), "working");
@@ -582,7 +584,7 @@ fn lazy_server_stays_up_for_its_pending_requests() {
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
     let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
-    let asking = json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {}});
+    let asking = request("q", "sampling/createMessage", &json!({}));
     arguments(&agent.call("s__raw", &json!({ "text": format!("{asking}\n") })));
     let question = agent.expect_request("sampling/createMessage");
     arguments(&agent.call("clock__echo", &json!({})));
@@ -594,15 +596,15 @@ fn lazy_server_stays_up_for_its_pending_requests() {
 
 #[test]
 fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
-    let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"600ms\" }")).start();
+    let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"6s\" }")).start();
     let [mut agent, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let [lasting, silent] = [(); 2].map(|()| created(&mut agent, "s__echo", &json!({})));
+    let [lasting, silent] = [(); 2].map(|()| create_task(&mut agent, "s__echo", &json!({})));
     let mute = agent.start_request("tasks/result", &json!({"taskId": silent}));
     let waiting = agent.start_request("tasks/result", &json!({"taskId": lasting}));
     daemon.wait_journal("s", "tasks/result");
     for n in 0..3 {
         // Each sign comes within the limit, all together take far longer.
-        arguments(&other.call("s__sleep", &json!({"ms": 350})));
+        arguments(&other.call("s__sleep", &json!({"ms": 3500})));
         if n == 1 {
             assert_eq!(status(&mut agent, &lasting), "working");
         } else {
@@ -623,17 +625,17 @@ fn older_version_knows_no_tasks_on_either_side() {
     let mut old = Agent::connect(&daemon);
     assert!(result(&old.initialize("2025-06-18"))["capabilities"]["tasks"].is_null());
     // A field that a version does not know passes, and what comes of it is nobody else's.
-    let id = created(&mut old, "s__echo", &json!({}));
+    let id = create_task(&mut old, "s__echo", &json!({}));
     for method in ["get", "cancel", "result", "list"] {
         assert_eq!(code(&ask(&mut old, method, &id)), -32601, "{method}");
     }
     finish(&mut old, &id);
     old.expect_quiet();
     let mut agent = Agent::ready(&daemon);
-    created(&mut agent, "old__echo", &json!({"id": "of-old"}));
+    create_task(&mut agent, "old__echo", &json!({"id": "of-old"}));
     expect_unknown(&mut agent, "of-old");
-    assert_eq!(listed(&mut agent), [""; 0]);
-    created(&mut old, "s__echo", &json!({"id": "left"}));
+    assert_eq!(list_tasks(&mut agent), [""; 0]);
+    create_task(&mut old, "s__echo", &json!({"id": "left"}));
     drop(old);
     wait_cancelled(&daemon, "s", "left");
     drop(agent);
@@ -650,9 +652,9 @@ fn server_receives_only_requests_that_it_declares() {
     // What it says of a task is no more than a result.
     let result_of = r#"{"task":{"taskId":"x","status":"working","ttl":null}}"#;
     let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{result_of}}}\n");
-    assert_eq!(created(&mut agent, "plain__raw", &json!({"text": text, "answer": false})), "x");
+    assert_eq!(create_task(&mut agent, "plain__raw", &json!({"text": text, "answer": false})), "x");
     expect_unknown(&mut agent, "x");
-    let other_task = created(&mut agent, "keeper__echo", &json!({}));
+    let other_task = create_task(&mut agent, "keeper__echo", &json!({}));
     assert_eq!(code(&ask(&mut agent, "cancel", &other_task)), -32602);
     assert_eq!(status(&mut agent, &other_task), "working");
     drop(agent);
@@ -669,7 +671,7 @@ fn server_receives_only_requests_that_it_declares() {
 fn duplicate_task_ids_of_two_servers_are_refused() {
     let daemon = Setup::with(server("s")).server(server("t")).start();
     let mut agent = Agent::ready(&daemon);
-    let id = created(&mut agent, "s__echo", &json!({"n": 1}));
+    let id = create_task(&mut agent, "s__echo", &json!({"n": 1}));
     let refusal = create(&mut agent, "t__echo", &json!({"n": 2}));
     assert_eq!(code(&refusal), -32603);
     assert_eq!(refusal["error"]["data"], json!({"server": "t", "outcome": "unknown"}));
@@ -677,7 +679,7 @@ fn duplicate_task_ids_of_two_servers_are_refused() {
     finish(&mut agent, &id);
     expect_status(&mut agent, &id, "completed");
     assert_eq!(arguments(&ask(&mut agent, "result", &id))["n"], 1);
-    assert_eq!(listed(&mut agent), [id]);
+    assert_eq!(list_tasks(&mut agent), [id]);
     agent.expect_quiet();
 }
 
@@ -685,7 +687,7 @@ fn duplicate_task_ids_of_two_servers_are_refused() {
 #[test]
 fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
     let (daemon, mut one, mut other) = start_pair();
-    let id = created(&mut one, "s__echo", &json!({"id": "a"}));
+    let id = create_task(&mut one, "s__echo", &json!({"id": "a"}));
     for agent in [&mut other, &mut one] {
         assert_eq!(code(&create(agent, "s__echo", &json!({"id": "a"}))), -32603, "the same id again");
     }
@@ -694,7 +696,7 @@ fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
     assert_eq!(request_count(&daemon, "s", "tasks/cancel", "a"), 0, "that would be the first one");
     // An id that is none passes, and cannot be asked for.
     for odd in [json!(7), json!({"x": 1}), json!([])] {
-        assert_eq!(created(&mut one, "s__echo", &json!({"id": odd})), odd);
+        assert_eq!(create_task(&mut one, "s__echo", &json!({"id": odd})), odd);
         assert_eq!(code(&ask(&mut one, "get", &odd)), -32602);
     }
     // A task that nobody asked for is a result like any other.
@@ -702,8 +704,8 @@ fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
     let answer = other.call("s__raw", &json!({"text": format!("{unasked}\n"), "answer": false}));
     assert_eq!(result(&answer)["task"]["taskId"], "u");
     expect_unknown(&mut other, "u");
-    assert_eq!(listed(&mut one), [id]);
-    assert_eq!(listed(&mut other), [""; 0]);
+    assert_eq!(list_tasks(&mut one), [id]);
+    assert_eq!(list_tasks(&mut other), [""; 0]);
 }
 
 /// Case C15.
@@ -711,18 +713,18 @@ fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
 fn open_tasks_per_agent_are_limited_and_ended_tasks_free_slots() {
     let (_daemon, mut agent, mut other) = start_pair();
     for n in 0..300 {
-        created(&mut agent, "s__echo", &json!({"id": format!("ended {n}"), "status": "completed"}));
+        create_task(&mut agent, "s__echo", &json!({"id": format!("ended {n}"), "status": "completed"}));
     }
     expect_unknown(&mut agent, "ended 0");
     assert_eq!(status(&mut agent, &json!("ended 299")), "completed");
     for n in 0..256 {
-        created(&mut agent, "s__echo", &json!({"id": format!("open {n}")}));
+        create_task(&mut agent, "s__echo", &json!({"id": format!("open {n}")}));
     }
     let refusal = create(&mut agent, "s__echo", &json!({"id": "one more"}));
     assert_eq!((code(&refusal), &refusal["error"]["data"]), (-31003, &json!({"outcome": "not_sent"})));
     arguments(&agent.call("s__echo", &json!({})));
-    created(&mut other, "s__echo", &json!({"id": "another's"}));
+    create_task(&mut other, "s__echo", &json!({"id": "another's"}));
     finish(&mut agent, &json!("open 7"));
     expect_status(&mut agent, &json!("open 7"), "completed");
-    created(&mut agent, "s__echo", &json!({"id": "one more"}));
+    create_task(&mut agent, "s__echo", &json!({"id": "one more"}));
 }

@@ -4,10 +4,9 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::thread;
 
-use serde_json::json;
-
+use crate::proxies::expect_served;
 use crate::support::http::{Behavior, Front, Tls, authority};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted};
+use crate::support::{Agent, Daemon, Place, Server, Setup, quoted};
 
 fn ca_file(name: &str) -> String {
     format!("ca_file = {}", quoted(authority(name)))
@@ -16,12 +15,6 @@ fn ca_file(name: &str) -> String {
 /// A server behind TLS, as a configuration has it, in the place of `Server::at`.
 fn reached(tls: &Tls, host: &str, lines: &str) -> Server {
     Server::at("far", &tls.url(host, "/mcp")).line(lines)
-}
-
-/// It answers, beside one that is run.
-#[track_caller]
-fn expect_served(daemon: &Daemon) {
-    assert_eq!(arguments(&Agent::ready(daemon).call("far__echo", &json!({"a": 1}))), &json!({"a": 1}));
 }
 
 /// It is down for this reason, and has not been told a word.

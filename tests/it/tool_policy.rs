@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, call_text, code, result};
 
 const SECRET: &str = "write_file";
 
@@ -41,7 +41,7 @@ fn denied_name_answers_byte_for_byte_like_an_unknown_one() {
     let daemon = Setup::with(files()).start();
     let mut agent = Agent::ready(&daemon);
     let mut answer_to = |name: &str| {
-        let call = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"NAME","arguments":{}}}"#;
+        let call = call_text(r#""x""#, "NAME", "{}");
         agent.send_raw(call.replace("NAME", name) + "\n");
         agent.next_line().expect("an answer")
     };

@@ -42,7 +42,7 @@ fn start(place: &Rc<Place>, files: Server) -> Daemon {
 }
 
 /// What is printed, beside a hint at the server that does not start.
-fn shown(daemon: &Daemon, args: &[&str]) -> String {
+fn show_tools(daemon: &Daemon, args: &[&str]) -> String {
     let ran = daemon.client(&[&["tools"], args].concat()).expect_code(0);
     assert!(ran.stderr.is_empty() || is_hint(&ran.stderr), "{ran}");
     ran.stdout
@@ -68,7 +68,7 @@ fn servers_that_have_not_listed_are_named() {
 
 #[test]
 fn tool_that_requires_a_task_is_reported_as_left_out_for_modern_agents() {
-    let daemon = Setup::with(Server::named("s").flags("--tasks --task-only build")).start();
+    let daemon = Server::named("s").flags("--tasks --task-only build").start();
     let why = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
     for options in [&[][..], &["--json"]] {
         let ran = daemon.client(&[&["tools"], options].concat()).expect_code(0);
@@ -89,7 +89,7 @@ fn tools_are_listed_below_their_servers_with_their_token_costs() {
     let daemon = daemon();
     let expected = "files · 2 tools · ~81 tokens\n  files__read   Reads a file\n  files__write  Writes\n\n\
         git · 1 tool · ~19 tokens\n  git__log      café / é\n\n3 tools of 2 servers · ~100 tokens\n";
-    assert_eq!(shown(&daemon, &[]), expected);
+    assert_eq!(show_tools(&daemon, &[]), expected);
     let status = daemon.client(&["status", "--json"]).json();
     assert_eq!([&status["servers"][0]["tokens"], &status["servers"][1]["tokens"]], [&json!(81), &json!(19)]);
 }
@@ -97,9 +97,9 @@ fn tools_are_listed_below_their_servers_with_their_token_costs() {
 #[test]
 fn server_pattern_and_profile_narrow_the_list() {
     let daemon = daemon();
-    assert_eq!(shown(&daemon, &["git"]), "git · 1 tool · ~19 tokens\n  git__log  café / é\n");
-    assert!(shown(&daemon, &["*write"]).starts_with("files · 1 tool"));
-    assert!(!shown(&daemon, &["--profile", "narrow"]).contains("write"));
+    assert_eq!(show_tools(&daemon, &["git"]), "git · 1 tool · ~19 tokens\n  git__log  café / é\n");
+    assert!(show_tools(&daemon, &["*write"]).starts_with("files · 1 tool"));
+    assert!(!show_tools(&daemon, &["--profile", "narrow"]).contains("write"));
     let json = daemon.client(&["tools", "*write", "--json"]).expect_code(0).json();
     assert_eq!(json["tools"].as_array().expect("a list").len(), 1);
     assert_eq!(json["tools"][0]["name"], "files__write");
@@ -138,8 +138,8 @@ fn one_tool_is_shown_with_all_that_a_call_needs() {
         head      integer      no\n\
         level     string|null  no        one of \"low\", \"high\", null; default null\n\n\
         mcpd call files__read path=PATH\n";
-    assert_eq!(shown(&daemon, &["files__read"]), expected);
-    assert!(shown(&daemon, &["files__write"]).ends_with("no arguments\n\nmcpd call files__write\n"));
+    assert_eq!(show_tools(&daemon, &["files__read"]), expected);
+    assert!(show_tools(&daemon, &["files__write"]).ends_with("no arguments\n\nmcpd call files__write\n"));
 }
 
 #[test]
@@ -155,21 +155,21 @@ fn operator_sees_hidden_tools_and_the_rule_that_hides_each() {
         \x20 git__log     café / é\n\
         \x20 secret       denied by `sec*` of [defaults]\n\
         \x20 push         denied by `p*` of [servers.git]\n\n";
-    let all = shown(&daemon, &["--all"]);
+    let all = show_tools(&daemon, &["--all"]);
     assert!(all.starts_with(expected), "{all}");
     assert!(["backoff", "starting"].iter().any(|state| all.contains(&format!("web · 0 tools · {state}\n"))), "{all}");
     assert!(all.ends_with("2 tools of 3 servers · 5 hidden · ~88 tokens\n"), "{all}");
     daemon.client(&["enable", "files/write"]).expect_code(0);
     daemon.client(&["disable", "git"]).expect_code(0);
-    assert!(shown(&daemon, &["git", "--all"]).contains("log     its server is disabled: `mcpd enable git`\n"));
-    assert!(shown(&daemon, &["files/*", "--all"]).contains("write         its server lists it twice\n"));
-    assert!(!shown(&daemon, &[]).contains("secret"));
+    assert!(show_tools(&daemon, &["git", "--all"]).contains("log     its server is disabled: `mcpd enable git`\n"));
+    assert!(show_tools(&daemon, &["files/*", "--all"]).contains("write         its server lists it twice\n"));
+    assert!(!show_tools(&daemon, &[]).contains("secret"));
 }
 
 #[test]
 fn tools_hidden_by_a_profile_name_the_profile() {
     let daemon = daemon();
-    let all = |profile: &str| shown(&daemon, &["--all", "--profile", profile]);
+    let all = |profile: &str| show_tools(&daemon, &["--all", "--profile", profile]);
     let narrow = all("narrow");
     assert!(narrow.contains("write        denied by `wr*` of [profiles.narrow]\n"), "{narrow}");
     assert!(narrow.contains("log          its server is not in the profile\n"), "{narrow}");
@@ -202,5 +202,5 @@ fn ten_thousand_tools_are_listed() {
     let daemon = Setup::with(Server::named("a").arg("--tool-list").arg(file).line("deny = ['t1*']")).start_in(&place);
     let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
     assert_eq!(report["tools"].as_array().expect("a list").len(), 10_000);
-    assert!(shown(&daemon, &[]).contains("8889 tools · "));
+    assert!(show_tools(&daemon, &[]).contains("8889 tools · "));
 }

@@ -4,15 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::support::{Ran, Server, Setup, UserManager, until, wait_exit};
+use crate::support::{Ran, Server, Setup, UserManager, initialize, notification, request, until, wait_exit};
 
 /// The beginning of the error, and its place.
 const REASON: [&str; 2] = ["unknown key `deamon`", "config.toml:1:2"];
 
 /// One that is installed, with its socket or without.
-fn installed() -> Option<UserManager> {
+fn install() -> Option<UserManager> {
     UserManager::installed(&Setup::with(Server::named("plain")))
 }
 
@@ -24,11 +24,6 @@ fn break_configuration(manager: &UserManager) -> String {
     text
 }
 
-fn hello() -> Value {
-    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
-}
-
 #[track_caller]
 fn expect_reason(text: &str, ran: &Ran) {
     for part in REASON {
@@ -38,7 +33,7 @@ fn expect_reason(text: &str, ran: &Ran) {
 
 #[test]
 fn agents_of_a_broken_configuration_receive_file_and_line_as_often_as_they_come() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
     let text = break_configuration(&manager);
     for _ in 0..3 {
@@ -54,7 +49,7 @@ fn agents_of_a_broken_configuration_receive_file_and_line_as_often_as_they_come(
 
 #[test]
 fn agent_whose_daemon_does_not_return_receives_the_reason() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     let mut agent = manager.agent();
     let mut stdin = agent.stdin.take().expect("a piped stream");
     let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
@@ -63,13 +58,13 @@ fn agent_whose_daemon_does_not_return_receives_the_reason() {
         stdout.read_line(&mut line).expect("text");
         line
     };
-    writeln!(stdin, "{}\n{}", hello(), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    writeln!(stdin, "{}\n{}", initialize("2025-06-18"), notification("notifications/initialized", &Value::Null))
         .expect("it reads");
     assert!(next().contains("\"result\""));
 
     let text = break_configuration(&manager);
     manager.systemctl(&["restart", "mcpd.service"]);
-    writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).expect("it reads");
+    writeln!(stdin, "{}", request(2, "tools/list", &Value::Null)).expect("it reads");
     let answer = loop {
         let line = next();
         assert!(!line.is_empty(), "it has ended");
@@ -87,7 +82,7 @@ fn agent_whose_daemon_does_not_return_receives_the_reason() {
 
 #[test]
 fn every_command_that_needs_the_unit_starts_it_once_the_configuration_is_repaired() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     for command in [&["start"][..], &["reload"], &["service", "install", "--no-linger"]] {
         manager.mcpd(&["stop"]).expect_code(0);
         let text = break_configuration(&manager);
@@ -104,14 +99,14 @@ fn every_command_that_needs_the_unit_starts_it_once_the_configuration_is_repaire
 /// Case E11.
 #[test]
 fn agent_that_waits_at_the_socket_through_many_failed_starts_is_served_after_the_repair() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     // Sooner than the unit has it.
     manager.place().write("xdg-config/systemd/user/mcpd.service.d/soon.conf", "[Service]\nRestartSec=100ms\n");
     manager.systemctl(&["daemon-reload"]).expect_code(0);
     manager.systemctl(&["stop", "mcpd.service"]).expect_code(0);
     let text = break_configuration(&manager);
     let mut agent = UnixStream::connect(manager.agent_socket()).expect("the socket listens");
-    writeln!(agent, "{}", hello()).expect("it is sent");
+    writeln!(agent, "{}", initialize("2025-06-18")).expect("it is sent");
     until("systemd has started it 20 times", || (manager.log().matches(REASON[0]).count() >= 20).then_some(()));
     manager.systemctl(&["is-active", "mcpd.socket"]).expect_code(0);
     manager.place().write("config.toml", text);
@@ -124,7 +119,7 @@ fn agent_that_waits_at_the_socket_through_many_failed_starts_is_served_after_the
 
 #[test]
 fn status_without_a_daemon_shows_the_unit_and_the_remedy() {
-    let Some(manager) = installed() else { return };
+    let Some(manager) = install() else { return };
     let status = |state: &str, command: &str| {
         let ran = manager.mcpd(&["status"]).expect_code(3);
         assert!(ran.stderr.contains("not running") && ran.stdout.is_empty(), "{ran}");

@@ -18,7 +18,7 @@ fn serve(place: &Place, files: &[&Path]) -> Ran {
     ran
 }
 
-fn refused(place: &Place, file: &Path, reason: &str) {
+fn expect_refused(place: &Place, file: &Path, reason: &str) {
     let ran = serve(place, &[file]).expect_code(2);
     assert!(ran.stderr.contains(file.to_str().expect("text")) && ran.stderr.contains(reason), "no {reason}: {ran}");
     assert!(ran.stderr.len() < 50_000 && ran.stdout.is_empty(), "{} bytes", ran.stderr.len());
@@ -30,20 +30,20 @@ fn special_or_oversized_file_is_refused_at_once() {
     let place = Place::new();
     let fifo = place.path("fifo.toml");
     mkfifoat(CWD, &fifo, Mode::RWXU).expect("the test's own directory is writable");
-    refused(&place, &fifo, "no regular file");
-    refused(&place, &place.path("tmp"), "no regular file");
-    refused(&place, Path::new("/dev/zero"), "no regular file");
+    expect_refused(&place, &fifo, "no regular file");
+    expect_refused(&place, &place.path("tmp"), "no regular file");
+    expect_refused(&place, Path::new("/dev/zero"), "no regular file");
     let (one, other) = (place.path("one.toml"), place.path("other.toml"));
     symlink(&one, &other).and_then(|()| symlink(&other, &one)).expect("links");
-    refused(&place, &one, "symbolic links");
+    expect_refused(&place, &one, "symbolic links");
     let huge = place.path("huge.toml");
     File::create(&huge).and_then(|file| file.set_len(1 << 30)).expect("a file with a hole");
-    refused(&place, &huge, "larger than");
+    expect_refused(&place, &huge, "larger than");
     let secret = place.write("secret.toml", "");
     fs::set_permissions(&secret, Permissions::from_mode(0o000)).expect("the test's own");
     match File::open(&secret) {
         Ok(_) => skipped("this user reads every file"),
-        Err(_) => refused(&place, &secret, "ermission denied"),
+        Err(_) => expect_refused(&place, &secret, "ermission denied"),
     }
 }
 
@@ -71,7 +71,7 @@ fn large_or_deeply_nested_file_is_refused_briefly() {
         ),
     ] {
         let file = place.write(name, text);
-        refused(&place, &file, reason);
+        expect_refused(&place, &file, reason);
     }
 }
 

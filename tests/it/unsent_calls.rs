@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, field, signal, until};
+use crate::support::{Agent, Daemon, Server, arguments, code, field, signal, until};
 
 /// Stops the server in the middle of whatever it does, and waits until it has stopped.
 fn stop(daemon: &Daemon) -> u32 {
@@ -22,7 +22,7 @@ fn resume(pid: u32, agent: &mut Agent) {
 /// More than a pipe holds, in lines of which several fit.
 fn start_calls(agent: &mut Agent) -> Vec<Value> {
     let text = "x".repeat(100_000);
-    (0..8).map(|n| agent.start_call("a__echo", &json!({"n": n, "text": text}))).collect()
+    (0..8).map(|n| agent.start_call("a__sleep", &json!({"n": n, "text": text}))).collect()
 }
 
 /// The requests in the server's journal, each with the number its arguments carry.
@@ -34,7 +34,7 @@ fn received_calls(daemon: &Daemon) -> Vec<(Value, Value)> {
 
 #[test]
 fn call_that_timed_out_before_it_was_written_never_reaches_its_server() {
-    let daemon = Setup::with(Server::named("a").line("call_timeout = \"2s\"")).start();
+    let daemon = Server::named("a").line("tool_timeouts = { sleep = \"2s\" }").start();
     let mut agent = Agent::ready(&daemon);
     let pid = stop(&daemon);
     let calls = start_calls(&mut agent);
@@ -69,13 +69,13 @@ fn expect_cancelled(daemon: &Daemon, received_calls: &[(Value, Value)]) {
 
 #[test]
 fn call_that_was_cancelled_before_it_was_written_never_reaches_its_server() {
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);
     let pid = stop(&daemon);
     let calls = start_calls(&mut agent);
     agent.expect_quiet();
     for id in &calls {
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        agent.cancel(id);
     }
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
     resume(pid, &mut agent);

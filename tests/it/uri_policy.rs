@@ -1,10 +1,8 @@
 //! Denied URIs cannot be used in any spelling, by any method of either era. Other URIs pass unchanged.
 
-use std::rc::Rc;
-
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, notification, request, result};
 
 /// Templates that any spelling of a `file:` or `note:` URI matches, so that only policy can refuse it.
 const LIBRARY: &str = r#"{
@@ -100,16 +98,14 @@ const PERMITTED: &[&str] = &[
     "note://plans/x",
 ];
 
-fn server(place: &Rc<Place>, line: &str) -> Server {
+fn server(line: &str) -> Server {
     // The scripted server needs each list on one line.
     let library: Value = serde_json::from_str(LIBRARY).expect("JSON");
-    let file = place.write("library.json", library.to_string());
-    Server::named("s").flags("--bare --tool raw --library").arg(file).line(line)
+    Server::named("s").flags("--bare --tool raw").library(library).line(line)
 }
 
 fn start(line: &str) -> Daemon {
-    let place = Place::new();
-    Setup::with(server(&place, line)).start_in(&place)
+    server(line).start()
 }
 
 /// Each method that takes a URI, with its params.
@@ -133,7 +129,7 @@ fn requests(uri: &str) -> [(&'static str, Value); 5] {
 /// The raw answer to a request about `uri`, with a fixed word in the place of the URI.
 fn answer_to(agent: &mut Agent, method: &str, params: &Value, uri: &str) -> String {
     let params = agent.with_meta(params);
-    agent.send_raw(format!("{}\n", json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params})));
+    agent.send_raw(format!("{}\n", request("x", method, &params)));
     agent.next_line().expect("an answer").replace(&Value::from(uri).to_string(), "\"URI\"")
 }
 
@@ -171,7 +167,7 @@ fn denied_uri_in_any_spelling_is_answered_like_a_nonexistent_one() {
 fn denied_uri_in_any_spelling_cannot_be_used_on_the_socket_of_a_profile() {
     let place = Place::new();
     let head = "[profiles.narrow]\nresources.deny = ['s/file:///secret/*', '*/note://internal/plans/*']";
-    let daemon = Setup::with(server(&place, "")).head(head).start_in(&place);
+    let daemon = Setup::with(server("")).head(head).start_in(&place);
     let mut narrow = Agent::ready_at(&place.runtime_dir().join("narrow.sock"));
     expect_denied(&daemon, &mut narrow, DENIED);
     for uri in PERMITTED {
@@ -275,7 +271,7 @@ fn change_of_a_denied_uri_in_another_spelling_is_not_reported() {
     let mut agent = Agent::ready(&daemon);
     result(&agent.request("resources/subscribe", &json!({"uri": "file:///pub"})));
     let method = "notifications/resources/updated";
-    let updated = |uri: &str| format!("{}\n", json!({"jsonrpc": "2.0", "method": method, "params": {"uri": uri}}));
+    let updated = |uri: &str| format!("{}\n", notification(method, &json!({"uri": uri})));
     let text: String =
         ["file:///pub/..//secret/key", "file:///pub/..\\secret\\key", "file:///pub/a"].map(updated).concat();
     arguments(&agent.call("s__raw", &json!({ "text": text })));

@@ -73,7 +73,7 @@ fn incomplete_lines_of_many_agents_share_one_bound_and_others_stay_connected() {
 #[test]
 fn one_guest_user_leaves_slots_for_others() {
     let Some(daemon) = for_guests(400, |_| String::new()) else { return };
-    let socket = daemon.place().runtime_dir().join("open.sock");
+    let socket = daemon.profile_socket("open");
     let as_guest = || Agent::from_stream(connect_as(GUEST, &socket).expect("it may come in"));
     // A sixteenth of 200 places.
     let mut guests: Vec<_> = (0..12).map(|_| as_guest()).collect();
@@ -109,15 +109,11 @@ fn guest_claims_a_bounded_number_of_directories() {
         )
     };
     let Some(daemon) = for_guests(1000, line) else { return };
-    let socket = daemon.place().runtime_dir().join("open.sock");
+    let socket = daemon.profile_socket("open");
     let claiming = |agent: &mut Agent, number: usize| {
         let directory = daemon.place().path(&number.to_string());
         std::fs::create_dir_all(&directory).expect("the test's own");
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
-            "_meta": {"mcpd/cwd": directory},
-        });
-        agent.request("initialize", &params);
+        agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory}));
         agent.call("a__echo", &json!({"n": number}))
     };
     let as_guest = || Agent::from_stream(connect_as(GUEST, &socket).expect("it may come in"));
@@ -148,7 +144,7 @@ fn half_lines_on_the_operators_socket_do_not_stop_status() {
     const HALF_LINES: usize = 3000;
     let room = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: room.maximum, ..room }).expect("up to the maximum");
-    let daemon = Setup::with(Server::named("a")).start();
+    let daemon = Server::named("a").start();
     let (socket, connected) = (daemon.place().runtime_dir().join("admin.sock"), AtomicUsize::new(0));
     thread::scope(|scope| {
         let flood = scope.spawn(|| {

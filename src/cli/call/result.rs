@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use super::super::outcome::{print_json, print_styled_note, server_text};
 use super::super::text::one_line;
 use super::super::{FAILED, fail, print};
+use crate::cli::CommandResult;
 
 /// Padding is optional: some servers leave it out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -133,11 +134,9 @@ struct ToolResult {
 }
 
 /// Prints the result of `tool`, and saves its media to `output`.
-pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>) -> ExitCode {
-    let parsed: ToolResult = match serde_json::from_slice(result) {
-        Ok(parsed) => parsed,
-        Err(error) => return fail(FAILED, format!("invalid tool result: {error}")),
-    };
+pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>) -> CommandResult {
+    let parsed: ToolResult =
+        serde_json::from_slice(result).map_err(|error| fail(FAILED, format!("invalid tool result: {error}")))?;
     let (media, errors): (Vec<_>, Vec<_>) = parsed.content.iter().filter_map(Media::decode).partition(Result::is_ok);
     let media: Vec<_> = media.into_iter().flatten().collect();
     let is_saved = save_media(&media, tool, output, json);
@@ -151,7 +150,7 @@ pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>
         }
         false => text(&parsed, &stdout()).map_or(ExitCode::SUCCESS, |text| print(text + "\n")),
     };
-    if parsed.is_error || !is_saved { ExitCode::from(FAILED) } else { printed }
+    Ok(if parsed.is_error || !is_saved { ExitCode::from(FAILED) } else { printed })
 }
 
 /// Saves media, or notes that it is not shown. `false` if saving failed.

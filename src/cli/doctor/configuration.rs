@@ -2,8 +2,7 @@
 
 use std::io;
 
-use super::finding::{Finding, Group};
-use super::fix::Fix;
+use super::finding::{Finding, Fix, Group};
 use super::probe::DaemonProbe;
 use crate::cli::text;
 use crate::config::diagnostic::Diagnostic;

@@ -8,17 +8,16 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use tokio::time::timeout;
 
-use super::controllers;
 use super::finding::{Finding, Group};
-use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
-use super::process::{OpenFiles, ProcessInfo};
-use super::unit::unit_setting;
-use crate::admin;
+use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe, OpenFiles, ProcessInfo};
+use super::unit::{controllers, unit_setting};
 use crate::admin::report::{RejectedConfigReport, Report};
-use crate::autostart;
-use crate::cli::local_time::{self, TimeFormat};
-use crate::cli::{changed_files, stop};
+use crate::cli::daemon_report::changed_sentence;
+use crate::cli::stop;
+use crate::cli::text::{TimeFormat, local_time};
+use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::{admin, autostart};
 
 /// Open files that a daemon needs to be allowed: one for each agent, five for each server.
 const MIN_FILE_LIMIT: usize = 1024;
@@ -38,7 +37,7 @@ pub(super) async fn check(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -
             findings.extend(
                 process.as_ref().and_then(|process| open_files(process.files?, &open_files_advice(process, probe))),
             );
-            findings.extend(controllers::check(probe));
+            findings.extend(controllers(probe));
             findings.extend(verbose_log(probe).await);
             findings.extend(elsewhere.map(second_daemon));
             findings
@@ -81,7 +80,7 @@ fn absent(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -> Finding {
 /// No daemon runs where `mcpd connect` would start one. The log of the last one may have the reason.
 fn last_daemon() -> Finding {
     let found = "none runs; `mcpd connect` starts one when an agent needs it";
-    let Some(log) = autostart::log_path(|name| std::env::var_os(name)) else { return Finding::fine("daemon", found) };
+    let Some(log) = autostart::log_path(&Process) else { return Finding::fine("daemon", found) };
     let last = last_lines(&log).unwrap_or_default();
     match last.last() {
         Some(line) if !line.contains("stopped") => {
@@ -147,8 +146,8 @@ fn refused_reload(
     RejectedConfigReport { time, reason, files_changed, .. }: &RejectedConfigReport,
     probe: &DaemonProbe,
 ) -> Finding {
-    let time = local_time::format(time, TimeFormat::Sentence);
-    if let Some(changed) = changed_files::sentence(files_changed) {
+    let time = local_time(time, TimeFormat::Sentence);
+    if let Some(changed) = changed_sentence(files_changed) {
         let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");
         return Finding::warning("configuration", found, probe.mcpd("reload"));
     }

@@ -1,7 +1,9 @@
 //! The results of checks. Pure data: `page` prints them.
 
-use super::fix::Fix;
+use std::path::PathBuf;
+
 use crate::config::Definition;
+use crate::config::diagnostic::{Correction, Edit};
 
 /// The result of one check.
 #[derive(Debug, Clone)]
@@ -31,6 +33,28 @@ pub(super) enum Verdict {
     /// It does not work.
     Problem {
         advice: String,
+    },
+}
+
+/// What solves the problem of a finding.
+#[derive(Debug, Clone)]
+pub(super) enum Fix {
+    Edit(Edit),
+    Mode {
+        path: PathBuf,
+        mode: u32,
+    },
+    /// Makes this user the owner.
+    Owner(PathBuf),
+    /// For this server, which starts again then.
+    CreateDirectory {
+        path: PathBuf,
+        server: String,
+    },
+    /// Removes what a download has left, if no part of the path is a symbolic link. The server starts again then.
+    RemoveDirectory {
+        path: PathBuf,
+        server: String,
     },
 }
 
@@ -79,6 +103,15 @@ impl Finding {
 
     pub(super) fn with_lines(self, lines: impl IntoIterator<Item = String>) -> Self {
         Self { lines: lines.into_iter().collect(), ..self }
+    }
+}
+
+impl From<Correction> for Fix {
+    fn from(correction: Correction) -> Self {
+        match correction {
+            Correction::Edit(edit) => Self::Edit(edit),
+            Correction::MakePrivate(path) => Self::Mode { path, mode: 0o600 },
+        }
     }
 }
 

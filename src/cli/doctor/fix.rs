@@ -5,51 +5,28 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
-use std::io::{self, IsTerminal, stderr, stdin};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use rustix::process::geteuid;
 
-use super::finding::{Finding, Group};
+use super::finding::{Finding, Fix, Group};
 use super::probe::{Daemon, DaemonProbe};
 use crate::admin::{self, AdminError, ServerAction};
 use crate::cli::config_edit::reads_any;
-use crate::cli::import::{diff, prompt};
-use crate::cli::reload::{self, Scope};
+use crate::cli::reload::{Scope, reload_after_edit};
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{count, one_line};
-use crate::cli::{FAILED, USAGE, fail, try_print};
+use crate::cli::{FAILED, USAGE, diff, fail, prompt, try_print};
 use crate::config;
-use crate::config::diagnostic::{Correction, Edit};
+use crate::config::diagnostic::Edit;
 use crate::config::edit::Overlay;
 use crate::config::edit::file::ConfigFile;
 use crate::known_clients::shell_word;
 use crate::server::remove_below;
 use crate::sockets::ADMIN_SOCKET;
-
-/// What solves the problem of a finding.
-#[derive(Debug, Clone)]
-pub(super) enum Fix {
-    Edit(Edit),
-    Mode {
-        path: PathBuf,
-        mode: u32,
-    },
-    /// Makes this user the owner.
-    Owner(PathBuf),
-    /// For this server, which starts again then.
-    CreateDirectory {
-        path: PathBuf,
-        server: String,
-    },
-    /// Removes what a download has left, if no part of the path is a symbolic link. The server starts again then.
-    RemoveDirectory {
-        path: PathBuf,
-        server: String,
-    },
-}
 
 /// All changes.
 struct Plan<'f> {
@@ -59,15 +36,6 @@ struct Plan<'f> {
     files: BTreeMap<&'f Path, (ConfigFile, String)>,
     /// The edits in these texts, the last one first, each with its diff.
     edits: Vec<(&'f Finding, &'f Edit, String)>,
-}
-
-impl From<Correction> for Fix {
-    fn from(correction: Correction) -> Self {
-        match correction {
-            Correction::Edit(edit) => Self::Edit(edit),
-            Correction::MakePrivate(path) => Self::Mode { path, mode: 0o600 },
-        }
-    }
 }
 
 impl Fix {
@@ -123,7 +91,7 @@ pub(super) async fn run(groups: &[Group], probe: &DaemonProbe, is_confirmed: boo
     let diffs = plan.edits.iter().rev().map(|(.., diff)| diff.clone());
     try_print(format!("\n{}", commands.chain(diffs).collect::<String>()))?;
     if !is_confirmed {
-        if !stdin().is_terminal() || !stderr().is_terminal() {
+        if !prompt::is_possible() {
             return Err(fail(USAGE, "nothing is changed: add `--yes`, or run the command on a terminal to confirm"));
         }
         let question = format!("Make {}?", count(changes, "change"));
@@ -238,7 +206,11 @@ async fn apply_to_daemon(probe: &DaemonProbe, changed: &[&Path], servers: &BTree
             admin::control(&directory.socket(ADMIN_SOCKET), ServerAction::Restart, server).await?;
         }
         let is_read = !changed.is_empty() && reads_any(directory, changed).await?;
-        Ok(!is_read || reload::apply(directory, Scope::All, false).await == ExitCode::SUCCESS)
+        if !is_read {
+            return Ok(true);
+        }
+        let reloaded = reload_after_edit(directory, Scope::All, false).await;
+        Ok(reloaded.unwrap_or_else(|code| code) == ExitCode::SUCCESS)
     };
     applied.await.unwrap_or_else(|error: AdminError| {
         fail(FAILED, format!("the changes are made, but not applied: {error}"));

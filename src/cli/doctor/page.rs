@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 use unicode_width::UnicodeWidthStr;
 
 use super::finding::{Finding, Group, Verdict, count};
-use crate::cli::json;
+use crate::cli::outcome::try_print_report;
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{self, one_line, searched_paths, split_searched_path, wrap};
 use crate::config::Definition;
@@ -229,7 +229,7 @@ pub(super) fn print_json(groups: &[Group]) -> Result<(), ExitCode> {
     let findings =
         groups.iter().flat_map(|group| group.findings.iter().map(|finding| json_finding(group.title, finding)));
     let findings = findings.collect();
-    json::try_print_page(&JsonReport { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
+    try_print_report(&JsonReport { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
 }
 
 #[cfg(test)]

@@ -13,11 +13,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::finding::{Finding, Group};
-use super::fix::Fix;
+use super::finding::{Finding, Fix, Group};
 use super::probe::{Change, DaemonProbe, Host};
 use super::remedy::{again, missing_command};
-use crate::cli::service::lasting;
+use crate::cli::service_env::lasting;
 use crate::cli::text::{SEARCHED, join_limited, split_searched_path};
 use crate::config::command_line::Spelling;
 use crate::config::diagnostic::Edit;

@@ -10,10 +10,8 @@ use rustix::process::geteuid;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::finding::{Finding, Group};
-use super::fix::Fix;
-use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
-use super::process::is_listened_on;
+use super::finding::{Finding, Fix, Group};
+use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe, is_listened_on};
 use crate::config::{Config, Profile};
 use crate::known_clients::shell_word;
 use crate::sockets::{self, ADMIN_SOCKET, ExpectedListener, LOCK, MAX_PATH, RuntimeDir, agent_socket};

@@ -1,22 +1,26 @@
-//! The state of servers, from the daemon's report or from a trial start.
+//! The state of servers, from the daemon's report or from a trial start: the servers are started as a daemon would, and stopped again.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::time::timeout_at;
 
 use super::causes;
-use super::controllers;
-use super::finding::{Finding, Group, Verdict};
-use super::fix::Fix;
+use super::finding::{Finding, Fix, Group};
 use super::probe::{Change, DaemonProbe};
-use super::remedy::{of_cause, remedy};
-use super::remotes;
+use super::remedy::{check_connection, of_cause, remedy, remote_remedy};
+use super::unit::controllers;
 use crate::admin::report::{LimitsState, ServerReport, StateName};
-use crate::cli::{malformed, text};
+use crate::cli::text::{self, malformed_item};
 use crate::config::diagnostic::Edit;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::serialize::toml_string;
-use crate::config::{OnUnhealthy, ServerConfig};
+use crate::config::{AgentDirectory, CPU_WEIGHT, Launch, Limit, OnUnhealthy, ServerConfig, Sharing, Start};
 use crate::config_lints::{ASKS, DENY_SHADOWED, shadowed_resources};
-use crate::server::{Cause, MAX_MISSES};
+use crate::daemon;
+use crate::manager::{Manager, ManagerError, Setup};
+use crate::server::{Cause, GuardProgram, MAX_MISSES, ServerContext};
 use crate::suggest::only_misspelt;
 
 /// Repeated starts within an hour from which on a finding reports them.
@@ -42,8 +46,8 @@ pub(super) struct Trial {
     pub(super) could_start: bool,
 }
 
-/// `configured`: the servers to report; `None` if the configuration is not valid. A finding of `configuration` that explains why a server
-/// is down gets its remedy.
+/// `configured`: the servers to report; `None` if the configuration is not valid. A warning of `configuration` that explains why a server
+/// is down is merged into the finding about that server.
 pub(super) fn check(
     probe: &DaemonProbe,
     configuration: &mut Group,
@@ -86,23 +90,17 @@ fn check_server(
         };
         return vec![Finding::fine(name, found)];
     }
-    let may_be_explained = report.state.is_down() || report.state == StateName::Starting;
-    let place = may_be_explained.then(|| explain(probe, configuration, report)).flatten();
-    let is_explained = place.is_some();
     let failed = match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
-        state if state.is_down() => Some(down(probe, report, *trial, is_explained)),
+        state if state.is_down() => Some(down(probe, report, *trial)),
         StateName::Starting if let Some(trial) = trial => Some(late(probe, report, *trial)),
         StateName::Starting if report.question().is_some() => Some(waiting(probe, report)),
         // A server between two attempts has the same state as a new server.
-        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None, is_explained)),
+        StateName::Starting if report.restarts_last_hour > 0 => Some(down(probe, report, None)),
         _ => None,
     };
     if let Some(failed) = failed {
-        let failed = match place {
-            Some(place) => failed.with_advice(format!("see {place}")).with_fix(None),
-            None => failed,
-        };
+        let failed = merge_warning(probe, configuration, report, failed);
         let instances = failed_instances(probe, report).chain(causes::findings(probe, report));
         return [failed].into_iter().chain(instances).collect();
     }
@@ -116,22 +114,24 @@ fn check_server(
     findings
 }
 
-/// Gives the finding of the configuration that explains why a server is down its remedy, and returns the place.
-fn explain(probe: &DaemonProbe, configuration: &mut Group, report: &ServerReport) -> Option<String> {
-    let (name, server) = (&report.name, probe.servers.get(&report.name)?);
-    let lacks_directory = report.code.as_deref() == Some("no_working_directory");
-    let (value, advice, fix) = match lacks_directory {
-        true => (server.cwd.as_ref()?, remedy(probe, report, false), cwd(probe, name)),
-        false if causes::asks(probe, report) => {
-            (server.command.as_ref()?, of_cause(probe, report, Cause::Question), None)
-        }
-        false => return None,
+/// Merges the warning of the configuration that explains why a server is down into the finding about the server.
+fn merge_warning(probe: &DaemonProbe, configuration: &mut Group, report: &ServerReport, failed: Finding) -> Finding {
+    let Some(server) = probe.servers.get(&report.name) else { return failed };
+    let code = report.code.as_deref();
+    let asks = code != Some("no_working_directory") && causes::asks(probe, report);
+    let mistake = match code {
+        _ if asks => server.command.as_ref(),
+        // A server that is being tried again has no code.
+        Some("no_working_directory") | None => server.cwd.as_ref(),
+        Some(_) => None,
     };
-    let is_it = |finding: &&mut Finding| finding.about == value.place && (lacks_directory || finding.found == ASKS);
-    let finding = configuration.findings.iter_mut().find(is_it)?;
-    finding.verdict = Verdict::Warning { advice };
-    finding.fix = fix.or(finding.fix.take());
-    Some(value.place.clone())
+    let is_it = |finding: &Finding, place: &str| finding.about == place && (!asks || finding.found == ASKS);
+    let index = mistake.and_then(|value| configuration.findings.iter().position(|one| is_it(one, &value.place)));
+    let Some(index) = index else { return failed };
+    let warning = configuration.findings.remove(index);
+    let failed = if asks { failed.with_advice(of_cause(probe, report, Cause::Question)) } else { failed };
+    let fix = failed.fix.clone().or(warning.fix);
+    failed.with_fix(fix)
 }
 
 fn up(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
@@ -184,7 +184,7 @@ fn late(probe: &DaemonProbe, report: &ServerReport, trial: Trial) -> Finding {
         shown(trial.handshake_timeout)
     );
     let check = match &report.remote {
-        Some(remote) => remotes::check(&remote.origin),
+        Some(remote) => check_connection(&remote.origin),
         None if report.skipped_lines > 0 => {
             format!(
                 "it wrote lines to stdout that are no messages ({}), as if it were no MCP server",
@@ -212,14 +212,12 @@ fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
     Finding::problem(name, format!("needs a login{reason}"), probe.mcpd_with_files(&format!("login {name}")))
 }
 
-/// `is_explained`: another finding has the reason.
-fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>, is_explained: bool) -> Finding {
+fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
     let name = &report.name;
     // The finding about its program has the searched PATH.
     let why = report.reason.as_deref().or(report.last_error.as_deref()).unwrap_or_default();
     let reason = match why.split("; PATH searched").next().unwrap_or_default() {
         "" => String::new(),
-        _ if is_explained => String::new(),
         reason => format!(": {reason}"),
     };
     let retry = report.retry_in_ms.map(|ms| format!(" (next try in {})", shown(Duration::from_millis(ms))));
@@ -288,7 +286,7 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let reload = probe.after(Change::Configuration, name);
     // A server at a URL has no stderr here.
     let (check, shows) = match &report.remote {
-        Some(remote) => (remotes::remedy(report.code.as_deref().unwrap_or_default(), &remote.origin), ""),
+        Some(remote) => (remote_remedy(report.code.as_deref().unwrap_or_default(), &remote.origin), ""),
         // The log of a server that wrote nothing is empty.
         None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows what servers wrote to stderr"),
         None => (probe.mcpd(&format!("logs {name}")), " shows its output before it ended"),
@@ -315,7 +313,7 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, found, format!("correct it, then {reload}")));
     }
     if let Some(limits) = report.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced)) {
-        let lacking = controllers::check(probe).and_then(|lack| lack.verdict.advice().map(str::to_owned));
+        let lacking = controllers(probe).and_then(|lack| lack.verdict.advice().map(str::to_owned));
         let advice = lacking.unwrap_or_else(|| {
             "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`, on a system with cgroup v2"
                 .to_owned()
@@ -362,7 +360,7 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         let found = format!("{} malformed, which strict clients reject", are(report.items_malformed));
         let advice =
             "report it to the server's author; mcpd mends them or leaves them out, unless `malformed = \"pass\"`";
-        let lines = report.malformed.iter().map(malformed::item);
+        let lines = report.malformed.iter().map(malformed_item);
         findings.push(Finding::warning(name, found, advice).with_lines(lines));
     }
     if report.tools_truncated {
@@ -419,4 +417,59 @@ fn shown(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let rounded = if ms < 1000 { ms } else { ms / 100 * 100 };
     crate::duration::format(Duration::from_millis(rounded))
+}
+
+/// Until all servers have to be ready. Longer than the default `handshake_timeout`, after which a server has a reason.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// Starts `servers` for an agent that works in `directory` and stops them again.
+///
+/// # Errors
+/// If a name is not valid, which cannot happen with a valid configuration.
+pub(super) async fn start_for_trial(
+    servers: &[&ServerConfig],
+    directory: Option<&Path>,
+) -> Result<Vec<ServerCheck>, ManagerError> {
+    let directory = directory.and_then(Path::to_str).map(|path| AgentDirectory::Own(path.into())).unwrap_or_default();
+    let configs = servers.iter().map(|server| trial_config(server, &directory));
+    let logins = daemon::logins();
+    let host =
+        ServerContext { restarts: None, logins: logins.clone(), ..ServerContext::new(GuardProgram::available()) };
+    let manager = Manager::start_with(Setup { host, ..Setup::default() }, configs)?;
+    let begin = Instant::now();
+    let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();
+    let waits = handles.iter().zip(servers).map(async |(handle, server)| {
+        let has_ended = handle.wait_for(|published| published.first_start_ended || !server.settings.enabled);
+        let _ = timeout_at((begin + TRIAL_TIMEOUT).into(), has_ended).await;
+        begin.elapsed()
+    });
+    let took = join_all(waits).await;
+    // The manager counts exposed items in its own task.
+    manager.refresh().await?;
+    let states = manager.servers().into_iter().zip(servers.iter().zip(took));
+    let states = states.map(|(report, (server, took))| ServerCheck {
+        report,
+        trial: Some(Trial {
+            took,
+            handshake_timeout: server.settings.handshake_timeout,
+            could_start: server.launch.is_ok(),
+        }),
+    });
+    let states = states.collect();
+    manager.close().await;
+    if let Some(logins) = logins {
+        logins.settled().await;
+    }
+    Ok(states)
+}
+
+/// The server for one agent, started at once. Without limits, since those need mcpd's own cgroup.
+fn trial_config(server: &ServerConfig, directory: &AgentDirectory) -> ServerConfig {
+    let wants_cwd = server.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
+    let mut server = if wants_cwd { server.at(directory) } else { server.clone() };
+    server.settings.sharing = Sharing::Shared;
+    server.settings.start = Start::Eager;
+    (server.settings.memory_max, server.settings.tasks_max) = (Limit::NONE, Limit::NONE);
+    server.settings.cpu_weight = CPU_WEIGHT;
+    server
 }

@@ -6,9 +6,10 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 
 use super::LoginContext;
+use crate::cli::outcome::print_report;
+use crate::cli::print;
 use crate::cli::style::{Cell, Column, OutputStyle, Tone};
 use crate::cli::text::short_duration;
-use crate::cli::{json, print};
 use crate::config::Remote;
 use crate::oauth::{Login, LoginStatus};
 
@@ -69,7 +70,7 @@ pub(super) async fn run(context: &LoginContext, as_json: bool) -> ExitCode {
         logins.push(row(context, name, remote).await);
     }
     if as_json {
-        return json::print(&JsonReport { logins });
+        return print_report(&JsonReport { logins });
     }
     if logins.is_empty() {
         return print("no server is reached by a URL, so there is nothing to log in to\n");
@@ -119,7 +120,7 @@ async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
         Ok(LoginStatus::Ended(reason)) => because(LoginState::Over, reason),
         Ok(LoginStatus::Absent { is_required: true }) => of(LoginState::Needed),
         Ok(LoginStatus::Absent { is_required: false }) => of(LoginState::None),
-        Err(error) => because(LoginState::Unknown, error.into()),
+        Err(error) => because(LoginState::Unknown, error.to_string()),
     }
 }
 

@@ -7,18 +7,16 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
-use super::files::{Change, ours};
-use super::linger;
-use super::manager::{Manager, shown};
-use super::units::{author, hardened_drop_in, units};
-use crate::admin;
-use crate::cli::connect_print::this_program;
-use crate::cli::spinner::with_spinner;
-use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, json, print, service_env};
-use crate::config;
+use super::manager::{Manager, ServiceError, shown, user_lingers};
+use super::units::{Change, author, hardened_drop_in, own_files, units};
+use crate::cli::connect::this_program;
+use crate::cli::outcome::print_report;
+use crate::cli::terminal::with_spinner;
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, print, service_env};
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
+use crate::{admin, config};
 
 /// The unit that runs mcpd.
 #[skip_serializing_none]
@@ -51,19 +49,16 @@ pub(in crate::cli) struct JsonReport {
     hints: Vec<String>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
-    let manager = match Manager::find(directory).await {
-        Ok(manager) => manager,
-        Err(why) => return fail(FAILED, why),
-    };
+pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> Result<ExitCode, ServiceError> {
+    let manager = Manager::find(directory).await?;
     let report = JsonReport::of(directory, &manager).await;
-    let printed = if as_json { json::print(&report) } else { print(report.text()) };
-    match report.pid {
+    let printed = if as_json { print_report(&report) } else { print(report.text()) };
+    Ok(match report.pid {
         _ if printed != ExitCode::SUCCESS => printed,
         None => ExitCode::from(NOT_RUNNING),
         Some(_) if report.hints.is_empty() => printed,
         Some(_) => ExitCode::from(FAILED),
-    }
+    })
 }
 
 impl JsonReport {
@@ -84,7 +79,7 @@ impl JsonReport {
             pid: get("MainPID").parse().ok().filter(|pid| *pid > 0),
             status: get("StatusText"),
             restarts: get("NRestarts").parse().unwrap_or(0),
-            lingers: linger::is_on().await,
+            lingers: user_lingers().await,
             version: daemon.as_ref().map(|daemon| daemon.version.clone()),
             path: variables.get("PATH").cloned(),
             hints: Vec::new(),
@@ -160,7 +155,7 @@ async fn hints(report: &JsonReport, manager: &Manager<'_>, daemon: Option<u32>, 
     let mut hints = Vec::new();
     let place = manager.directory();
     let current = this_program().map(|program| units(&program)).into_iter().flatten().chain([hardened_drop_in()]);
-    let written: Vec<_> = ours(&place).into_iter().map(|(path, _)| path).collect();
+    let written: Vec<_> = own_files(&place).into_iter().map(|(path, _)| path).collect();
     for change in
         current.filter_map(|unit| Change::plan(&place, unit).ok()).filter(|change| written.contains(&change.path))
     {

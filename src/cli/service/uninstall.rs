@@ -1,31 +1,22 @@
 //! `mcpd service uninstall`: stops mcpd and removes the files that `mcpd service install` wrote.
 
-use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io};
 
-use super::files::ours;
 use super::install::line;
-use super::manager::{Manager, shown};
-use super::units::{Author, author};
-use crate::cli::{FAILED, fail, service_env};
+use super::manager::{Manager, ServiceError, shown};
+use super::units::{Author, author, named, own_files};
+use crate::cli::service_env;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{SERVICE, SOCKET};
 
-pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> ExitCode {
-    let manager = match Manager::find(directory).await {
-        Ok(manager) => manager,
-        Err(why) => return fail(FAILED, why),
-    };
-    match uninstall(&manager, dry_run).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => fail(FAILED, why),
-    }
-}
-
-async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
+pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> Result<ExitCode, ServiceError> {
+    let manager = Manager::find(directory).await?;
     let step = |done, would_do, what: &str| line(if dry_run { would_do } else { done }, what);
     let place = manager.directory();
-    let (files, edited): (Vec<_>, Vec<_>) = ours(&place).into_iter().partition(|(_, author)| *author == Author::Ours);
+    let (files, edited): (Vec<_>, Vec<_>) =
+        own_files(&place).into_iter().partition(|(_, author)| *author == Author::Ours);
     let mut units = vec![SOCKET.to_owned(), SERVICE.to_owned()];
     units.extend(profile_sockets(&place));
     let mut known = Vec::new();
@@ -50,13 +41,13 @@ async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
     }
     for (path, _) in &files {
         if !dry_run {
-            fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            remove(path)?;
         }
         step("removed", "would remove", &shown(path));
     }
     if let Some(variables) = service_env::file().filter(|file| file.exists()) {
         if !dry_run {
-            fs::remove_file(&variables).map_err(|error| format!("{}: {error}", variables.display()))?;
+            remove(&variables)?;
         }
         step("removed", "would remove", &shown(&variables));
     }
@@ -72,11 +63,16 @@ async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
         let _ = manager.run(&["reset-failed", SERVICE]).await;
     }
     line("", "the configuration stays; from now on `mcpd connect` starts a daemon when an agent needs one");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the file. The error names it.
+fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path).map_err(|error| named(path, &error))
 }
 
 /// The enabled sockets of profiles.
-fn profile_sockets(place: &std::path::Path) -> Vec<String> {
+fn profile_sockets(place: &Path) -> Vec<String> {
     let entries = fs::read_dir(place.join("sockets.target.wants")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("mcpd@") && name.ends_with(".socket")).collect()

@@ -8,9 +8,8 @@ use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
 use crate::admin::report::{InstanceReport, LimitsReport, LimitsState, ProfileReport, Report, ServerReport};
-use crate::cli::malformed;
 use crate::cli::style::OutputStyle;
-use crate::cli::text::{count, one_line, shorten, wrap};
+use crate::cli::text::{count, malformed_item, one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
 use crate::server::{Refusal, RefusedPath, SandboxReport, UnansweredCounts};
@@ -101,7 +100,7 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> Vec<String> {
             0 | 1 => String::new(),
             all => format!("; {} more: `mcpd doctor {name}`", all - 1),
         };
-        format!("{name}: {}{others}", malformed::item(worst))
+        format!("{name}: {}{others}", malformed_item(worst))
     }));
     if let shadowed @ 1.. = server.resources_shadowed {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));

@@ -5,10 +5,12 @@ use std::fmt::Write;
 use super::tables::MAX_INSTANCES;
 use super::{has_failed, is_retrying};
 use crate::admin::report::{InstanceReport, RejectedConfigReport, Report, ServerReport, StateName};
-use crate::cli::local_time::{self, TimeFormat};
+use crate::cli::daemon_report::changed_sentence;
+use crate::cli::stop;
 use crate::cli::style::{OutputStyle, Tone};
-use crate::cli::text::{one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap};
-use crate::cli::{changed_files, stop};
+use crate::cli::text::{
+    TimeFormat, local_time, one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap,
+};
 
 const MAX_SERVERS: usize = 10;
 /// In the brief report, which has one line for each server.
@@ -25,8 +27,8 @@ pub(super) fn of_configuration(report: &Report, style: OutputStyle) -> String {
     let Some(RejectedConfigReport { time, reason, files_changed, .. }) = &report.reload_refused else {
         return changed_files(report, style);
     };
-    let time = local_time::format(time, TimeFormat::Sentence);
-    if let Some(changed) = changed_files::sentence(files_changed) {
+    let time = local_time(time, TimeFormat::Sentence);
+    if let Some(changed) = changed_sentence(files_changed) {
         return warning(&format!("the configuration was rejected at {time}; {changed} since then"), style)
             + &next_command("mcpd reload", style);
     }
@@ -37,7 +39,7 @@ pub(super) fn of_configuration(report: &Report, style: OutputStyle) -> String {
 }
 
 fn changed_files(report: &Report, style: OutputStyle) -> String {
-    let Some(changed) = changed_files::sentence(&report.files_changed) else { return String::new() };
+    let Some(changed) = changed_sentence(&report.files_changed) else { return String::new() };
     warning(&format!("{changed} since mcpd read the configuration"), style) + &next_command("mcpd reload", style)
 }
 

@@ -1,13 +1,17 @@
-//! The data of `mcpd top`: the shape of `--json` and the input of the view. Pure.
+//! The data of `mcpd top`: recently ended calls with their statistics, the shape of `--json`, and the input of the view.
+//!
+//! Pure: times are milliseconds on a clock of the caller.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::rc::Rc;
 
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
-use super::window::{Call, CallStats, CallWindow, group_stats, milliseconds};
 use crate::admin::report::{Report, StateName};
+use crate::calls::report::CallReport;
 
 /// Maximum number of tools, slowest calls and last calls.
 const MAX_ROWS: usize = 50;
@@ -181,5 +185,229 @@ impl CallRow {
             outcome: call.outcome.to_string(),
             duration_ms: milliseconds(call.took_us),
         }
+    }
+}
+
+/// Above this number the oldest call is dropped, and statistics cover a shorter time.
+const MAX_CALLS: usize = 100_000;
+
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    /// When it ended.
+    pub(super) at: i64,
+    pub(super) took_us: u64,
+    /// Absent if no such tool exists.
+    pub(super) server: Option<Rc<str>>,
+    pub(super) tool: Rc<str>,
+    pub(super) client: Option<Rc<str>>,
+    pub(super) outcome: Rc<str>,
+    /// Request and response together.
+    pub(super) bytes: u64,
+}
+
+impl Call {
+    /// A cancelled call is no error.
+    fn is_error(&self) -> bool {
+        !matches!(&*self.outcome, "ok" | "cancelled")
+    }
+}
+
+/// Calls in the order in which the daemon reported them.
+#[derive(Debug, Default)]
+pub(super) struct CallWindow {
+    calls: VecDeque<Call>,
+    /// Each distinct name is stored once.
+    names: HashSet<Rc<str>>,
+    /// The window has every call that ended after this, except missed ones.
+    since: i64,
+    /// Calls that ended too fast to be reported.
+    pub(super) missed: u64,
+}
+
+/// Statistics of a group of calls.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CallStats {
+    /// Calls that ended.
+    pub(super) calls: usize,
+    /// Calls that ended neither `ok` nor `cancelled`.
+    pub(super) errors: usize,
+    /// Size of requests and answers.
+    pub(super) bytes: u64,
+    /// 50th percentile of the duration.
+    pub(super) p50_ms: Option<f64>,
+    /// 95th percentile of the duration.
+    pub(super) p95_ms: Option<f64>,
+    /// 99th percentile of the duration.
+    pub(super) p99_ms: Option<f64>,
+}
+
+impl CallWindow {
+    /// An empty window that covers the time from `since`.
+    pub(super) fn new(since: i64) -> Self {
+        Self { since, ..Self::default() }
+    }
+
+    /// Limits the covered time to that of the stored calls, because the daemon did not send older ones.
+    pub(super) fn truncate_history(&mut self) {
+        self.since = self.calls.iter().map(|call| call.at).min().unwrap_or(self.since);
+    }
+
+    pub(super) fn add(&mut self, at: i64, report: &CallReport) {
+        let call = Call {
+            at,
+            took_us: std::time::Duration::try_from_secs_f64(report.duration_ms / 1e3)
+                .map_or(u64::MAX, |took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
+            server: report.server.as_deref().map(|name| self.intern(name)),
+            tool: self.intern(&report.tool),
+            client: report.client.as_deref().map(|name| self.intern(name)),
+            outcome: self.intern(&report.outcome),
+            bytes: (report.request_bytes + report.reply_bytes) as u64,
+        };
+        self.calls.push_back(call);
+        if self.calls.len() > MAX_CALLS {
+            self.since = self.calls.pop_front().map_or(self.since, |oldest| self.since.max(oldest.at));
+        }
+    }
+
+    /// Names that no call uses are dropped once there are many names.
+    fn intern(&mut self, name: &str) -> Rc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Rc::clone(known);
+        }
+        if self.names.len() > 2 * MAX_CALLS {
+            self.names.retain(|name| Rc::strong_count(name) > 1);
+        }
+        let name: Rc<str> = name.into();
+        self.names.insert(Rc::clone(&name));
+        name
+    }
+
+    /// The later of `from` and the beginning of the covered time.
+    pub(super) fn covered(&self, from: i64) -> i64 {
+        self.since.max(from)
+    }
+
+    /// Calls that ended at `from` or later.
+    pub(super) fn calls(&self, from: i64) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(move |call| call.at >= from)
+    }
+
+    /// The `count` slowest calls since `from`, slowest first.
+    pub(super) fn slowest(&self, from: i64, count: usize) -> Vec<&Call> {
+        let mut calls: Vec<_> = self.calls(from).collect();
+        let slower = |call: &&Call| (Reverse(call.took_us), Reverse(call.at));
+        if calls.len() > count {
+            // Selects before sorting, so that only `count` calls are sorted.
+            calls.select_nth_unstable_by_key(count, slower);
+            calls.truncate(count);
+        }
+        calls.sort_by_key(slower);
+        calls
+    }
+
+    /// The latest `count` calls since `from`, latest first. Report order is finer than the recorded times.
+    pub(super) fn last(&self, from: i64, count: usize) -> Vec<&Call> {
+        self.calls.iter().rev().filter(|call| call.at >= from).take(count).collect()
+    }
+}
+
+/// The statistics of `calls` by `key`, sorted by key so that rows keep their places.
+fn group_stats<'c, K: Ord>(
+    calls: impl Iterator<Item = &'c Call>,
+    key: impl Fn(&'c Call) -> K,
+) -> BTreeMap<K, CallStats> {
+    let mut groups: BTreeMap<K, (CallStats, Vec<u64>)> = BTreeMap::new();
+    for call in calls {
+        let (stats, times) = groups.entry(key(call)).or_default();
+        stats.calls += 1;
+        stats.errors += usize::from(call.is_error());
+        stats.bytes += call.bytes;
+        times.push(call.took_us);
+    }
+    let with_percentiles = |(key, (stats, mut times)): (K, (CallStats, Vec<u64>))| {
+        times.sort_unstable();
+        let [p50_ms, p95_ms, p99_ms] = [50, 95, 99].map(|percent| percentile(&times, percent).map(milliseconds));
+        (key, CallStats { p50_ms, p95_ms, p99_ms, ..stats })
+    };
+    groups.into_iter().map(with_percentiles).collect()
+}
+
+/// The smallest value in `sorted` that is at least as large as `percent` % of the values.
+fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of three centuries are exact")]
+pub(super) fn milliseconds(us: u64) -> f64 {
+    us as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(server: &str, tool: &str, took_ms: f64, outcome: &str) -> CallReport {
+        let report = serde_json::json!({
+            "time": "", "session": 1, "uid": 0, "profile": "default", "server": server, "tool": tool, "outcome": outcome,
+            "duration_ms": took_ms, "request_bytes": 10, "reply_bytes": 90,
+        });
+        serde_json::from_value(report).expect("a call")
+    }
+
+    #[test]
+    fn percentiles_are_exact() {
+        let hundred: Vec<u64> = (1..=100).collect();
+        for (sorted, percent, expected) in [
+            (&hundred[..], 50, Some(50)),
+            (&hundred, 95, Some(95)),
+            (&hundred, 99, Some(99)),
+            (&hundred[..1], 99, Some(1)),
+            (&hundred[..2], 50, Some(1)),
+            (&hundred[..3], 50, Some(2)),
+            (&hundred[..20], 95, Some(19)),
+            (&[], 50, None),
+        ] {
+            assert_eq!(percentile(sorted, percent), expected, "{percent} of {}", sorted.len());
+        }
+    }
+
+    #[test]
+    fn stats_cover_the_calls_since_a_time() {
+        let mut window = CallWindow::new(-5000);
+        for (at, server, took, outcome) in [
+            (-4000, "a", 1.0, "ok"),
+            (-3000, "a", 2.5, "ok"),
+            (-2000, "b", 7.0, "error"),
+            (-1000, "a", 9.0, "cancelled"),
+            (0, "a", 4.0, "tool_error"),
+        ] {
+            window.add(at, &call(server, "t", took, outcome));
+        }
+        let of = |from| group_stats(window.calls(from), |call| call.server.clone().unwrap_or_default());
+        let all = of(i64::MIN);
+        let expected =
+            CallStats { calls: 4, errors: 1, bytes: 400, p50_ms: Some(2.5), p95_ms: Some(9.0), p99_ms: Some(9.0) };
+        assert_eq!((all.len(), all["a"]), (2, expected));
+        assert_eq!((of(-1000)["a"].calls, of(-1000).contains_key("b")), (2, false));
+        let times = |calls: Vec<&Call>| calls.iter().map(|call| call.took_us / 1000).collect::<Vec<_>>();
+        assert_eq!(times(window.slowest(i64::MIN, 3)), [9, 7, 4]);
+        assert_eq!(times(window.last(-3000, 9)), [4, 9, 7, 2]);
+        assert_eq!((window.covered(-9000), window.covered(-1)), (-5000, -1));
+    }
+
+    #[test]
+    fn stored_calls_and_names_are_capped() {
+        let mut window = CallWindow::new(i64::MIN);
+        for at in 0..=i64::try_from(MAX_CALLS).expect("it fits") + 4 {
+            window.add(at, &call("a", &format!("tool{at}"), 1.0, "ok"));
+        }
+        assert_eq!((window.calls.len(), window.covered(i64::MIN)), (MAX_CALLS, 4));
+        for at in 0..MAX_CALLS + 9 {
+            window.intern(&format!("other{at}"));
+        }
+        assert!(window.names.len() <= 2 * MAX_CALLS + 1, "{}", window.names.len());
     }
 }

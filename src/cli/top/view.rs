@@ -1,11 +1,9 @@
 //! Draws the model of `mcpd top` for a terminal of any size. Pure.
 
-use super::model::{CallRow, ServerRow, Sort, ToolRow, TopModel};
-use super::window::CallStats;
+use super::model::{CallRow, CallStats, ServerRow, Sort, ToolRow, TopModel};
 use crate::admin::report::StateName;
 use crate::cli::calls::format_duration;
-use crate::cli::style::more_row;
-use crate::cli::style::{Cell, Column, OutputStyle, Tone};
+use crate::cli::style::{Cell, Column, OutputStyle, Tone, more_row};
 use crate::cli::text::{count, short_duration, wrap};
 
 /// The calls that the last table lists.

@@ -5,7 +5,7 @@ mod property;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::config::interpolate::table::Table;
+use crate::config::interpolate::tests::table::Table;
 use crate::config::load;
 
 /// What importing `files` into the configuration of a person makes of it: its text, its files, and what became of each server.

@@ -79,8 +79,13 @@ pub trait Sources {
 
     /// The first program of this name in the directories of `path`, which has the syntax of `PATH`.
     fn on_path(&self, name: &str, path: &str) -> Option<PathBuf> {
-        let mut candidates = std::env::split_paths(path).map(|directory| directory.join(name));
-        candidates.find(|candidate| self.is_program(candidate))
+        self.on_path_from(Path::new(""), name, path)
+    }
+
+    /// The same for a process in the directory `cwd`, to which relative directories of `path` belong.
+    fn on_path_from(&self, cwd: &Path, name: &str, path: &str) -> Option<PathBuf> {
+        let directories = std::env::split_paths(path).filter(|_| !path.is_empty());
+        directories.map(|directory| cwd.join(directory).join(name)).find(|candidate| self.is_program(candidate))
     }
 
     /// The permissions of a file and of each directory above it, with links resolved.
@@ -97,11 +102,29 @@ pub trait Sources {
         std::env::home_dir().filter(|home| home.is_absolute())
     }
 
-    /// The directory that `variable` names by an absolute path, or else `default` in the home directory. Source: XDG Base Directory
-    /// Specification.
-    fn base_directory(&self, variable: &str, default: &str) -> Option<PathBuf> {
-        let given = self.var(variable).map(PathBuf::from).filter(|directory| directory.is_absolute());
-        given.or_else(|| Some(self.home()?.join(default)))
+    /// The directory that `variable` names by an absolute path.
+    fn directory(&self, variable: &str) -> Option<PathBuf> {
+        self.var(variable).map(PathBuf::from).filter(|directory| directory.is_absolute())
+    }
+
+    /// The directory that `variable` names by an absolute path, or else `default` in the home directory.
+    fn directory_or(&self, variable: &str, default: &str) -> Option<PathBuf> {
+        self.directory(variable).or_else(|| Some(self.home()?.join(default)))
+    }
+
+    /// The user's base directory for configuration. Source, also of the next two: XDG Base Directory Specification.
+    fn config_home(&self) -> Option<PathBuf> {
+        self.directory_or("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// The user's base directory for state.
+    fn state_home(&self) -> Option<PathBuf> {
+        self.directory_or("XDG_STATE_HOME", ".local/state")
+    }
+
+    /// The user's base directory for what can be lost.
+    fn cache_home(&self) -> Option<PathBuf> {
+        self.directory_or("XDG_CACHE_HOME", ".cache")
     }
 
     /// The directory of relative paths.

@@ -1,7 +1,9 @@
 //! The forms of `${…}` as a table.
 
+pub(crate) mod table;
+
+use self::table::Table;
 use super::super::CommandOutputs;
-use super::table::Table;
 use super::*;
 
 fn table() -> Table {

@@ -250,7 +250,7 @@ pub(crate) fn creates_mounts(command: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::interpolate::table::Table;
+    use super::super::super::interpolate::tests::table::Table;
     use super::super::super::serialize::sandbox_text;
     use super::*;
 

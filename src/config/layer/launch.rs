@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::super::diagnostic::{Spanned, values};
 use super::super::interpolate::{Sources, Template, UnusableValue};
 use super::super::launch::{Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, is_credential, url_complaint};
-use super::super::rotation::{RotatingHeaders, is_header_value};
 use super::super::secret_values::{AGENT_CWD, Secrets};
+use crate::config::launch::{RotatingHeaders, is_header_value};
 
 /// The launch keys of one table.
 #[derive(Debug)]

@@ -1,20 +1,32 @@
-//! Reads the files in order, each once.
+//! Reads the files in order, each once, and the variables `MCPD_…` above them. The result is a
+//! [`LoadedConfig`], or a [`ConfigError`] with every error.
+//!
+//! Anyone who can write to a configuration file can make mcpd run any program, so [`permission_error`] says which files are trusted. A
+//! [`Stamp`] has the digest of a file, to detect later changes.
+//!
+//! The variables are keys of `[daemon]` and `[defaults]`. The `config` crate reads them as one source: prefix, nesting, types and lists. Its
+//! values have no place, so each becomes a layer of its own that names its variable.
 
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::encoding::NotUtf8;
-use super::super::interpolate::{FileId, FileText, Sources};
-use super::super::layer::Layer;
-use super::super::read::{Format, Problems, is_codex, read};
-use super::super::tree::{ParseTree, Problem};
-use super::super::{json, toml};
-use super::error::ConfigError;
+use ::config::{Environment, Source, ValueKind};
+use sha2::{Digest, Sha256};
+
+use super::super::Config;
 use super::merge::Layers;
-use super::stamp::{MAX_FILE, Stamp, is_missing, layers_in, permission_error};
-use super::variables::variables;
+use crate::config::diagnostic::{Diagnostic, Level, Medium, SourceFile};
+use crate::config::encoding::NotUtf8;
+use crate::config::interpolate::{FileId, FileText, Permissions, Sources};
+use crate::config::layer::Layer;
+use crate::config::read::{Format, LISTS, Problems, is_codex, read, read_variable};
+use crate::config::tree::{MAX_PROBLEMS, Node, ParseTree, Problem, Value};
+use crate::config::{json, toml};
+use crate::printable::{lines, one_line};
 
 /// Maximum number of files of one configuration. Each takes memory while the configuration is in use.
 const MAX_FILES: usize = 256;
@@ -173,5 +185,278 @@ pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
 /// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.
 #[must_use]
 pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
-    Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join("mcpd/config.toml"))
+    Some(sources.config_home()?.join("mcpd/config.toml"))
+}
+
+/// Maximum size of a configuration file.
+pub(in crate::config) const MAX_FILE: u64 = 4 << 20;
+
+/// The digest of a file's text, or of the names in a directory of layers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    /// The absolute path.
+    pub path: PathBuf,
+    /// SHA-256 in hexadecimal. `None` if the file was missing or could not be used.
+    pub sha256: Option<String>,
+}
+
+impl Stamp {
+    pub(super) fn file(path: &Path, text: Option<&str>) -> Self {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Self { path, sha256: text.map(digest) }
+    }
+
+    pub(super) fn directory(path: &Path, names: Option<&[String]>) -> Self {
+        Self::file(path, names.map(|names| names.join("\n")).as_deref())
+    }
+}
+
+/// Whether the file differs from the one with this digest. An unreadable file counts as unchanged.
+pub fn changed(path: &Path, sha256: Option<&str>, sources: &dyn Sources) -> bool {
+    let now = match sources.file(path, MAX_FILE) {
+        // The file still cannot be used.
+        Ok(file) if sha256.is_none() && permission_error(file.permissions, sources.user()).is_some() => return false,
+        Ok(file) => Some(digest(&file.text)),
+        Err(error) if is_missing(&error) => None,
+        Err(_) => match layers_in(path, sources) {
+            Ok(names) => Some(digest(&names.join("\n"))),
+            Err(_) => return false,
+        },
+    };
+    now.as_deref() != sha256
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// The error for a file that `user`, who runs mcpd, cannot trust.
+pub(super) fn permission_error(file: Permissions, user: u32) -> Option<io::Error> {
+    let Permissions { owner, group, mode } = file;
+    let complaint = if owner != user && owner != 0 {
+        format!("it belongs to user {owner}, who could have mcpd run any program as user {user}: `chown` it")
+    } else if mode & 0o002 != 0 {
+        format!("everybody may write to it (mode {mode:04o}), and have mcpd run any program: `chmod o-w` it")
+    } else if mode & 0o020 != 0 && !file.has_private_group() {
+        format!("group {group} may write to it (mode {mode:04o}), and have mcpd run any program: `chmod g-w` it")
+    } else {
+        return None;
+    };
+    Some(io::Error::new(io::ErrorKind::PermissionDenied, complaint))
+}
+
+/// The names of the layers in a directory, sorted.
+pub(super) fn layers_in(directory: &Path, sources: &dyn Sources) -> io::Result<Vec<String>> {
+    let mut names = sources.list(directory)?;
+    names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+const PREFIX: &str = "MCPD";
+/// Separates a table from its key, as `.` does in TOML.
+const NESTING: &str = "__";
+
+/// Reads each variable as a layer, in the order of their keys. Ignores empty variables.
+pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Layer, Problems)> {
+    let mut all = sources.variables(&format!("{PREFIX}_"));
+    // The crate compares names without case, and a dot in a name would look like nesting.
+    all.retain(|(name, _)| !name.contains('.'));
+    all.sort_unstable();
+    let mut by_key: BTreeMap<_, _> = all.into_iter().map(|variable| (key(&variable.0), variable)).collect();
+    let environment = Environment::with_prefix(PREFIX)
+        .prefix_separator("_")
+        .separator(NESTING)
+        .ignore_empty(true)
+        .try_parsing(true)
+        .list_separator(",")
+        .source(Some(by_key.values().cloned().collect()));
+    let environment = LISTS.iter().fold(environment, |environment, list| environment.with_list_parse_key(list));
+    let values: BTreeMap<_, _> = environment.collect().unwrap_or_default().into_iter().collect();
+    let read = |(key, value): (String, ::config::Value)| {
+        let (name, text) = by_key.remove(&key)?;
+        let value = node(value.kind, &text);
+        let file = Arc::new(SourceFile {
+            path: name.into(),
+            text,
+            medium: Medium::Variable,
+            hidden: Vec::new(),
+            broken: false,
+        });
+        let (layer, problems) = read_variable(key, value, &file, sources);
+        Some((file, layer, problems))
+    };
+    values.into_iter().filter_map(read).collect()
+}
+
+/// The key that the crate gives to the variable `name`.
+fn key(name: &str) -> String {
+    name[PREFIX.len() + 1..].to_lowercase().replace(NESTING, ".")
+}
+
+/// A value with the type that its text looks like. Its place is the whole variable.
+fn node(kind: ValueKind, text: &str) -> Node {
+    let span: Range<usize> = 0..text.len();
+    let string = |text: &str| Value::String(text.to_owned());
+    let value = match kind {
+        ValueKind::Boolean(truth) => Value::Bool(truth),
+        ValueKind::I64(number) => Value::Integer(number),
+        ValueKind::Float(_) => Value::Float,
+        ValueKind::Array(items) => {
+            let items: Vec<_> = items.into_iter().filter_map(|item| item.into_string().ok()).collect();
+            let items = items.iter().map(|item| item.trim()).filter(|item| !item.is_empty());
+            Value::Array(items.map(|item| Node { span: span.clone(), value: string(item) }).collect())
+        }
+        _ => string(text),
+    };
+    Node { span, value }
+}
+
+/// Maximum number of printed errors. One more is collected to detect that there are more.
+const SHOWN: usize = MAX_PROBLEMS - 1;
+
+/// All errors of a configuration: unreadable files, and errors in their text.
+#[derive(Debug, Default)]
+pub struct ConfigError {
+    pub(super) unreadable: Vec<(PathBuf, io::Error)>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) stamps: Vec<Stamp>,
+}
+
+impl ConfigError {
+    /// The errors with a location, in the order of files and lines.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// The files that could not be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&Path, &io::Error)> {
+        self.unreadable.iter().map(|(path, error)| (path.as_path(), error))
+    }
+
+    /// The digests of the files. An unreadable file has no digest.
+    #[must_use]
+    pub fn stamps(&self) -> &[Stamp] {
+        &self.stamps
+    }
+
+    /// The first error on one line, with its location.
+    #[must_use]
+    pub fn first(&self) -> String {
+        if let Some((path, error)) = self.unreadable.first() {
+            return one_line(&format!("cannot read {}: {error}", path.display()));
+        }
+        self.diagnostics.first().map_or_else(String::new, |diagnostic| {
+            let address = diagnostic.file.address(diagnostic.span.start);
+            one_line(&format!("{address}: {}", diagnostic.message))
+        })
+    }
+
+    /// All errors as they are printed, separated by blank lines, without a final newline.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let files = self
+            .unreadable
+            .iter()
+            .map(|(path, error)| lines(&format!("error: cannot read {}: {error}", path.display())));
+        let places = self.diagnostics.iter().take(SHOWN).map(|diagnostic| diagnostic.render(colour));
+        let more = (self.diagnostics.len() > SHOWN).then(|| format!("error: only the first {SHOWN} errors are shown"));
+        files.chain(places).chain(more).collect::<Vec<_>>().join("\n\n")
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.unreadable.is_empty() && self.diagnostics.is_empty()
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A valid configuration, with its warnings and files.
+#[derive(Debug)]
+pub struct LoadedConfig {
+    /// The configuration.
+    pub config: Config,
+    /// The merged layers, which have the location of each value.
+    pub(in crate::config) layers: Layers,
+    /// Warnings, for example about ignored keys.
+    pub warnings: Vec<Diagnostic>,
+    /// The files that were read, in order.
+    pub files: Vec<PathBuf>,
+    /// Digests of the files, including optional files that do not exist.
+    pub stamps: Vec<Stamp>,
+    /// Digests of the files of `${file:…}`.
+    pub secret_files: Vec<Stamp>,
+    /// The first steps, if no file exists.
+    pub hint: Option<String>,
+}
+
+/// The location in a file that defines a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// The server's name in the file. mcpd changes names of other clients that are not valid.
+    pub(crate) title: String,
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// `FILE:LINE`.
+    pub(crate) location: String,
+    /// Whether the file has mcpd's own format, with tables such as `[servers.files]`.
+    pub(crate) is_native: bool,
+}
+
+impl LoadedConfig {
+    /// `FILE:LINE` of the `enabled` in force for `server`, if a file has one.
+    pub(crate) fn enabled_at(&self, server: &str) -> Option<String> {
+        let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;
+        Some(layer.rules.settings.get("enabled")?.location.line())
+    }
+
+    /// The definition of `server`; `None` if there is no such server.
+    pub(crate) fn definition(&self, server: &str) -> Option<Definition> {
+        let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;
+        let location = &layer.name.location;
+        let written = location.file.text.get(location.span.clone()).unwrap_or_default();
+        let title = match serde_json::from_str(written) {
+            Ok(title) => title,
+            Err(_) => written.trim_matches(['"', '\'']).to_owned(),
+        };
+        let is_native = parse(&location.file.path, &location.file.text).0 == Format::Native;
+        Some(Definition { title, file: location.file.path.clone(), location: location.line(), is_native })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_nobody_else_can_write_are_trusted() {
+        let check = |(owner, group, mode), expected: Option<&str>| {
+            let found = permission_error(Permissions { mode, owner, group }, 1000).map(|error| error.to_string());
+            let found = found.as_deref();
+            assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");
+        };
+        for fine in [(1000, 1000, 0o644), (1000, 1000, 0o664), (1000, 100, 0o644), (0, 0, 0o664), (0, 50, 0o640)] {
+            check(fine, None);
+        }
+        check((1001, 1000, 0o600), Some("belongs to user 1001"));
+        check((1000, 1000, 0o666), Some("everybody may write to it (mode 0666)"));
+        check((1000, 1000, 0o602), Some("everybody"));
+        check((1000, 100, 0o664), Some("group 100 may write to it (mode 0664)"));
+        check((0, 1000, 0o664), Some("group 1000"));
+    }
 }

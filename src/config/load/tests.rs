@@ -26,7 +26,7 @@ use proptest::prelude::*;
 
 use super::super::diagnostic::Diagnostic;
 use super::super::interpolate::Process;
-use super::super::interpolate::table::Table;
+use super::super::interpolate::tests::table::Table;
 use super::super::{CommandOutputs, DaemonConfig, Launch, Limit, Program, ServerConfig};
 use super::*;
 

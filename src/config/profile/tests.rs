@@ -100,7 +100,7 @@ fn names_follow_those_of_servers_but_for_two() {
 }
 
 proptest! {
-    /// LaunchReading plainly: each pattern is looked at for itself.
+    /// The model decides plainly: it looks at each pattern by itself.
     #[test]
     fn what_is_seen_is_what_the_server_and_the_profile_both_leave(
         servers in prop::option::of(prop::sample::subsequence(vec!["a", "b", "c"], 0..=3)),

@@ -2,28 +2,30 @@
 //! a native server.
 //!
 //! ```text
-//! client file ─ Section (finds servers) ─ dialect (translates keys), variables (translates `${…}`) ─ build ─► native table
+//! client file ─ Section (finds servers) ─ dialect (translates keys), variables (translates `${…}`) ─ Build ─► native table
 //! ```
 //!
 //! Keys that mcpd does not know are ignored with a warning. An untranslatable reference is an error of its server only.
 
-mod build;
 mod dialect;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::build::Build;
-use super::super::clients::{Client, Dialect, Variables, project_of};
-use super::super::diagnostic::SourceFile;
-use super::super::interpolate::{Sources, UnusableValue};
-use super::super::layer::{LaunchTemplate, Layer, ServerLayer};
-use super::super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
+use self::variables::TranslationFailures;
 use super::native::NativeServer;
 use super::reader::{Fields, Reader};
+use super::values::fitted_name;
 use super::{Format, Problems};
+use crate::config::clients::{Client, Dialect, Variables, project_of};
+use crate::config::diagnostic::SourceFile;
+use crate::config::interpolate::{Sources, UnusableValue};
+use crate::config::layer::{LaunchTemplate, Layer, ServerLayer};
+use crate::config::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
+use crate::naming::is_server_name;
 use crate::suggest::misspelt;
 
 const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;
@@ -120,7 +122,7 @@ impl Reader<'_> {
             }
         }
         let titles: Vec<_> = found.iter().map(|(_, entry)| entry.key.as_str()).collect();
-        let names = build::assigned(&titles);
+        let names = assigned(&titles);
         let servers = found.iter().zip(names);
         servers.filter_map(|((section, entry), name)| self.translate(section, entry, name)).collect()
     }
@@ -317,4 +319,163 @@ fn excluded(root: &Node, servers: &[Entry]) -> HashSet<String> {
     let is_out =
         |name: &str| excluded.contains(name) || allowed.as_ref().is_some_and(|allowed| !allowed.contains(name));
     servers.iter().map(|server| server.key.clone()).filter(|name| is_out(name)).collect()
+}
+
+/// The reference to an agent's directory.
+const AGENT_CWD: &str = "${agent:cwd}";
+
+/// A table that grows key by key.
+pub(super) struct Build {
+    pub(super) dialect: Dialect,
+    /// The location of values that the file implies.
+    server: Range<usize>,
+    entries: Vec<Entry>,
+    variables: Variables,
+    missing: Vec<UnusableValue>,
+    /// References that are plain text to the client, each with its location.
+    literal: Vec<(Range<usize>, String)>,
+    needs_agent_cwd: bool,
+}
+
+impl Build {
+    pub(super) fn new(dialect: Dialect, variables: Variables, server: &Range<usize>) -> Self {
+        let (entries, missing, literal) = Default::default();
+        Self { dialect, variables, server: server.clone(), entries, missing, literal, needs_agent_cwd: false }
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// Whether the server needs one instance per workspace.
+    pub(super) fn needs_agent_cwd(&self) -> bool {
+        self.needs_agent_cwd
+    }
+
+    /// Adds a native key whose value is at `span` in the file.
+    pub(super) fn put(&mut self, key: &str, span: &Range<usize>, node: Node) {
+        self.entries.push(Entry { key: key.to_owned(), key_span: span.clone(), node });
+    }
+
+    /// Adds a key with the file's value and translated references.
+    pub(super) fn put_texts(&mut self, key: &str, entry: &Entry) {
+        let node = self.node(&entry.node);
+        self.put(key, &entry.key_span, node);
+    }
+
+    /// Adds a text that the file implies.
+    pub(super) fn put_here(&mut self, key: &str, text: String) {
+        let span = self.server.clone();
+        self.put(key, &span, Node { span: span.clone(), value: Value::String(text) });
+    }
+
+    /// Replaces a text that was added before.
+    pub(super) fn replace(&mut self, key: &str, with: impl FnOnce(&str) -> Option<String>) {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) else { return };
+        if let Some(text) = entry.node.text().and_then(with) {
+            entry.node.value = Value::String(text);
+        }
+    }
+
+    /// Adds items to a list.
+    pub(super) fn extend(&mut self, key: &str, entry: &Entry, more: Vec<Node>) {
+        match self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node.value) {
+            Some(Value::Array(items)) => items.extend(more),
+            Some(_) => {}
+            None => {
+                let node = Node { span: entry.node.span.clone(), value: Value::Array(more) };
+                self.put(key, &entry.key_span, node);
+            }
+        }
+    }
+
+    /// Adds entries to a table.
+    pub(super) fn extend_table(&mut self, key: &str, entry: &Entry, more: Vec<Entry>) {
+        match self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node.value) {
+            Some(Value::Table(entries)) => entries.extend(more),
+            Some(_) => {}
+            None => {
+                let node = Node { span: entry.node.span.clone(), value: Value::Table(more) };
+                self.put(key, &entry.key_span, node);
+            }
+        }
+    }
+
+    /// `node` with translated references.
+    pub(super) fn node(&mut self, node: &Node) -> Node {
+        let value = match &node.value {
+            Value::String(text) => Value::String(self.text(text, &node.span)),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.node(item)).collect()),
+            Value::Table(entries) => Value::Table(entries.iter().map(|entry| self.entry(entry)).collect()),
+            Value::Integer(number) => Value::Integer(*number),
+            Value::Float => Value::Float,
+            Value::Bool(truth) => Value::Bool(*truth),
+            Value::Other(name) => Value::Other(name),
+        };
+        Node { span: node.span.clone(), value }
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Entry {
+        Entry { key: entry.key.clone(), key_span: entry.key_span.clone(), node: self.node(&entry.node) }
+    }
+
+    fn text(&mut self, text: &str, span: &Range<usize>) -> String {
+        let mut failures = TranslationFailures::default();
+        let words = variables::translated(text, self.variables, &mut failures);
+        self.missing.extend(failures.missing);
+        self.literal.extend(failures.literal.into_iter().map(|shown| (span.clone(), shown)));
+        self.needs_agent_cwd |= words.contains(AGENT_CWD);
+        words
+    }
+
+    /// References that are plain text to the client, each with its location.
+    pub(super) fn literal_references(&mut self) -> Vec<(Range<usize>, String)> {
+        std::mem::take(&mut self.literal)
+    }
+
+    /// The table, and the references that prevent a launch. A server that depends on the agent's directory gets `sharing = "workspace"`,
+    /// because other clients have no key for it.
+    pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<UnusableValue>) {
+        if self.needs_agent_cwd && !self.has("sharing") {
+            self.put_here("sharing", "workspace".to_owned());
+        }
+        (self.entries, self.missing)
+    }
+}
+
+/// A valid name for each title. A valid title is used as it is, unless an earlier server has the name. Any other gets a similar name, with
+/// a number if that name is taken.
+pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
+    let mut taken: HashSet<Arc<str>> = HashSet::new();
+    let mut names: Vec<Option<Arc<str>>> = Vec::new();
+    for title in titles {
+        let unchanged = is_server_name(title).then(|| Arc::from(*title)).filter(|name| !taken.contains(name));
+        taken.extend(unchanged.clone());
+        names.push(unchanged);
+    }
+    let mut numbers = HashMap::new();
+    let fill = |(unchanged, title): (Option<Arc<str>>, &&str)| {
+        unchanged.unwrap_or_else(|| {
+            let fitted = fitted_name(title, "server");
+            let name = free(&fitted, numbers.entry(fitted.clone()).or_insert(1), &taken);
+            taken.insert(Arc::clone(&name));
+            name
+        })
+    };
+    names.into_iter().zip(titles).map(fill).collect()
+}
+
+/// `name`, or `name-2` and so on. `number` is the last number tried.
+fn free(name: &str, number: &mut usize, taken: &HashSet<Arc<str>>) -> Arc<str> {
+    loop {
+        let candidate = if *number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        *number += 1;
+        if !taken.contains(candidate.as_str()) {
+            return candidate.into();
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Reads the keys that limit which tools, prompts and resources are exposed.
 
-use super::super::layer::{ExposeList, Exposure, Patterns};
+use super::super::layer::{Exposure, Patterns};
+use super::super::profile::ExposeList;
 use super::super::tree::{Entry, Problem};
 use super::Format;
 use super::reader::{Fields, Reader, suggestion};

@@ -4,9 +4,8 @@ use std::ops::RangeInclusive;
 
 use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
-use super::super::launch::{OAuthGrant, is_credential, is_scope, url_complaint};
+use super::super::launch::{OAuthGrant, is_credential, is_header_value, is_scope, url_complaint};
 use super::super::layer::{OAuthTableTemplate, OAuthTemplate, RemoteTemplate};
-use super::super::rotation::is_header_value;
 use super::super::tree::{Entry, Problem, Value};
 use super::launch::LaunchKeys;
 use super::reader::{Fields, Reader};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::jsonrpc::splice::applied;
-use crate::jsonrpc::test_support::bytes;
+use crate::jsonrpc::tests::bytes;
 
 fn input(key: &str, method: &str, params: Option<&str>) -> Input {
     Input { key: bytes(key), method: bytes(method), params: params.map(bytes) }

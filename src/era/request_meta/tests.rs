@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::jsonrpc::splice::applied;
-use crate::jsonrpc::test_support::{bytes, members_of, text};
+use crate::jsonrpc::tests::{bytes, members_of, text};
 use crate::log_level::LogLevel;
 
 const META: &str =

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::test_support::{bytes, text};
+use super::super::tests::{bytes, text};
 use super::*;
 
 /// The messages of a line, one per line; `~` before one without a version.
@@ -28,6 +28,7 @@ fn nearly_valid_line_of_a_server_is_its_only_possible_message() {
         ),
         (r#"{"jsonrpc":"2.0","id":null,"method":"a","error":null}"#, r#"{"jsonrpc":"2.0","method":"a"}"#),
         (r#"{"jsonrpc":"2.0","method":"a","params":[ ]}"#, r#"{"jsonrpc":"2.0","method":"a","params":{}}"#),
+        (r#"{"jsonrpc":"2.0","method":"a","params":null}"#, r#"{"jsonrpc":"2.0","method":"a"}"#),
         (r#"{"jsonrpc":"2.0","id":"7","result":[]}"#, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#),
         (r#"{"jsonrpc":"2.0","id":7.0,"result":{}}"#, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#),
         (r#"{"jsonrpc":"2.0","id":"7.00","error":{}}"#, r#"{"jsonrpc":"2.0","id":7,"error":{}}"#),
@@ -47,6 +48,10 @@ fn nearly_valid_line_of_a_server_is_its_only_possible_message() {
         ),
     ] {
         assert_eq!(read(line, Sender::Server).as_deref(), Some(expected), "{line:?}");
+        // A line that is a message comes here, too.
+        if let Ok(message) = parse(&bytes(line)) {
+            assert!(is_suspicious(&message, &bytes(line)), "{line:?}");
+        }
     }
 }
 
@@ -150,7 +155,7 @@ proptest! {
         prop_assert!(!line.contains("\"ID\"") && ENVELOPE.iter().all(is_once));
         // A valid message changes only if it is suspicious.
         if let Ok(message) = parse(&bytes(&line)) {
-            prop_assert!(of_server && is_suspicious(&message), "{}", line);
+            prop_assert!(of_server && is_suspicious(&message, &bytes(&line)), "{}", line);
         }
     }
 

@@ -45,6 +45,22 @@ fn a_long_string_ends_where_it_ends() {
     }
 }
 
+/// The keys and values of an array or object.
+fn parts(mut walk: Walk<'_>) -> Option<Vec<(&[u8], &[u8])>> {
+    let mut parts = Vec::new();
+    while let Some(part) = walk.next().ok()? {
+        parts.push((part.key, part.value));
+    }
+    walk.end().ok().map(|()| parts)
+}
+
+#[test]
+fn accepted_text_that_is_none_ends_the_walk() {
+    for text in ["[[", "[[1]", "[{\"a]}", "[\"\\", "[[\"\\", "[", "{\"a\":[}", "", "[[1]}"] {
+        assert!(parts(Walk::any(text.as_bytes()).accepted()).is_none(), "{text}");
+    }
+}
+
 fn json() -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
         "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,2})?([eE][+-]?[0-9]{1,2})?",
@@ -70,6 +86,17 @@ proptest! {
         let cut = cut.index(text.len());
         text.splice(cut..=cut, with);
         prop_assert_eq!(accepts(&text), is_json(&text), "{}", String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn accepted_text_has_the_same_parts(values in prop::collection::vec(json(), 1..4), count in 0..200usize) {
+        // Some have a key with a quote.
+        let values = values.into_iter().filter(|value| is_json(value.as_bytes()));
+        let values: Vec<_> = values.chain([format!("[{}1]", "1,".repeat(count))]).collect();
+        let text = format!("[{}]", values.join(","));
+        let (found, again) = (parts(Walk::any(text.as_bytes())), parts(Walk::any(text.as_bytes()).accepted()));
+        prop_assert!(found.is_some());
+        prop_assert_eq!(found, again);
     }
 
     #[test]

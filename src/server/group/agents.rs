@@ -81,7 +81,7 @@ impl Group {
         if !sharing.is_by_agent() || self.slots.of_session(session).is_some() {
             return;
         }
-        for slot in self.slots.iter_mut() {
+        for slot in self.slots.all_mut().iter_mut() {
             match &mut slot.instance_role {
                 InstanceRole::Session { agent: own, directory: of, has_left }
                     if own.session == session && *of == directory =>
@@ -117,7 +117,7 @@ impl Group {
 
     /// Detaches a session, and stops instances that are no longer needed.
     pub(super) fn release_instance(&mut self, session: u64) {
-        for slot in self.slots.iter_mut() {
+        for slot in self.slots.all_mut().iter_mut() {
             match &mut slot.instance_role {
                 InstanceRole::Session { agent, has_left, .. } => *has_left |= agent.session == session,
                 InstanceRole::Workspace { sessions, .. } => {
@@ -140,7 +140,7 @@ impl Group {
 
     /// Attaches an agent to its instances, or replaces its data there.
     pub(super) async fn attach_at_instances(&mut self, agent: Agent) {
-        for slot in self.slots.iter().filter(|slot| slot.instance_role.is_for(agent.session)) {
+        for slot in self.slots.all().iter().filter(|slot| slot.instance_role.is_for(agent.session)) {
             slot.running.handle.attach_agent(agent.clone()).await;
         }
         self.agents.attached.insert(agent.session, agent);
@@ -149,7 +149,7 @@ impl Group {
     /// Detaches a session from its instances.
     pub(super) fn detach_at_instances(&mut self, session: u64) {
         self.agents.remove(session);
-        for slot in self.slots.iter_mut().filter(|slot| slot.may_have_calls_of(session)) {
+        for slot in self.slots.all_mut().iter_mut().filter(|slot| slot.may_have_calls_of(session)) {
             slot.running.handle.detach(session);
             slot.other_sessions.remove(&session);
         }
@@ -161,13 +161,13 @@ impl Group {
             _ if let SubscriptionChange::Task(TaskSubscriptionChange { instance_tag, begins, .. }) = *change => {
                 let index = if begins { self.instance_of_task(instance_tag) } else { self.with_tag(instance_tag) };
                 // The instance is notified when the agent disconnects.
-                index.iter().for_each(|index| self.slots[*index].record_use(agent.session));
+                index.iter().for_each(|index| self.slots.all_mut()[*index].record_use(agent.session));
                 index
             }
             Sharing::Shared | Sharing::Pool => self.slots.permanent(),
             Sharing::Session | Sharing::Workspace => self.slots.of_session(agent.session),
         };
-        if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
+        if let Some(slot) = index.and_then(|index| self.slots.all().get(index)) {
             slot.running.handle.subscribe(agent, change).await;
         }
     }

@@ -46,12 +46,12 @@ impl Group {
         if self.config().settings.era != EraChoice::Auto {
             return;
         }
-        for index in 0..self.slots.len() {
-            let era = self.preferred(&self.slots[index].instance_role);
-            let slot = &self.slots[index];
+        for index in 0..self.slots.all().len() {
+            let era = self.preferred(&self.slots.all()[index].instance_role);
+            let slot = &self.slots.all()[index];
             slot.running.control.prefer(EraPreference::Of(era));
             if self.is_to_switch(slot) && slot.load() == 0 {
-                let slot = &mut self.slots[index];
+                let slot = &mut self.slots.all_mut()[index];
                 slot.target_revision = slot.running.control.restart();
                 slot.has_switched = true;
             }
@@ -61,7 +61,7 @@ impl Group {
     /// Whether an instance waits for its calls to end before it is reopened in another era.
     pub(super) fn has_switches(&self) -> bool {
         let is_auto = self.config().settings.era == EraChoice::Auto;
-        is_auto && self.slots.iter().any(|slot| self.is_to_switch(slot))
+        is_auto && self.slots.all().iter().any(|slot| self.is_to_switch(slot))
     }
 
     fn is_to_switch(&self, slot: &Slot) -> bool {
@@ -76,17 +76,19 @@ impl Group {
         let modern = self.modern_instance();
         match era {
             Era::Legacy => {
-                let is_up = |index: usize| matches!(self.slots[index].state(), State::Ready { .. });
+                let is_up = |index: usize| matches!(self.slots.all()[index].state(), State::Ready { .. });
                 let fallback = modern.filter(|index| is_up(*index) && self.is_permanent_down());
                 fallback.or_else(|| self.slots.permanent())
             }
             Era::Modern => match modern {
-                Some(index) if !self.slots[index].speaks(Era::Legacy) && !self.slots[index].cannot_list() => {
+                Some(index)
+                    if !self.slots.all()[index].speaks(Era::Legacy) && !self.slots.all()[index].cannot_list() =>
+                {
                     Some(index)
                 }
                 None if self.may_have_modern_instance() => {
                     self.start(InstanceRole::Era(Era::Modern), false);
-                    Some(self.slots.len() - 1)
+                    Some(self.slots.all().len() - 1)
                 }
                 _ => self.slots.permanent(),
             },
@@ -124,7 +126,7 @@ impl Group {
         if self.lists.note_modern(&now.lists)
             && let Some(permanent) = self.slots.permanent()
         {
-            self.slots[permanent].running.handle.relist();
+            self.slots.all()[permanent].running.handle.relist();
         }
     }
 
@@ -141,24 +143,25 @@ impl Group {
 
     /// The instance for modern calls, if each era has its own.
     pub(super) fn modern_instance(&self) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.instance_role.is_modern_of_both())
+        self.slots.all().iter().position(|slot| slot.instance_role.is_modern_of_both())
     }
 
     fn may_have_modern_instance(&self) -> bool {
         let has_modern = || self.publisher.eras.of(self.config()).modern == Support::Confirmed;
-        let is_permanent_modern = || self.slots.permanent().is_some_and(|index| self.slots[index].speaks(Era::Modern));
+        let is_permanent_modern =
+            || self.slots.permanent().is_some_and(|index| self.slots.all()[index].speaks(Era::Modern));
         may_split_by_era(self.config()) && has_modern() && !is_permanent_modern()
     }
 
     fn is_permanent_down(&self) -> bool {
-        let state = self.slots.permanent().map(|index| self.slots[index].state());
+        let state = self.slots.permanent().map(|index| self.slots.all()[index].state());
         state.is_some_and(|state| matches!(state, State::Backoff { .. } | State::Failed { .. }))
     }
 
     /// The eras in use now or with the next call.
     pub(super) fn spoken(&self) -> Eras {
         let eras = |slot: &Slot| slot.running.handle.published().eras;
-        let mut all: Eras = self.slots.iter().flat_map(|slot| eras(slot).iter()).collect();
+        let mut all: Eras = self.slots.all().iter().flat_map(|slot| eras(slot).iter()).collect();
         if all.contains(Era::Legacy) && self.may_have_modern_instance() {
             all.insert(Era::Modern);
         }

@@ -1,11 +1,10 @@
 //! The task of a server with several instances: one for each agent, each workspace or each era, or a pool.
 //!
 //! From outside it looks like the task of a single instance ([`super::task`]): one queue of commands, one published
-//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`choice`] chooses the
+//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`slots`] chooses the
 //! instance of a call, [`eras`] the era of an instance, and [`summary`] merges what the instances publish.
 
 mod agents;
-mod choice;
 mod eras;
 mod slots;
 mod summary;
@@ -19,23 +18,20 @@ use self::agents::GroupAgents;
 use self::slots::{InstanceRole, Slot, Slots};
 use self::summary::{GroupLists, MovedTotals};
 use super::context::ServerContext;
-use super::control::{ControlReceiver, DesiredState};
+use super::control::{ControlReceiver, DesiredState, StopLevel};
 use super::error::ServerError;
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
-use super::messages::command::Command;
-use super::messages::command_queue::CommandReceiver;
+use super::messages::command::{Command, CommandReceiver};
 use super::messages::handle::ServerHandle;
-use super::messages::subscribers::ResourceSubscriptionChange;
+use super::messages::subscribers::{ResourceSubscriptionChange, SubscriptionChange};
 use super::publish::{ChangeSignal, Publisher};
 use super::stderr;
-use super::stop_level::StopLevel;
 use super::task::{Handover, Parts};
 use super::wiring::{InstanceSpec, start_instance, stop_all};
 use crate::config::{AgentDirectory, ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era::Era;
-use crate::server::messages::subscribers::SubscriptionChange;
 
 /// Interval of the checks whether an instance that had calls is idle.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -192,13 +188,13 @@ impl Group {
             }
             Command::Subscribe { agent, change } => self.subscribe(*agent, change).await,
             Command::Cancel { key, notification } => {
-                for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
+                for slot in self.slots.all().iter().filter(|slot| slot.may_have_calls_of(key.session)) {
                     slot.running.handle.cancel(key, notification.as_deref().cloned()).await;
                 }
             }
             Command::Call(call) => self.call(call).await,
             Command::RootsChanged { session, line } => {
-                if let Some(slot) = self.slots.iter().find(|slot| slot.instance_role.belongs_to(session)) {
+                if let Some(slot) = self.slots.all().iter().find(|slot| slot.instance_role.belongs_to(session)) {
                     slot.running.handle.roots_changed(session, line).await;
                 }
             }
@@ -206,14 +202,14 @@ impl Group {
                 let is_by_agent = self.config().settings.sharing.is_by_agent();
                 let serves =
                     |slot: &&Slot| slot.speaks(era) && (!is_by_agent || slot.instance_role.belongs_to(session));
-                let mut serving = self.slots.iter().filter(serves);
+                let mut serving = self.slots.all().iter().filter(serves);
                 // Rather where the agent has calls, since the notification may name one.
                 let with_calls = serving.clone().find(|slot| slot.may_have_calls_of(session));
                 if let Some(slot) = with_calls.or_else(|| serving.next()) {
                     slot.running.handle.notify(session, era, line).await;
                 }
             }
-            Command::Wake => self.slots.iter().for_each(|slot| slot.running.handle.wake()),
+            Command::Wake => self.slots.all().iter().for_each(|slot| slot.running.handle.wake()),
             // These commands go to the instances directly.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } => {}
         }
@@ -246,7 +242,7 @@ impl Group {
                 self.slots.of_session(session)
             }
         };
-        match index.and_then(|index| self.slots.get_mut(index)) {
+        match index.and_then(|index| self.slots.all_mut().get_mut(index)) {
             Some(slot) => {
                 slot.record_use(session);
                 call.response_handle.set_load_token(slot.load_token(session));
@@ -265,7 +261,7 @@ impl Group {
         if before.revision != self.desired.revision {
             self.lists.forget_stored();
         }
-        for slot in self.slots.iter_mut() {
+        for slot in self.slots.all_mut().iter_mut() {
             if before.revision != self.desired.revision {
                 slot.target_revision =
                     slot.running.control.reconfigure(Arc::new(slot.instance_role.config(&self.desired.config)));

@@ -1,20 +1,22 @@
-//! The instances of a group with their roles, and those that are being stopped.
+//! The instances of a group with their roles, and those that are being stopped. Chooses the instance of a call, and
+//! stops instances that are not needed any more.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::{Group, IDLE_CHECK_INTERVAL};
 use crate::config::{AgentDirectory, ServerConfig};
-use crate::era::{Era, Eras};
+use crate::era::{self, Era, Eras};
 use crate::server::agent_scope::AgentScope;
+use crate::server::control::StopLevel;
 use crate::server::instance;
+use crate::server::lifecycle::State;
 use crate::server::messages::agents::{Agent, User};
-use crate::server::messages::call::LoadToken;
+use crate::server::messages::call::{Call, LoadToken};
 use crate::server::messages::handle::ServerHandle;
-use crate::server::stop_level::StopLevel;
 use crate::server::wiring::Running;
 
 /// The role of an instance.
@@ -208,7 +210,7 @@ fn is_in_use(token: &LoadToken) -> bool {
     Arc::strong_count(token) > 1 || Arc::weak_count(token) > 0
 }
 
-/// The instances of a group. As a slice, those that are not being stopped.
+/// The instances of a group, and those that are being stopped.
 pub(super) struct Slots {
     used: Vec<Slot>,
     /// Instances that are being stopped.
@@ -219,24 +221,19 @@ pub(super) struct Slots {
     started: u64,
 }
 
-impl Deref for Slots {
-    type Target = [Slot];
-
-    fn deref(&self) -> &[Slot] {
-        &self.used
-    }
-}
-
-impl DerefMut for Slots {
-    fn deref_mut(&mut self) -> &mut [Slot] {
-        &mut self.used
-    }
-}
-
 impl Slots {
     /// Without instances. Their handles will be sent to `handles`.
     pub(super) fn new(handles: watch::Sender<Arc<[ServerHandle]>>) -> Self {
         Self { used: Vec::new(), leaving: Vec::new(), handles, started: 0 }
+    }
+
+    /// The instances that are not being stopped.
+    pub(super) fn all(&self) -> &[Slot] {
+        &self.used
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Slot] {
+        &mut self.used
     }
 
     /// The number of the next instance, in the order of starts.
@@ -273,16 +270,99 @@ impl Slots {
 
     /// The one that lives as long as the group.
     pub(super) fn permanent(&self) -> Option<usize> {
-        self.iter().position(|slot| slot.is_permanent)
+        self.used.iter().position(|slot| slot.is_permanent)
     }
 
     /// The one that all calls of this session go to.
     pub(super) fn of_session(&self, session: u64) -> Option<usize> {
-        self.iter().position(|slot| slot.instance_role.belongs_to(session))
+        self.used.iter().position(|slot| slot.instance_role.belongs_to(session))
     }
 
     fn publish(&self) {
         let all = self.used.iter().map(|slot| &slot.running).chain(&self.leaving);
         self.handles.send_replace(all.map(|running| running.handle.clone()).collect());
+    }
+}
+
+/// Directories for which a user of a profile may have instances of one server at once. For one more, an instance without
+/// agents is stopped; if there is none, calls are refused with −31004.
+const MAX_DIRECTORIES: usize = 256;
+/// The same for a guest.
+const MAX_GUEST_DIRECTORIES: usize = 16;
+
+impl Group {
+    /// The instance that has suspended the call which `call` retries. Modern instances are excluded: they would take the retry for a new
+    /// call.
+    pub(super) fn instance_that_suspended(&self, call: &Call) -> Option<usize> {
+        let tag = instance::tag_of_retry(call)?;
+        let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
+        self.slots.all().iter().position(|slot| slot.tag() == tag && holds(slot.running.handle.published().protocol))
+    }
+
+    /// The instance with this tag.
+    pub(super) fn with_tag(&self, tag: u64) -> Option<usize> {
+        self.slots.all().iter().position(|slot| slot.tag() == tag)
+    }
+
+    /// The instance of a pool for the next call.
+    ///
+    /// - The instance with the fewest unanswered calls, or a new one if all have some and the limit permits it. While an instance
+    ///   is down, no new one is started.
+    /// - A legacy call goes to an instance in the modern era only if there is no other.
+    /// - A session that can receive requests of the server gets an instance without other sessions, if there is one.
+    pub(super) fn pool_instance_or_start(&mut self, era: Era, session: u64) -> Option<usize> {
+        let is_up = |slot: &Slot| {
+            let published = slot.running.handle.published();
+            published.not_started_yet || matches!(published.state, State::Starting | State::Ready { .. })
+        };
+        let all_up = self.slots.all().iter().all(is_up);
+        let candidates = self.slots.all().iter().enumerate().filter(|(_, slot)| is_up(slot));
+        let is_other = |slot: &Slot| slot.is_to_switch_to(era);
+        // A modern agent declares its capabilities with each call.
+        let may_get_requests =
+            self.agents.get(session).is_none_or(|agent| era == Era::Modern || agent.capabilities.include_any_request());
+        let best = candidates
+            .min_by_key(|(_, slot)| (is_other(slot), may_get_requests && slot.is_used_beside(session), slot.load()));
+        let best = best.map(|(index, slot)| (index, slot.load()));
+        match best {
+            Some((_, load)) if load > 0 && all_up && self.slots.all().len() < self.config().settings.max_instances => {
+                self.start(InstanceRole::Pool, false);
+                Some(self.slots.all().len() - 1)
+            }
+            Some((index, _)) => Some(index),
+            None => (!self.slots.all().is_empty()).then_some(0),
+        }
+    }
+
+    /// Whether an instance for one more directory may be started for this user. Stops an idle one of the user if needed.
+    pub(super) fn make_room_for_directory(&mut self, user: Option<&Arc<User>>) -> bool {
+        let Some(user) = user else { return true };
+        let max = if user.is_guest { MAX_GUEST_DIRECTORIES } else { MAX_DIRECTORIES };
+        let is_theirs = |slot: &&Slot| matches!(&slot.instance_role, InstanceRole::Workspace { user: Some(one), .. } if one == user);
+        if self.slots.all().iter().filter(is_theirs).count() < max {
+            return true;
+        }
+        let idle = self.slots.all().iter().filter(is_theirs).filter(|slot| slot.is_spare() && slot.load() == 0);
+        let Some(longest) = idle.min_by_key(|slot| slot.used).map(Slot::tag) else { return false };
+        self.slots.retire(|slot| slot.tag() == longest);
+        true
+    }
+
+    /// When to look for idle instances.
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        let idle = self.config().settings.idle_timeout;
+        let look_again = Instant::now() + IDLE_CHECK_INTERVAL.min(idle);
+        let due = |slot: &Slot| if slot.load() == 0 { slot.spare_until(idle) } else { look_again };
+        let switch = self.has_switches().then_some(look_again);
+        self.slots.all().iter().filter(|slot| slot.is_spare()).map(due).chain(switch).min()
+    }
+
+    pub(super) fn retire_idle(&mut self, now: Instant) {
+        let idle = self.config().settings.idle_timeout;
+        // A task may end long after the last call, and its result is to be had for a while.
+        for slot in self.slots.all_mut().iter_mut().filter(|slot| slot.load() > 0) {
+            slot.used = now;
+        }
+        self.slots.retire(|slot| slot.is_done(now, idle));
     }
 }

@@ -64,7 +64,7 @@ impl Group {
             self.publisher.stats.take_over(ended.handle.totals());
         }
         let published: Vec<ServerSnapshot> =
-            self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
+            self.slots.all().iter().map(|slot| slot.running.handle.published().clone()).collect();
         let permanent_index = self.slots.permanent();
         let shown = shown(&published, permanent_index);
         // Until an instance has listed or failed, the last known lists stay.
@@ -86,7 +86,7 @@ impl Group {
         let agent_identities = self.agent_identities(&published);
         let eras = self.spoken();
         let enabled = self.desired.enabled;
-        let settled = self.slots.iter().all(Slot::has_settled).then_some(self.desired.revision);
+        let settled = self.slots.all().iter().all(Slot::has_settled).then_some(self.desired.revision);
         if let Some(source) = source.filter(|one| one.lists_known && settled.is_some()) {
             self.store_lists(source);
         }
@@ -135,7 +135,7 @@ impl Group {
         if !self.desired.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
         }
-        let listed = self.slots.iter().zip(published).filter(|(_, one)| one.lists_known);
+        let listed = self.slots.all().iter().zip(published).filter(|(_, one)| one.lists_known);
         Arc::new(
             listed
                 .flat_map(|(slot, one)| slot.instance_role.sessions().map(|session| (session, one.lists.clone())))
@@ -153,7 +153,7 @@ impl Group {
 
     /// The identities of the running instances that belong to sessions.
     fn agent_identities(&self, published: &[ServerSnapshot]) -> Arc<AgentIdentities> {
-        let identified = self.slots.iter().zip(published).filter_map(|(slot, one)| {
+        let identified = self.slots.all().iter().zip(published).filter_map(|(slot, one)| {
             let identity = one.identities.of(era::of(one.protocol?))?;
             Some(slot.instance_role.sessions().map(|session| (session, Arc::clone(identity))))
         });

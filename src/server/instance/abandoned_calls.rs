@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::pending_call::PendingCall;
+use super::pending_request::PendingCall;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::{CallKey, SessionSender, WeakLoadToken};
 

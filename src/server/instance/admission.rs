@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::pending_call::PendingCall;
+use super::pending_request::PendingCall;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
-use crate::server::fair_share::{MAX_IN_FLIGHT, Usage, Vacancies};
+use crate::server::fairness::{MAX_IN_FLIGHT, Shares, Vacancies};
 use crate::server::messages::call::{Call, Exposure};
 use crate::server::stats::Stats;
 
@@ -45,7 +45,7 @@ impl CallCounter {
             Some(max) if self.count + cancelled < max => Vacancies::Everybody,
             Some(_) => Vacancies::Nobody,
             None if self.count < MAX_IN_FLIGHT => Vacancies::Everybody,
-            None => Vacancies::BelowShare(Usage::of(wire.calls().map(|(_, call)| (call.response_handle.payer(), 1)))),
+            None => Vacancies::BelowShare(Shares::of(wire.calls().map(|(_, call)| (call.response_handle.payer(), 1)))),
         }
     }
 
@@ -56,7 +56,7 @@ impl CallCounter {
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
         let unread = || wire.calls().map(|(_, call)| (call.response_handle.payer(), unread(call)));
         wire.unwritten_lines() >= MAX_LINES
-            || wire.is_full_with(bytes) && !Usage::of(unread()).is_below_share(wire.buffer_unit(), payer, bytes)
+            || wire.is_full_with(bytes) && !Shares::of(unread()).is_below_share(wire.buffer_unit(), payer, bytes)
     }
 
     /// Removes unwritten calls that their listener hides by now.

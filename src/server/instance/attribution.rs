@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::abandoned_calls::{AbandonedCalls, Ownership};
 use super::forwarded_requests::{ForwardedRequests, Recipient};
-use super::pending_call::PendingCall;
+use super::pending_request::PendingCall;
 use super::tasks::TaskTable;
 use super::wire::Wire;
 use crate::era::Era;

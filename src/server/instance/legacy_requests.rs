@@ -4,11 +4,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::Instance;
 use super::attribution::RequestTarget;
 use super::forwarded_requests::{self, AnswerUse, RequestHandling};
-use super::pending_call::PendingCall;
-use super::suspended_calls;
+use super::pending_request::PendingCall;
+use super::{Instance, suspended_calls};
 use crate::bridge::ServerRequest;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};

@@ -9,8 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::attribution::{LogRecipient, MessageOwner, level_of};
-use super::pending_call::PendingCall;
-use super::pending_request::PendingRequest;
+use super::pending_request::{PendingCall, PendingRequest};
 use super::subscriptions::Acknowledgement;
 use super::{Effect, Effects, Instance, Recipients};
 use crate::client_capabilities::ClientCapability;
@@ -21,7 +20,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::normalise::own_id;
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::methods;
-use crate::server::fair_share::MAX_IN_FLIGHT;
+use crate::server::fairness::MAX_IN_FLIGHT;
 use crate::server::messages::server_notification::{ExtensionNotification, ResourceUpdate, ServerNotification};
 
 /// Queued lines for a server that does not read, beyond which it gets no notifications of agents.

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use self::listen_state::ListenState;
 pub(in crate::server) use self::listen_state::Topic;
-use self::resources::Request;
+use self::resources::ResourceRequest;
 use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::era::Era;
@@ -30,7 +30,7 @@ use crate::server::stats::Stats;
 /// Subscriptions at one instance.
 pub(in crate::server) struct ServerSubscriptions {
     /// Legacy era: `resources/subscribe` requests that the server has not answered.
-    requests: Vec<Request>,
+    requests: Vec<ResourceRequest>,
     /// Modern era.
     listen_state: ListenState,
     stats: Arc<Stats>,

@@ -1,6 +1,7 @@
 //! Suspended calls: pending calls of modern agents at a legacy server that were answered `input_required` and wait for their retry.
 //!
-//! The `requestState` of a suspended call begins with the tag of its instance, so that the retry is routed to that instance.
+//! The `requestState` of a suspended call is the tag of its instance, by which the retry is routed, and a random number. The call itself
+//! stays here.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/mrtr`.
 
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::pending_call::{Bridge, PendingCall};
+use super::pending_request::{Bridge, PendingCall};
 use super::wire::Wire;
 use crate::bridge::{self, BridgedRequest, MAX_RETAINED_MEMORY, ModernAgent, ServerRequest};
 use crate::era::Era;

@@ -12,15 +12,14 @@ use memchr::memmem;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::pending_call::{Bridge, PendingCall};
-use super::pending_request::PendingRequest;
+use super::pending_request::{Bridge, PendingCall, PendingRequest};
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::pending::{Match, Pending, parse_own_id};
 use crate::jsonrpc::{Message, reply};
 use crate::message_limit::MessageLimit;
 use crate::server::evidence::Evidence;
-use crate::server::fair_share::MAX_IN_FLIGHT;
+use crate::server::fairness::MAX_IN_FLIGHT;
 use crate::server::link::{Link, LinkError, RemoteTransport};
 use crate::server::messages::call::CallKey;
 use crate::server::server_request::may_have_arrived_error;
@@ -176,7 +175,7 @@ impl Wire {
     }
 
     /// The server has sent a response with an id that no pending request has.
-    pub(in crate::server) fn note_stray_response(&mut self, id: &[u8], outcome: Result<&Bytes, &Bytes>) {
+    pub(in crate::server) fn receive_stray_response(&mut self, id: &[u8], outcome: Result<&Bytes, &Bytes>) {
         let is_late = parse_own_id(id).is_some_and(|id| id < self.next_id());
         if !is_late {
             self.evidence.note_unused_id(id, outcome.err().map(|error| &error[..]));

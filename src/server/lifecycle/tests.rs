@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::backoff::RestartDelays;
 use crate::server::error::ServerError;
-use crate::server::exit::Exit;
 use crate::server::health::UnansweredCounts;
-use crate::server::start_error::StartError;
+use crate::server::start_error::{Exit, StartError};
 use crate::transport::http::Disconnect;
 
 const STEADY: Duration = Duration::from_secs(10);

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::call::SessionSender;
-use super::subscribers::{ResourceSubscribers, ResourceSubscriptionChange};
+use super::subscribers::{ResourceSubscribers, ResourceSubscriptionChange, TaskSubscribers};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::log_level::LogLevel;
-use crate::server::messages::subscribers::TaskSubscribers;
 
 /// An attached agent.
 #[derive(Debug, Clone)]
@@ -139,7 +138,7 @@ impl Agents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::stop_level::StopReceiver;
+    use crate::server::control::StopReceiver;
 
     fn agents(uids: &[Option<u32>]) -> Agents {
         let (to, _) = SessionSender::channel(None, Arc::default(), StopReceiver::channel().1);

@@ -14,8 +14,7 @@ use tokio::time::timeout;
 
 use super::agents::Agent;
 use super::call::{Call, CallKey, Failure};
-use super::command::Command;
-use super::command_queue::CommandQueue;
+use super::command::{Command, CommandQueue};
 use super::subscribers::{ResourceSubscriptionChange, SubscriptionChange};
 use crate::config::{AgentDirectory, Sandbox};
 use crate::era::Era;

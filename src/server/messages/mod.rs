@@ -4,7 +4,6 @@
 pub(crate) mod agents;
 pub mod call;
 pub(crate) mod command;
-pub(crate) mod command_queue;
 pub(crate) mod handle;
 pub mod server_notification;
 pub(crate) mod subscribers;

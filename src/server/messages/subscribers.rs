@@ -201,8 +201,8 @@ mod tests {
 
     use super::*;
     use crate::era::Era;
+    use crate::server::control::StopReceiver;
     use crate::server::messages::call::SessionSender;
-    use crate::server::stop_level::StopReceiver;
 
     fn with(all: &[(&'static str, u64)]) -> ResourceSubscribers {
         let mut subscriptions = ResourceSubscribers::default();

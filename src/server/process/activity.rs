@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::server::subtree::{self, Usage};
+use crate::server::subtree::{self, ProcessUsage};
 
 /// What a sign of life is at least, between two looks. An idle process does less, such as to write its log or to wake its own threads.
 /// Only a runner shows life by what it reads and computes: a server that hangs can do both.
@@ -30,7 +30,7 @@ pub(in crate::server) struct Activity {
     stderr: StderrBytes,
     stderr_seen: u64,
     is_runner: bool,
-    usage: HashMap<i32, Usage>,
+    usage: HashMap<i32, ProcessUsage>,
 }
 
 impl Activity {
@@ -45,7 +45,7 @@ impl Activity {
         let reading = timeout(READ_TIMEOUT, spawn_blocking(move || subtree::usage_below(root))).await;
         let used = match reading {
             Ok(Ok(usage)) => self.note(usage),
-            _ => Usage::default(),
+            _ => ProcessUsage::default(),
         };
         let has_computed = used.read >= MIN_BYTES || used.ticks >= MIN_TICKS;
         let stderr = self.stderr.load(Ordering::Relaxed);
@@ -54,9 +54,9 @@ impl Activity {
     }
 
     /// How much was done since the last look, new processes included.
-    fn note(&mut self, usage: HashMap<i32, Usage>) -> Usage {
+    fn note(&mut self, usage: HashMap<i32, ProcessUsage>) -> ProcessUsage {
         let before = std::mem::replace(&mut self.usage, usage);
-        let grown = |(pid, now): (&i32, &Usage)| now.since(before.get(pid).copied().unwrap_or_default());
+        let grown = |(pid, now): (&i32, &ProcessUsage)| now.since(before.get(pid).copied().unwrap_or_default());
         self.usage.iter().map(grown).sum()
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn bytes_of_new_and_old_processes_count_and_those_of_ended_ones_do_not() {
         let mut activity = Activity::new(1, StderrBytes::default(), false);
-        let usage = |(pid, written): &(i32, u64)| (*pid, Usage { written: *written, ..Usage::default() });
+        let usage = |(pid, written): &(i32, u64)| (*pid, ProcessUsage { written: *written, ..ProcessUsage::default() });
         let mut grown = |written: &[(i32, u64)]| activity.note(written.iter().map(usage).collect()).written;
         assert_eq!(grown(&[(7, 100), (8, 10)]), 110);
         assert_eq!(grown(&[(7, 150), (9, 5)]), 55);

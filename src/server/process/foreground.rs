@@ -16,9 +16,8 @@ use signal_hook_tokio::Signals;
 
 use super::reaper_handle::ReaperHandle;
 use super::{ProcessEnd, SpawnError, guarded};
-use crate::server::exit::Exit;
 use crate::server::launch_spec::LaunchSpec;
-use crate::server::start_error::StartError;
+use crate::server::start_error::{Exit, StartError};
 
 const PASSED_ON: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH];
 

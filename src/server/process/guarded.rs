@@ -20,7 +20,7 @@ use super::reaper_handle::ReaperHandle;
 use super::{ProcessEnd, SpawnError};
 use crate::server::error::Supervisor;
 use crate::server::fd_passing;
-use crate::server::guard::{KILL, Report, TERMINATE};
+use crate::server::guard::{GuardReport, KILL, TERMINATE};
 use crate::server::launch_spec::LaunchSpec;
 use crate::server::reaper::Answer;
 use crate::server::start_error::StartError;
@@ -91,8 +91,8 @@ impl GuardedProcess {
         line.push(b'\n');
         self.commands.write_all(&line).await.map_err(|_| SpawnError::Lost(self.lost()))?;
         match self.next_report().await {
-            Some(Report::Started { pid }) => Ok(pid),
-            Some(Report::NotStarted(error)) => Err(SpawnError::Error(error)),
+            Some(GuardReport::Started { pid }) => Ok(pid),
+            Some(GuardReport::NotStarted(error)) => Err(SpawnError::Error(error)),
             _ => Err(SpawnError::Lost(self.lost())),
         }
     }
@@ -100,7 +100,7 @@ impl GuardedProcess {
     /// Waits for the end of the server or of the guard. Cancel-safe.
     pub(super) async fn wait_ended(&mut self) -> ProcessEnd {
         match self.next_report().await {
-            Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
+            Some(GuardReport::Exited(exit)) => ProcessEnd::Exited(exit),
             _ => ProcessEnd::Lost(self.lost()),
         }
     }
@@ -115,7 +115,7 @@ impl GuardedProcess {
     }
 
     /// The next report. `None` if the guard is gone. Cancel-safe.
-    async fn next_report(&mut self) -> Option<Report> {
+    async fn next_report(&mut self) -> Option<GuardReport> {
         let line = tokio::select! {
             biased;
             line = self.reports.next_line() => line,

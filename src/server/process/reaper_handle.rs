@@ -40,13 +40,13 @@ struct ReaperState {
     /// The descendants that this process had before its first server. They are never killed. `None` if it is no child subreaper, so that
     /// it does not inherit the descendants of a lost reaper.
     preexisting: Option<Vec<u32>>,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningReaper>>,
     /// Reapers that have ended unexpectedly.
     lost: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningReaper {
     pid: u32,
     requests: UnixStream,
     watch: JoinHandle<()>,
@@ -83,7 +83,7 @@ impl ReaperHandle {
         let mut running = self.0.running();
         let reaper = match running.take() {
             Some(reaper) => reaper,
-            None => Running::start(program, Arc::downgrade(&self.0))?,
+            None => RunningReaper::start(program, Arc::downgrade(&self.0))?,
         };
         let reaper = running.insert(reaper);
         let fds: Vec<_> = [stdin.as_fd()].into_iter().chain(kill_file).collect();
@@ -100,7 +100,7 @@ impl ReaperHandle {
         let deadline = Instant::now() + limit;
         let mut left = Vec::new();
         let running = self.0.running().take();
-        if let Some(Running { pid, requests, watch }) = running {
+        if let Some(RunningReaper { pid, requests, watch }) = running {
             drop(requests);
             if timeout(limit, watch).await.is_err() {
                 left.push(pid);
@@ -120,7 +120,7 @@ impl ReaperHandle {
     }
 }
 
-impl Running {
+impl RunningReaper {
     fn start(program: &Path, shared: Weak<ReaperState>) -> io::Result<Self> {
         let changes = Signals::new([SIGCHLD])?;
         let (requests, theirs) = UnixStream::pair()?;
@@ -165,7 +165,7 @@ fn continue_suspended(reaper: u32) {
 }
 
 impl ReaperState {
-    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+    fn running(&self) -> MutexGuard<'_, Option<RunningReaper>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
 use super::{ProcessEnd, SpawnError};
-use crate::server::exit::Exit;
 use crate::server::launch_spec::{LaunchSpec, cannot_run, command};
+use crate::server::start_error::Exit;
 
 /// A server that leads its process group.
 #[derive(Debug)]

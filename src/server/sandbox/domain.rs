@@ -12,7 +12,7 @@ use rustix::thread::{
     CapabilitySet, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::files::Grant;
+use super::files::FileGrant;
 use super::{Domain, Restrictions, syscalls};
 use crate::test_variable::test_variable;
 
@@ -71,7 +71,7 @@ impl LandlockSupport {
 }
 
 /// Applies `restrictions` to this process and to the program that it executes. `grants` are the paths of level `files`.
-pub(super) fn restrict(restrictions: &Restrictions, grants: &[Grant]) -> io::Result<()> {
+pub(super) fn restrict(restrictions: &Restrictions, grants: &[FileGrant]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let is_files = restrictions.files.is_some() || restrictions.namespaces.is_some();
     if let Some(domain) = &restrictions.domain {
@@ -102,7 +102,7 @@ fn drop_bypass_capabilities() -> io::Result<()> {
 fn ruleset(
     domain: &Domain,
     ports: Option<&[u16]>,
-    files: Option<&[Grant]>,
+    files: Option<&[FileGrant]>,
 ) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
     let abi = match domain.abi {
         number @ 0..=4 => ABI::from(i32::from(number)),
@@ -128,7 +128,7 @@ fn ruleset(
     }
     let mut created = ruleset.create()?;
     if let Some(grants) = files {
-        for Grant { opened, writes } in grants {
+        for FileGrant { opened, writes } in grants {
             let access = if *writes { writing } else { reading };
             let access = if opened.is_directory()? { access } else { access & AccessFs::from_file(abi) };
             created = created.add_rule(PathBeneath::new(&opened.fd, access))?;

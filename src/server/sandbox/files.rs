@@ -53,13 +53,13 @@ const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/tty", 
 
 /// A path that a server may use.
 #[derive(Debug)]
-pub(super) struct Grant {
+pub(super) struct FileGrant {
     pub(super) opened: OpenedPath,
     /// Whether the server may also write there.
     pub(super) writes: bool,
 }
 
-impl Grant {
+impl FileGrant {
     pub(super) fn read(opened: OpenedPath) -> Self {
         Self { opened, writes: false }
     }
@@ -131,14 +131,14 @@ fn create(directory: &Path) -> io::Result<()> {
 }
 
 /// The paths that every server with namespaces may use.
-pub(super) fn system() -> Vec<Grant> {
+pub(super) fn system() -> Vec<FileGrant> {
     let open = |path: &&str| OpenedPath::open(Path::new(path)).ok();
-    let read = SYSTEM.iter().chain([&RESOLVER]).filter_map(open).map(Grant::read);
-    read.chain(DEVICES.iter().filter_map(open).map(Grant::write)).collect()
+    let read = SYSTEM.iter().chain([&RESOLVER]).filter_map(open).map(FileGrant::read);
+    read.chain(DEVICES.iter().filter_map(open).map(FileGrant::write)).collect()
 }
 
 /// The paths of the server that `program` runs.
-pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Vec<Grant>, StartError> {
+pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Vec<FileGrant>, StartError> {
     let protected = &with_canonical(&rules.protected);
     let missing = |path: &PathBuf| StartError::SandboxPath { path: path.clone(), opens: None };
     let overridden: Vec<_> = rules
@@ -164,7 +164,7 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
                 if let Some(link) = links.find(|link| !link.is_of_system) {
                     return Err(StartError::LinkedDirectory { directory: path.clone(), link: link.place.clone() });
                 }
-                grants.push((path, Grant::write(opened)));
+                grants.push((path, FileGrant::write(opened)));
             }
             Err(_) if overridden.contains(path) => {}
             Err(_) if Some(path) == cwd => return Err(StartError::NoWorkingDirectory(path.clone())),
@@ -173,7 +173,7 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
     }
     writable.add(grants.iter().map(|(_, grant)| grant.opened.real.clone()));
     for path in &rules.read {
-        grants.push((path, Grant::read(OpenedPath::open(path).map_err(|_| missing(path))?)));
+        grants.push((path, FileGrant::read(OpenedPath::open(path).map_err(|_| missing(path))?)));
     }
     // The server can replace the others, and what is really there is granted already.
     grants.retain(|(path, grant)| !writable.contains(path) && !writable.leads_to(&grant.opened));
@@ -189,9 +189,9 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
     let installed = installed.into_iter().filter_map(open);
     let installed = installed.filter(|opened| protected.opened_by(&opened.real).is_none());
     let private = [&rules.private].into_iter().cloned().chain(DEVICES.iter().map(PathBuf::from));
-    let private = private.filter_map(open).map(Grant::write);
+    let private = private.filter_map(open).map(FileGrant::write);
     let configured = grants.into_iter().map(|(_, grant)| grant);
-    Ok(system.filter_map(open).chain(installed).map(Grant::read).chain(configured).chain(private).collect())
+    Ok(system.filter_map(open).chain(installed).map(FileGrant::read).chain(configured).chain(private).collect())
 }
 
 /// `path` with its links resolved, as far as it exists.

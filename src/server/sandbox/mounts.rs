@@ -30,7 +30,7 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
-use super::files::Grant;
+use super::files::FileGrant;
 use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceStep as Step, Namespaces, TEMPORARY};
 use super::opened::OpenedPath;
 use crate::server::start_error::StartError;
@@ -45,7 +45,8 @@ const TMPFS_OPTIONS: &CStr = c"mode=1777,size=256m,nr_inodes=64k";
 const DEVPTS_OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=256";
 const EMPTY_OPTIONS: &CStr = c"mode=0755,size=4k,nr_inodes=2";
 /// Directories that are file systems of their own, where a server may write.
-const OWN: &[(&str, Access)] = &[("/tmp", Access::Write), ("/dev/shm", Access::Write), ("/dev/pts", Access::Device)];
+const OWN: &[(&str, MountAccess)] =
+    &[("/tmp", MountAccess::Write), ("/dev/shm", MountAccess::Write), ("/dev/pts", MountAccess::Device)];
 /// Links that programs expect, with their targets.
 const LINKS: &[(&str, &str)] = &[
     ("/dev/fd", "/proc/self/fd"),
@@ -57,7 +58,7 @@ const LINKS: &[(&str, &str)] = &[
 
 /// What may be done in a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Access {
+enum MountAccess {
     Read,
     Write,
     /// As outside: a mount for files that are no devices would refuse to open these.
@@ -67,18 +68,18 @@ enum Access {
 /// The grants by canonical path, parents first, without those inside others; and the links that lead to them.
 #[derive(Debug, Default)]
 struct Layout<'g> {
-    grants: BTreeMap<&'g Path, (Access, &'g OpenedPath)>,
+    grants: BTreeMap<&'g Path, (MountAccess, &'g OpenedPath)>,
     links: BTreeMap<&'g Path, &'g Path>,
 }
 
 impl<'g> Layout<'g> {
-    fn of(grants: &'g [Grant]) -> Self {
+    fn of(grants: &'g [FileGrant]) -> Self {
         let mut layout = Self::default();
-        for Grant { opened, writes } in grants.iter().filter(|grant| !grant.opened.real.starts_with("/proc")) {
+        for FileGrant { opened, writes } in grants.iter().filter(|grant| !grant.opened.real.starts_with("/proc")) {
             let access = match writes {
-                _ if opened.real.starts_with("/dev") => Access::Device,
-                true => Access::Write,
-                false => Access::Read,
+                _ if opened.real.starts_with("/dev") => MountAccess::Device,
+                true => MountAccess::Write,
+                false => MountAccess::Read,
             };
             let granted = layout.grants.entry(&opened.real).or_insert((access, opened));
             granted.0 = access.max(granted.0);
@@ -95,10 +96,10 @@ impl<'g> Layout<'g> {
     }
 
     /// What may be done at `path` in the new root.
-    fn access(&self, path: &Path) -> Access {
+    fn access(&self, path: &Path) -> MountAccess {
         let own = |path: &Path| OWN.iter().find(|(own, _)| path == Path::new(own)).map(|(_, access)| *access);
         let granted = |path| self.grants.get(path).map(|(access, _)| *access);
-        path.ancestors().find_map(|path| granted(path).or_else(|| own(path))).unwrap_or(Access::Read)
+        path.ancestors().find_map(|path| granted(path).or_else(|| own(path))).unwrap_or(MountAccess::Read)
     }
 }
 
@@ -111,7 +112,7 @@ pub(super) fn writable() -> impl Iterator<Item = PathBuf> {
 /// working directory. The process keeps the capabilities that [`init`] needs. `temporary` is a directory on the disk for `/var/tmp`.
 pub(super) fn enter(
     namespaces: Namespaces,
-    grants: &[Grant],
+    grants: &[FileGrant],
     env: &BTreeMap<String, String>,
     temporary: Option<&Path>,
 ) -> Result<(), StartError> {
@@ -263,9 +264,9 @@ fn restrict(layout: &Layout<'_>) -> io::Result<()> {
     for mount in mounts.iter().filter(|mount| is_inside(mount.id)) {
         let Ok(path) = mount.point.strip_prefix(ROOT) else { continue };
         let flags = match layout.access(&Path::new("/").join(path)) {
-            Access::Device => continue,
-            Access::Read => MountFlags::RDONLY | MountFlags::NODEV,
-            Access::Write => MountFlags::NODEV,
+            MountAccess::Device => continue,
+            MountAccess::Read => MountFlags::RDONLY | MountFlags::NODEV,
+            MountAccess::Write => MountFlags::NODEV,
         };
         match mount_remount(&mount.point, MountFlags::BIND | MountFlags::NOSUID | mount.flags | flags, c"") {
             // Another mount hides it.
@@ -383,11 +384,11 @@ mod tests {
         symlink(path("links/relative/inner"), path("links/absolute")).expect("a fresh link");
         symlink("more", path("real/inner/inside")).expect("a fresh link");
         let open = |name| OpenedPath::open(&path(name)).expect("it exists");
-        let read = ["links/absolute/inside", "real/inner", "other"].map(open).map(Grant::read);
-        let write = ["real/inner/more", "other"].map(open).map(Grant::write);
+        let read = ["links/absolute/inside", "real/inner", "other"].map(open).map(FileGrant::read);
+        let write = ["real/inner/more", "other"].map(open).map(FileGrant::write);
         let grants: Vec<_> = read.into_iter().chain(write).collect();
         let layout = Layout::of(&grants);
-        let (read, write) = (Access::Read, Access::Write);
+        let (read, write) = (MountAccess::Read, MountAccess::Write);
         let expected = [("other", write), ("real/inner", read), ("real/inner/more", write)];
         let found: Vec<_> = layout.grants.iter().map(|(path, (access, _))| (path.to_path_buf(), *access)).collect();
         assert_eq!(found, expected.map(|(name, access)| (path(name), access)));

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use super::opened::OpenedPath;
 use crate::config::ProtectedDirectories;
 use crate::config::environment::names_certificates;
-use crate::server::launch_spec::{LaunchSpec, find_in_path};
+use crate::config::interpolate::{Process, Sources};
+use crate::server::launch_spec::LaunchSpec;
 
 /// Programs whose first argument that names a file is a script.
 const INTERPRETERS: &[&str] =
@@ -243,7 +244,7 @@ impl Programs<'_> {
     /// The program that interprets a script: the one that its first line names. `pnpm` and `yarn` have scripts of a shell in `.bin`,
     /// which start Node.
     fn interpreter(&self, script: &Path) -> Option<PathBuf> {
-        let find = |name: &str| find_in_path(name, self.env.get("PATH")?, self.cwd);
+        let find = |name: &str| Process.on_path_from(self.cwd, name, self.env.get("PATH")?);
         let line = text(script, MAX_SHEBANG)?;
         let mut words = line.lines().next()?.strip_prefix("#!")?.split_whitespace();
         let program = PathBuf::from(words.next()?);

@@ -35,7 +35,7 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGPIPE;
 
-use super::files::{self, Grant, TemporaryDirectories};
+use super::files::{self, FileGrant, TemporaryDirectories};
 use super::namespaces::{AtStep, NamespaceStep, Namespaces};
 use super::opened::OpenedPath;
 use super::{Restrictions, domain, init, mounts};
@@ -244,7 +244,7 @@ fn start_init(
     socket: &UnixStream,
     namespaces: Namespaces,
     prepared: &Prepared,
-    grants: &[Grant],
+    grants: &[FileGrant],
     streams: &[OwnedFd; 3],
 ) -> Result<(), StartError> {
     let spec = memfd(prepared).map_err(StartError::system)?;
@@ -301,12 +301,12 @@ fn execute_prepared(socket: &UnixStream, prepared: OwnedFd, streams: [OwnedFd; 3
         serde_json::from_reader(BufReader::new(File::from(prepared))).map_err(StartError::system)?;
     let open = |path: PathBuf| OpenedPath::open(&path).ok();
     // Nothing else exists.
-    let read = open(PathBuf::from("/")).map(Grant::read);
+    let read = open(PathBuf::from("/")).map(FileGrant::read);
     // A new user namespace needs its maps.
     let is_nested = prepared.restrictions.namespaces.is_some_and(|namespaces| namespaces.nested);
     let maps = is_nested.then(|| PathBuf::from("/proc"));
     let write = prepared.writable.iter().cloned().chain(mounts::writable()).chain(maps);
-    let grants: Vec<_> = read.into_iter().chain(write.filter_map(open).map(Grant::write)).collect();
+    let grants: Vec<_> = read.into_iter().chain(write.filter_map(open).map(FileGrant::write)).collect();
     execute(socket, prepared, &grants, streams)
 }
 
@@ -314,7 +314,7 @@ fn execute_prepared(socket: &UnixStream, prepared: OwnedFd, streams: [OwnedFd; 3
 fn execute(
     socket: &UnixStream,
     prepared: Prepared,
-    grants: &[Grant],
+    grants: &[FileGrant],
     [stdin, stdout, stderr]: [OwnedFd; 3],
 ) -> Result<(), StartError> {
     let Prepared { mut spec, restrictions, program, writable: _, temporary } = prepared;

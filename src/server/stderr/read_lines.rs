@@ -9,7 +9,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::copy::Copier;
+use super::Copier;
 use super::ring::{Line, Log, Ring};
 use crate::clock::Moment;
 use crate::config::Secrets;

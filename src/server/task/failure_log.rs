@@ -10,9 +10,9 @@ use crate::config::Launch;
 use crate::era::Era;
 use crate::printable::{excerpt, one_line};
 use crate::server::error::ServerError;
-use crate::server::exit::Exit;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
+use crate::server::start_error::Exit;
 use crate::server::stderr;
 
 /// Maximum characters of a line of stderr.

@@ -1,4 +1,4 @@
-//! Parked calls: what a server's task does with calls while no instance can take them.
+//! Calls that wait: parked while no instance can take them, or queued beyond the in-flight limit of the instance until others end.
 //!
 //! A call waits a bounded time for an instance that is ready and has listed. It is refused at once if waiting cannot help. A call
 //! that was not written when its instance ended waits for the next one. A released call is checked again: if its listener hides the
@@ -11,16 +11,15 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::ServerTask;
+use super::dispatch::Readiness;
 use super::waiting_calls::WaitingCall;
-use crate::list_kind::ListKind;
-use crate::server::control::HealthOverride;
+use crate::server::control::{HealthOverride, StopLevel};
 use crate::server::error::ServerError;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::State;
-use crate::server::messages::call::{Call, Exposure, Failure, RequestKind};
+use crate::server::messages::call::{Call, Failure, RequestKind};
 use crate::server::messages::command::Command;
 use crate::server::messages::subscribers::SubscriptionChange;
-use crate::server::stop_level::StopLevel;
 
 /// Delay before a call to a server that is still starting is worth repeating.
 const STARTING_RETRY: Duration = Duration::from_secs(1);
@@ -29,15 +28,6 @@ pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
 /// How long a call waits for a tool that the server does not list. Some servers register tools after their start and announce
 /// the change.
 const LATE_REGISTRATION: Duration = Duration::from_secs(2);
-
-/// What can be done with a call now.
-pub(super) enum Readiness {
-    Send,
-    Wait,
-    /// As `Wait`, but not for long.
-    WaitForRegistration,
-    Refuse,
-}
 
 /// Why a server in this state takes no calls now.
 pub(crate) fn failure_in(state: &State) -> Failure {
@@ -134,33 +124,6 @@ impl ServerTask {
             self.publisher.stats.is_called.store(true, Ordering::Relaxed);
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
-        }
-    }
-
-    /// Handles a call with an instance: it is written, parked or refused.
-    pub(super) fn dispatch_call(&mut self, call: Box<Call>, instance: &mut Instance) {
-        match self.readiness(&call, instance) {
-            Readiness::Send => self.send_or_queue(call, instance),
-            Readiness::Refuse => self.refuse_as_unknown(*call),
-            Readiness::Wait | Readiness::WaitForRegistration => {
-                self.park(call);
-                self.release_parked(instance);
-            }
-        }
-    }
-
-    pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
-        let Some(access) = &call.access else { return Readiness::Send };
-        if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
-            return Readiness::Wait;
-        }
-        let published = self.publisher.snapshot();
-        let has_failed = |kind| access.depends_on(kind) && published.list_errors[kind].is_some();
-        match access.exposure(&self.config.name, &published.lists) {
-            Exposure::Exposed => Readiness::Send,
-            Exposure::NotListed if ListKind::ALL.into_iter().any(has_failed) => Readiness::Wait,
-            Exposure::NotListed => Readiness::WaitForRegistration,
-            Exposure::Hidden => Readiness::Refuse,
         }
     }
 
@@ -267,6 +230,33 @@ impl ServerTask {
                 Failure::Unavailable { reason: ServerError::MarkedDown, retry_after: None }
             }
             state => failure_in(state),
+        }
+    }
+}
+
+impl ServerTask {
+    /// Re-checks every waiting call. Without `releases` none is written.
+    pub(super) fn release_waiting(&mut self, instance: &mut Instance, releases: bool) {
+        if !self.waiting.is_empty() {
+            self.expire_waiting();
+        }
+        if releases {
+            self.release_queued(instance);
+            self.release_parked(instance);
+            self.release_queued(instance);
+        }
+    }
+
+    /// Writes queued calls while the limit permits. Each is checked again, as policy and lists may have changed.
+    fn release_queued(&mut self, instance: &mut Instance) {
+        while self.waiting.has_queued() {
+            let vacancies = instance.vacancies();
+            let Some(call) = self.waiting.next_queued(|payer| vacancies.has(payer)) else { return };
+            match self.readiness(&call, instance) {
+                Readiness::Send => self.send_to_instance(call, instance),
+                Readiness::Refuse => self.refuse_as_unknown(*call),
+                Readiness::Wait | Readiness::WaitForRegistration => self.park(call),
+            }
         }
     }
 }

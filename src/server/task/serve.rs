@@ -12,7 +12,7 @@ use super::ServerTask;
 use super::shutdown::{StopReason, disconnected};
 use crate::deadline_timer::DeadlineTimer;
 use crate::list_kind::{ListKind, PerKind};
-use crate::server::control::{ControlReceiver, HealthOverride};
+use crate::server::control::{ControlReceiver, HealthOverride, StopLevel};
 use crate::server::error::ServerError;
 use crate::server::health::{Health, UnansweredCounts};
 use crate::server::instance::{Effect, Effects, FromAgent, Instance};
@@ -20,7 +20,6 @@ use crate::server::lifecycle::Event;
 use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
 use crate::server::process::{Process, ProcessEnd};
-use crate::server::stop_level::StopLevel;
 use crate::transport::Arrival;
 
 /// Time for calls in flight when the server is stopped.

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::{AbortOnDrop, START_WAIT, ServerTask};
+use crate::server::control::StopLevel;
 use crate::server::error::ServerError;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
 use crate::server::process::{EOF_GRACE, EOF_GRACE_OF_DOWNLOAD, EOF_GRACE_OF_LAST_DOWNLOAD, Process, ProcessEnd};
-use crate::server::stop_level::StopLevel;
 use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.

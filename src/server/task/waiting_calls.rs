@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use crate::server::fair_queue::{self, Entry, FairQueue};
-use crate::server::fair_share::Payer;
+use crate::server::fairness::{self, Entry, FairQueue, Payer};
 use crate::server::messages::call::{Call, CallKey};
 
 /// A call that waits.
@@ -53,7 +52,7 @@ impl WaitingCalls {
     /// Whether one more call may wait, if all together may have `max_bytes`.
     pub(super) fn may_wait(&self, call: &Call, max_bytes: usize) -> bool {
         let call = (call.response_handle.payer(), call.request.line.len());
-        fair_queue::may_wait(&[&self.parked, &self.queued], call, max_bytes)
+        fairness::may_wait(&[&self.parked, &self.queued], call, max_bytes)
     }
 
     pub(super) fn park(&mut self, call: Box<Call>, until: Instant) {

@@ -21,8 +21,7 @@ use crate::server::messages::server_notification::{
 };
 use crate::server::messages::tasks::TaskEvent;
 use crate::server::server_request::ForwardedRequest;
-use crate::session::notification_queue::OutgoingNotification;
-use crate::session::output::Output;
+use crate::session::output::{OutgoingNotification, Output};
 use crate::session::results::{self, invalid};
 use crate::session::transport::{Address, Transport};
 use crate::session::unanswered::{OnResponse, SkillRequest, UnansweredCall};
@@ -34,7 +33,7 @@ impl<T: Transport> Session<T> {
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.deliver_notification(notification),
             ToAgent::Request(request) if !self.permits_request(&request) => {
-                request.response_handle.unable(request.capability);
+                request.response_handle.refuse_undeclared(request.capability);
             }
             ToAgent::Request(request) => {
                 self.server_requests.receive(*request, &self.agent, &mut self.output, &mut self.events);

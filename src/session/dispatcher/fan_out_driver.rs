@@ -1,26 +1,29 @@
-//! Sends a fan-out request to its servers page by page, and answers the agent with the merged list.
+//! Sends a fan-out request to its servers page by page, and answers the agent with the merged list. Subscribes to
+//! the resources of a `subscriptions/listen` at their servers, then acknowledges it.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::Session;
+use super::{ServerCommand, Session};
 use crate::account::Cost;
 use crate::calls::CallOutcome;
+use crate::clock::Moment;
 use crate::config::CallLimit;
+use crate::era::subscription::ListenFilter;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply;
 use crate::manager::{Member, View};
 use crate::message_limit::list_bytes;
-use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, CallError, CallKey, Failure};
 use crate::server::server_request::Cancellation;
-use crate::session::fan_out::{FanOut, MergedList, Next};
+use crate::server::{ResourceSubscriptionChange, ServerHandle, SubscriptionChange};
+use crate::session::fan_out::{FanOut, FanOutStep, MergedList};
 use crate::session::received_call::ReceivedCall;
 use crate::session::results;
 use crate::session::router::Destination;
-use crate::session::transport::Transport;
+use crate::session::transport::{Address, Transport};
 use crate::session::unanswered::{OnResponse, UnansweredCall};
 
 impl<T: Transport> Session<T> {
@@ -78,12 +81,12 @@ impl<T: Transport> Session<T> {
         self.advance_fan_out(next);
     }
 
-    fn advance_fan_out(&mut self, mut next: Next) {
+    fn advance_fan_out(&mut self, mut next: FanOutStep) {
         loop {
             match next {
-                Next::Wait => return,
-                Next::Complete(fan_out) => return self.answer_fan_out(fan_out),
-                Next::Page { request, extension, server, cursor, began } => {
+                FanOutStep::Wait => return,
+                FanOutStep::Complete(fan_out) => return self.answer_fan_out(fan_out),
+                FanOutStep::Page { request, extension, server, cursor, began } => {
                     let view = self.view.of(request.era(), request.face.as_ref());
                     let member = view.servers.iter().find(|member| member.config.name == server);
                     let sent = match member.filter(|member| is_owner(&request, &extension, member)) {
@@ -143,4 +146,66 @@ fn failed_part(request: &ReceivedCall, member: &Member, failure: Failure) -> Byt
     let server = Arc::clone(&member.config.name);
     let error = CallError { server, failure, may_have_arrived: false }.to_object();
     reply::error(Some(&request.id), &error)
+}
+
+impl<T: Transport> Session<T> {
+    pub(super) fn begin_listen(&mut self, id: &Bytes, mut filter: ListenFilter, face: Option<Arc<str>>) {
+        let charge = match self.unanswered.charge(Cost::Request(0)) {
+            Ok(charge) => charge,
+            Err(over) => return self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),
+        };
+        let view = &self.view.modern(face.as_ref());
+        filter.uris.retain(|(uri, _)| self.view.server_of_resource(uri, view).is_some());
+        match self.subscriptions.listen((id, face, charge), filter, self.tasks.tokens(), view, &mut self.unanswered) {
+            Ok(changes) => {
+                for (server, _) in &changes {
+                    self.view.attach_for_disconnect(server, self.agent.for_servers());
+                }
+                self.change_subscriptions(changes);
+                self.continue_listen(id);
+            }
+            Err(over) => self.output.respond_error(Some(id), &over.to_object(Delivery::NotSent)),
+        }
+    }
+
+    /// Requests the next resources of a `subscriptions/listen` from their servers. Acknowledges it once they have answered all.
+    pub(super) fn continue_listen(&mut self, id: &Bytes) {
+        loop {
+            let topics = self.subscriptions.next_topics(id);
+            if topics.is_empty() {
+                break;
+            }
+            for (uri, raw) in topics {
+                if self.request_topic(id, uri, raw).is_none() {
+                    self.subscriptions.record_topic(id, None);
+                }
+            }
+        }
+        if let Some(line) = self.subscriptions.acknowledge(id) {
+            self.output.send(Address::DuringCall(id), line);
+            self.announce_list_changes();
+        }
+    }
+
+    /// Requests a resource of a `subscriptions/listen`. `None` if it cannot be requested.
+    fn request_topic(&mut self, id: &Bytes, uri: Bytes, raw: Bytes) -> Option<CallKey> {
+        let face = self.subscriptions.face(id);
+        let request = ReceivedCall::of_topic(id, &raw, face, Moment::now()).ok()?;
+        let view = self.view.modern(request.face.as_ref());
+        let target = self.routing_state().target(&request, &view)?;
+        let member = view.servers.get(target.server())?;
+        // A slow server delays the acknowledgement a little only.
+        let total = member.config.settings.handshake_timeout;
+        let (access, kind) = (request.access_target(target), request.kind());
+        let time_limits = CallLimit { progress_timeout: total, total };
+        let to = Destination { time_limits, kind, ..Destination::of(member, access) };
+        let topic = ResourceSubscriptionChange { uri, raw, begins: true };
+        self.send_call(request, to, &view, Some(OnResponse::Topic(Box::new(topic)))).ok()
+    }
+
+    pub(super) fn change_subscriptions(&mut self, changes: Vec<(ServerHandle, SubscriptionChange)>) {
+        if !changes.is_empty() {
+            self.command = Some(ServerCommand::SubscriptionChanges(changes));
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::account::{Charge, Cost};
 use crate::calls::CallOutcome;
 use crate::era::request_meta::MetaError;
 use crate::era::response::missing_task_support;
-use crate::era::subscription::Filter;
+use crate::era::subscription::ListenFilter;
 use crate::era::{self, Era};
 use crate::jsonrpc::MessageError;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -310,7 +310,7 @@ fn read_listen(
     face: Option<Arc<str>>,
 ) -> Result<OwnRequest, ErrorObject> {
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
-    let filter = Filter::read(params).map_err(invalid)?;
+    let filter = ListenFilter::read(params).map_err(invalid)?;
     if !filter.tasks.is_empty() && !supports_tasks {
         return Err(missing_task_support());
     }

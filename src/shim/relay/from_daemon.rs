@@ -11,8 +11,7 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, MessageError, oversize};
 use crate::list_kind::ListKind;
-use crate::shim::initialize::{InitializeResult, parse_result, trim};
-use crate::shim::request::{self, Effect, Request};
+use crate::shim::request::{self, InitializeResult, Request, RequestEffect, parse_result, trim};
 use crate::shim::unanswered::InFlightLine;
 use crate::transport::Incoming;
 
@@ -133,8 +132,8 @@ impl Relay {
     fn answered(&mut self, id: &Bytes, outcome: Result<&Bytes, &Bytes>) {
         let Some(Request { effect, .. }) = self.in_flight.take(id) else { return };
         match (effect, outcome) {
-            (Effect::Initialize, outcome) => self.initialize_answered(outcome.ok().and_then(parse_result)),
-            (Effect::Discover, Ok(result)) => self.check_version(request::discovered_version(result)),
+            (RequestEffect::Initialize, outcome) => self.initialize_answered(outcome.ok().and_then(parse_result)),
+            (RequestEffect::Discover, Ok(result)) => self.check_version(request::discovered_version(result)),
             (effect, Ok(_)) => self.memory.apply(effect),
             (_, Err(_)) => {}
         }

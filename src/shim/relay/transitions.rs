@@ -7,8 +7,9 @@ use bytes::Bytes;
 use super::{OversizedLine, Relay, RelayEvent, RelayState, gone, unavailable};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
-use crate::shim::initialize::{InitializeResult, parse_result, replay, use_face};
-use crate::shim::request::{Effect, Request, discovered_version};
+use crate::shim::request::{
+    InitializeResult, Request, RequestEffect, discovered_version, parse_result, replay, use_face,
+};
 use crate::shim::subscriptions::{self, Acknowledgement, PendingListen};
 use crate::shim::unanswered::ParkedLine;
 use crate::transport::Outbox;
@@ -24,7 +25,7 @@ impl Relay {
         let mut unsent = std::mem::take(&mut self.to_daemon);
         for sent in self.in_flight.end() {
             // Initializing again has no effect.
-            let is_initialize = sent.request.effect == Effect::Initialize;
+            let is_initialize = sent.request.effect == RequestEffect::Initialize;
             let line = match &self.memory.initialize {
                 Some(initialize) if is_initialize => Some(initialize.line.clone()),
                 _ => unsent.take(sent.number),
@@ -128,7 +129,7 @@ impl Relay {
 
     pub(super) fn send_parked(&mut self) {
         while let Some(ParkedLine { line, request, since, .. }) = self.parked.take_first() {
-            let is_initialize = request.effect == Effect::Initialize;
+            let is_initialize = request.effect == RequestEffect::Initialize;
             self.send(line, request, Some(since));
             // The agent may have sent `notifications/initialized` without waiting for the response.
             if is_initialize && self.memory.is_ready() {
@@ -161,7 +162,7 @@ impl Relay {
     /// Sends requests to the daemon. They may have been parked before.
     pub(super) fn send(&mut self, line: Bytes, request: Request, waited_since: Option<Instant>) {
         match request {
-            Request { id, effect: Effect::Listen } if self.listen_requests.has_room(&line) => {
+            Request { id, effect: RequestEffect::Listen } if self.listen_requests.has_room(&line) => {
                 self.listen_requests.push(id, &line, waited_since);
                 self.to_daemon.push(line);
             }
@@ -173,7 +174,7 @@ impl Relay {
     pub(super) fn interrupt(&mut self, now: Instant) {
         for PendingListen { id, line, waited_since } in self.listen_requests.interrupt() {
             // Sending it twice has no effect.
-            self.park(line, Request { id, effect: Effect::Listen }, waited_since.unwrap_or(now));
+            self.park(line, Request { id, effect: RequestEffect::Listen }, waited_since.unwrap_or(now));
         }
     }
 

@@ -14,10 +14,9 @@ use http::header::{HeaderMap, HeaderValue};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::body::{self, Content};
+use super::body::{self, Content, SseStream, StreamItem};
 use super::endpoint::{EndpointError, SESSION};
 use super::event_queue::{EventSender, Ownership, Source, TransportEvent};
-use super::sse_stream::{SseStream, StreamItem};
 use super::{Disconnect, HeaderParams, RequestError, modern};
 use crate::backoff::Backoff;
 use crate::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
@@ -28,7 +27,7 @@ use crate::message_limit::buffer_unit;
 use crate::net::body::{BodyError, read_whole};
 use crate::net::client::Response;
 use crate::transport::Incoming;
-use crate::transport::incoming::INLINE;
+use crate::transport::reader::INLINE;
 
 /// How long a stream may stay open after its response, which should end it.
 const LINGER: Duration = Duration::from_secs(1);

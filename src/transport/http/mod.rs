@@ -20,7 +20,6 @@
 
 mod body;
 mod connection;
-mod cookies;
 mod endpoint;
 mod errors;
 mod event_queue;
@@ -29,7 +28,6 @@ mod modern;
 mod renewal;
 mod sse_get;
 mod sse_parser;
-mod sse_stream;
 
 pub(crate) use self::body::one_line;
 pub(crate) use self::connection::HttpConnection;

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::era::{self, VERSION_HEADER};
 use crate::jsonrpc::members::{each, members, text};
+use crate::methods;
 
 /// Delimiters around base64.
 const OPENS: &[u8] = b"=?base64?";
@@ -249,8 +250,8 @@ fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
     let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
     let Some(method) = method.and_then(|raw| text(&raw)) else { return headers };
     headers.insert(METHOD, value(&method));
-    if let (Some(params), Some(named_by)) = (params, named_by(&method)) {
-        let [name, arguments] = members(&params, [named_by, "arguments"]).unwrap_or_default();
+    if let (Some(params), Some(naming_param)) = (params, methods::naming_param(&method)) {
+        let [name, arguments] = members(&params, [naming_param, "arguments"]).unwrap_or_default();
         let Some(name) = name.and_then(|raw| text(&raw)) else { return headers };
         headers.insert(NAME, value(&name));
         if let Some(arguments) = arguments.filter(|_| method[..] == *b"tools/call") {
@@ -258,17 +259,6 @@ fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
         }
     }
     headers
-}
-
-/// The param that names a method's target. Task methods belong to the extension `io.modelcontextprotocol/tasks`
-/// (SEP-2663, "Streamable HTTP").
-fn named_by(method: &[u8]) -> Option<&'static str> {
-    match method {
-        b"tools/call" | b"prompts/get" => Some("name"),
-        b"resources/read" => Some("uri"),
-        b"tasks/get" | b"tasks/update" | b"tasks/cancel" => Some("taskId"),
-        _ => None,
-    }
 }
 
 /// Why the headers of a request contradict its body: the header, and what is wrong. For a person.
@@ -296,10 +286,11 @@ pub(crate) fn check_headers(line: &Bytes, headers: &HeaderMap) -> Result<(), Hea
     if version.is_some() {
         check_header(PROTOCOL, "MCP-Protocol-Version", version.as_ref(), headers)?;
     }
-    let named_by = method.as_ref().and_then(|method| named_by(method));
-    let name = named_by.zip(params).and_then(|(member, params)| members(&params, [member]).ok()?[0].clone());
+    let naming_param = method.as_ref().and_then(|method| methods::naming_param(method));
+    let name = naming_param.zip(params).and_then(|(param, params)| members(&params, [param]).ok()?[0].clone());
     let name = name.and_then(|raw| text(&raw));
-    let is_required = named_by.is_some_and(|member| member != "taskId");
+    // Task methods belong to an extension (SEP-2663), whose clients may leave the header out.
+    let is_required = naming_param.is_some_and(|param| param != "taskId");
     if name.is_some() && (is_required || headers.contains_key(NAME)) {
         check_header(NAME, "Mcp-Name", name.as_ref(), headers)?;
     }

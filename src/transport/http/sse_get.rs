@@ -11,10 +11,9 @@ use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::Disconnect;
-use super::body::{self, Content};
+use super::body::{self, Content, SseStream, StreamItem};
 use super::endpoint::EndpointError;
 use super::event_queue::{EventSender, Ownership, TransportEvent};
-use super::sse_stream::{SseStream, StreamItem};
 use crate::backoff::Backoff;
 use crate::net::client::NetError;
 use crate::net::origin::{self, ForbiddenUrl};

@@ -21,7 +21,7 @@ const MAX_RETRY: Duration = Duration::from_secs(300);
 
 /// An event of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum SseEvent {
     /// Its `data`, with lines joined by newlines, and its `event`, which is empty for `message`.
     Data { name: Bytes, data: Bytes },
     /// An event whose `data` exceeds the cap.
@@ -45,7 +45,7 @@ pub(super) struct SseParser {
     is_skipping: bool,
     id: Option<Bytes>,
     retry: Option<Duration>,
-    read: VecDeque<Event>,
+    read: VecDeque<SseEvent>,
 }
 
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl SseParser {
     }
 
     /// The next event of the data read.
-    pub(super) fn pop(&mut self) -> Option<Event> {
+    pub(super) fn pop(&mut self) -> Option<SseEvent> {
         self.read.pop_front()
     }
 
@@ -211,7 +211,7 @@ impl SseParser {
     fn too_large(&mut self) {
         self.open.data = None;
         if !std::mem::replace(&mut self.open.is_too_large, true) {
-            self.read.push_back(Event::TooLarge);
+            self.read.push_back(SseEvent::TooLarge);
         }
     }
 
@@ -224,7 +224,7 @@ impl SseParser {
             None => return,
         };
         if !is_too_large {
-            self.read.push_back(Event::Data { name, data });
+            self.read.push_back(SseEvent::Data { name, data });
         }
     }
 }

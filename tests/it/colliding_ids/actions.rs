@@ -1,5 +1,6 @@
 //! The table of requests. A further kind of request is a further row.
 
+use crate::support::notification;
 use serde_json::{Value, json};
 
 /// What both agents have, each for itself.
@@ -141,7 +142,7 @@ pub(super) const TABLE: &[Action] = &[
         effect: Effect::Update,
         ..call(8, |own| {
             let params = json!({"uri": own.uri, "mark": own.mark});
-            let line = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
+            let line = notification("notifications/resources/updated", &params);
             json!({"name": "s__raw", "arguments": {"mark": own.mark, "text": format!("{line}\n")}})
         })
     },
@@ -156,7 +157,7 @@ pub(super) const TABLE: &[Action] = &[
         effect: Effect::Log,
         ..call(6, |own| {
             let params = json!({"level": LEVELS[level(own)], "data": own.mark});
-            let line = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+            let line = notification("notifications/message", &params);
             json!({"name": "log__raw", "arguments": {"mark": own.mark, "text": format!("{line}\n")}})
         })
     },

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::actions::{Action, Choice, Effect, LEVELS, URIS, level, steps};
 use super::updates::{SubscriptionState, Updates};
-use crate::support::Agent;
+use crate::support::{Agent, request};
 
 /// The agents, by their number. Neither name is a part of what is not marked.
 const NAMES: [&str; 2] = ["alder", "birch"];
@@ -77,7 +77,7 @@ impl TestAgent {
         }
         self.sent = n;
         let (id, params) = (spelled(n), (action.params)(&choice));
-        self.agent.send(&json!({"jsonrpc": "2.0", "id": id, "method": action.method, "params": params}));
+        self.agent.send(&request(id.clone(), action.method, &params));
         match action.effect {
             Effect::Subscribe | Effect::Unsubscribe => updates.set(self.number, uri, SubscriptionState::Perhaps),
             Effect::Update => updates.begin(&choice.mark, uri),
@@ -99,8 +99,8 @@ impl TestAgent {
         self.open.get_mut(&id).expect("one of them").cancelled = true;
         self.received.cancelled += 1;
         let raw: Value = serde_json::from_str(&id).expect("an id");
-        self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": raw}}));
-        self.agent.send(&json!({"jsonrpc": "2.0", "id": format!("after {id}"), "method": "ping"}));
+        self.agent.cancel(&raw);
+        self.agent.send(&request(format!("after {id}"), "ping", &Value::Null));
         self.sent += 1;
     }
 
@@ -113,7 +113,7 @@ impl TestAgent {
 
     /// Fails if it is told anything that it has not asked for, or was not told what it had to be.
     pub(super) fn expect_quiet(&mut self, updates: &mut Updates) {
-        self.agent.send(&json!({"jsonrpc": "2.0", "id": "after all", "method": "ping"}));
+        self.agent.send(&request("after all", "ping", &Value::Null));
         while self.read_one(updates) != "\"after all\"" {}
         assert!(self.open.is_empty(), "{} is not told of some", NAMES[self.number]);
         assert!(self.logs_due.is_empty(), "{} was not told {:?}", NAMES[self.number], self.logs_due);

@@ -5,10 +5,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{doctor, expect, expect_healthy, findings};
-use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup, run};
+use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, run};
 
 fn daemon() -> Daemon {
-    Setup::with(Server::named("one").flags("--bare --tool x")).start()
+    Server::named("one").flags("--bare --tool x").start()
 }
 
 /// Has Cursor be configured with these servers.

@@ -107,7 +107,7 @@ fn doctor_reads_the_configuration_of_the_daemon() {
     with("cwd = \"${ONLY_THERE}\"\n");
     expect_healthy(doctor(&daemon));
     with("dney = []\n");
-    let finding = expect(doctor(&daemon), "problem", &place_of(place, 7), "unknown key `dney`");
+    let finding = expect(doctor(&daemon), "problem", &place_of(place, text.lines().count() + 1), "unknown key `dney`");
     assert!(finding.get("advice").contains("`deny`"), "{finding:?}");
     daemon.client(&["reload"]).expect_code(2);
     let finding = expect(doctor(&daemon), "warning", "configuration", "mcpd uses the previous one");

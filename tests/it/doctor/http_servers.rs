@@ -50,9 +50,8 @@ fn unreachable_url_is_reported_with_its_proxy() {
 
 #[test]
 fn dead_proxy_is_reported_as_the_cause() {
-    let place = Place::new();
     let server = Setup::with(Server::at("far", "http://far.invalid/mcp"));
-    let daemon = server.variable("ALL_PROXY", "http://127.0.0.1:9").start_in(&place);
+    let daemon = server.variable("ALL_PROXY", "http://127.0.0.1:9").start();
     let finding = expect(doctor(&daemon), "problem", "far", "the proxy 127.0.0.1:9 (`ALL_PROXY`) cannot be reached");
     assert!(finding.get("advice").starts_with("start that proxy"), "{finding:?}");
 }

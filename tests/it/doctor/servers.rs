@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{complaints, doctor, expect, expect_any, expect_healthy, findings, follow};
+use super::{Finding, complaints, doctor, expect, expect_any, expect_healthy, findings, follow};
 use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, TAG, quoted, signal};
 
 fn bare(name: &str) -> Server {
@@ -15,7 +15,7 @@ fn bare(name: &str) -> Server {
 }
 
 /// Looks at these servers where no daemon runs.
-fn tried(servers: Vec<Server>, args: &[&str]) -> (Ran, std::rc::Rc<Place>) {
+fn try_servers(servers: Vec<Server>, args: &[&str]) -> (Ran, std::rc::Rc<Place>) {
     let place = Place::new();
     let config = servers.into_iter().fold(Setup::new(), Setup::server).write(&place);
     let ran = place.client(&[&["doctor", "--json", "--config", config.to_str().expect("text")], args].concat());
@@ -38,7 +38,7 @@ fn without_a_daemon_each_server_is_started_and_stopped() {
         Server::named("slow").flags("--init-never").line("handshake_timeout = \"300ms\""),
         Server::named("unset").env("A", "${NO_SUCH_VARIABLE}"),
     ];
-    let (ran, place) = tried(servers, &[]);
+    let (ran, place) = try_servers(servers, &[]);
     let all = findings(&ran);
     let of = |name: &str| all.iter().find(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
     for name in ["good", "lazy", "each"] {
@@ -74,11 +74,11 @@ fn without_a_daemon_each_server_is_started_and_stopped() {
 
 #[test]
 fn doctor_starts_nothing_with_no_start() {
-    let (ran, place) = tried(vec![bare("one")], &["--no-start"]);
+    let (ran, place) = try_servers(vec![bare("one")], &["--no-start"]);
     let ran = ran.expect_code(0);
     assert!(findings(&ran).iter().any(|one| one.get("found").contains("doctor starts no servers")), "{ran}");
     assert_eq!(fs::read_to_string(place.path("one.journal")).expect("text"), "");
-    let (_, place) = tried(vec![bare("one"), bare("two")], &["two"]);
+    let (_, place) = try_servers(vec![bare("one"), bare("two")], &["two"]);
     assert_eq!(fs::read_to_string(place.path("one.journal")).expect("text"), "");
     assert_ne!(fs::read_to_string(place.path("two.journal")).expect("text"), "");
 }
@@ -101,37 +101,38 @@ fn server_that_cannot_start_is_up_after_the_printed_remedy() {
 
 #[test]
 fn program_that_repeats_its_input_has_its_own_remedy() {
-    let (ran, _place) = tried(vec![Server::run_by("echo", "cat").line("start = \"eager\"")], &[]);
+    let (ran, _place) = try_servers(vec![Server::run_by("echo", "cat").line("start = \"eager\"")], &[]);
     let finding = expect(ran, "problem", "echo", "is not an MCP server: it repeats");
     assert!(finding.get("advice").starts_with("correct `command` and `args` in [servers.echo]"), "{finding:?}");
 }
 
 #[test]
-fn mistake_in_the_configuration_is_reported_once_at_its_place() {
+fn mistake_in_the_configuration_is_reported_once_at_the_server_that_it_stops() {
     let place = Place::new();
     let npx = "#!/bin/sh\n[ \"$1\" = --version ] && { echo 11; exit; }\necho 'Ok to proceed? (y)' >&2; exit 1\n";
     let npx = script(&place, "npx", npx);
     let servers = [bare("away").line("cwd = \"/nonexistent\""), Server::run_by("asks", &npx).flags("package")];
     let config = servers.into_iter().fold(Setup::new(), Setup::server).write(&place);
-    let ran = place.client(&["doctor", "--json", "--config", config.to_str().expect("text")]).expect_code(1);
-    let all = findings(&ran);
-    for (name, found, advice) in [
-        (
-            "away",
-            "working directory `/nonexistent` does not exist, so `away` cannot be started",
-            "`mkdir -p /nonexistent`",
-        ),
-        ("asks", "`npx` without `-y` asks before it installs a package, and nobody answers", "write `\"-y\"`"),
-    ] {
-        let meant: Vec<_> = all.iter().filter(|one| one.get("found") == found).collect();
-        let [explanation] = meant[..] else { panic!("not once: {found}\n{ran}") };
-        let place = explanation.get("about");
-        assert!(place.starts_with(&format!("{}:", config.display())), "{explanation:?}");
-        let remedy = explanation.get("advice");
-        assert!(remedy.starts_with(advice) && remedy.contains("; then `mcpd doctor "), "{explanation:?}");
+    let doctor = |args: &[&str]| {
+        place.client(&[&["doctor", "--json", "--config", config.to_str().expect("text")], args].concat())
+    };
+    let mistakes = [
+        ("away", "`/nonexistent` does not exist", "`mkdir -p /nonexistent`"),
+        ("asks", "`npx` without `-y` asks before it installs a package", "write `\"-y\"`"),
+    ];
+    let (ran, unstarted) = (doctor(&[]).expect_code(1), doctor(&["--no-start"]));
+    for (name, warning, advice) in mistakes {
+        let all = findings(&ran);
+        let of_configuration = |all: &[Finding]| {
+            all.iter().filter(|one| one.get("group") == "configuration" && one.get("found").contains(warning)).count()
+        };
+        assert_eq!(of_configuration(&all), 0, "{ran}");
         let of_server: Vec<_> = all.iter().filter(|one| one.get("about") == name).collect();
         let [failed] = of_server[..] else { panic!("not one of {name}: {ran}") };
-        assert_eq!((failed.get("found"), failed.get("advice")), ("did not start", &*format!("see {place}")));
+        assert!(failed.get("found").starts_with("did not start: "), "{failed:?}");
+        let remedy = failed.get("advice");
+        assert!(remedy.starts_with(advice) && remedy.contains("; then `mcpd doctor "), "{failed:?}");
+        assert_eq!(of_configuration(&findings(&unstarted)), 1, "a server that is not checked: {unstarted}");
     }
 }
 
@@ -144,7 +145,7 @@ fn server_that_does_not_support_the_configured_era_is_a_problem() {
         bare("slow").flags("--init-delay 2500"),
         bare("asked").flags("--era modern"),
     ];
-    let (ran, _place) = tried(servers, &[]);
+    let (ran, _place) = try_servers(servers, &[]);
     let all = findings(&ran);
     let of =
         |name: &str| all.iter().rfind(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
@@ -358,7 +359,7 @@ fn container_may_remain_after_its_client_was_killed() {
 #[test]
 fn server_that_others_have_is_not_started_beside_a_daemon() {
     let daemon = Setup::with(bare("one")).start();
-    let starts = || daemon.journal("one").iter().filter(|line| line.starts_with("# start")).count();
+    let starts = || daemon.count_starts("one");
     expect_healthy(doctor(&daemon));
     assert_eq!(starts(), 1);
 }

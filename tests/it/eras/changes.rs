@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, arguments, until};
+use crate::support::{Agent, Daemon, Era, arguments, notification, until};
 
 pub(super) const TOOLS: &str = "notifications/tools/list_changed";
 pub(super) const UPDATED: &str = "notifications/resources/updated";
@@ -19,7 +19,7 @@ pub(super) fn change_tools(daemon: &Daemon, server: Era, tool: &str) {
 
 /// Has a server say that resources have changed.
 pub(super) fn touch(daemon: &Daemon, server: Era, uris: &[&str]) {
-    let updated = |uri: &&str| format!("{}\n", json!({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}));
+    let updated = |uri: &&str| format!("{}\n", notification(UPDATED, &json!({"uri": uri})));
     let text: String = uris.iter().map(updated).collect();
     let mut other = modern(daemon);
     match server {
@@ -62,11 +62,6 @@ pub(super) fn wait_subscribed(daemon: &Daemon) {
 /// It is asked for it no more.
 pub(super) fn wait_unsubscribed(daemon: &Daemon) {
     until("nobody is left who wants it", || (!listens_for(daemon, "new", "new://1")).then_some(()));
-}
-
-/// How often a server was asked for something.
-pub(super) fn request_count(daemon: &Daemon, server: &str, what: &str) -> usize {
-    daemon.journal(server).iter().filter(|line| line.contains(what)).count()
 }
 
 /// Each server says that its resource has changed, and the agent is told of both, and of nothing else.

@@ -78,7 +78,7 @@ impl Worker {
         let id = self.agent.start_request(method, &params);
         if kind == Kind::Cancelled {
             let params = json!({"requestId": id});
-            self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+            self.agent.notify("notifications/cancelled", &params);
             self.cancelled += 1;
         } else {
             let id = id.as_u64().expect("a number");

@@ -20,16 +20,12 @@ fn opening(daemon: &Daemon, server: &str) -> Vec<String> {
     methods.take_while(|method| !method.ends_with("/list")).collect()
 }
 
-fn starts(daemon: &Daemon, server: &str) -> usize {
-    daemon.journal(server).iter().filter(|line| line.starts_with("# start")).count()
-}
-
 const PROBE: &str = "server/discover";
 const LEGACY: [&str; 2] = ["initialize", "notifications/initialized"];
 const PROBED: [&str; 3] = [PROBE, LEGACY[0], LEGACY[1]];
 
 #[track_caller]
-fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
+pub(super) fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
     let row = daemon.wait_row(server, "is ready", |row| row["state"] == "ready");
     assert_eq!(row["protocol"], protocol, "{row}");
     for era in Era::BOTH {
@@ -80,7 +76,7 @@ fn server_that_exits_on_the_probe_is_restarted_without_it() {
     let daemon = Setup::with(probed("s").flags("--probe fatal")).start();
     expect_served(&daemon, "s", "2025-11-25");
     assert_eq!(opening(&daemon, "s"), LEGACY);
-    assert_eq!(starts(&daemon, "s"), 2);
+    assert_eq!(daemon.count_starts("s"), 2);
 }
 
 /// Case J4.
@@ -100,7 +96,7 @@ fn detected_era_is_remembered_while_the_definition_is_unchanged() {
 /// Case J4.
 #[test]
 fn modern_server_is_modern_after_a_restart() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
+    let daemon = Server::named("s").flags("--era modern").start();
     expect_served(&daemon, "s", "2026-07-28");
     assert_eq!(Agent::ready(&daemon).call("s__die", &json!({"how": "kill"}))["error"]["code"], -31001);
     daemon.wait_row("s", "is up again", |row| row["restarts"] == 1);

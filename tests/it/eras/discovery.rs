@@ -156,7 +156,7 @@ fn each_request_on_a_connection_is_answered_in_its_era() {
 
 #[test]
 fn modern_requests_depend_on_no_earlier_message_of_the_connection() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
+    let daemon = Server::named("s").flags("--era modern").start();
     let rounds = json!([{"inputs": {"q": {"method": "sampling/createMessage", "params": {}}}, "state": "s"}]);
     let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     agent.speak_modern(&json!({}));
@@ -171,7 +171,7 @@ fn modern_requests_depend_on_no_earlier_message_of_the_connection() {
 fn modern_agent_sees_only_its_profile() {
     let setup = Setup::new().head("[profiles.reader]\nservers = [\"old\"]\ndeny = [\"*/umask\"]");
     let daemon = setup.server(Era::Legacy.server("old")).server(Era::Modern.server("new")).start();
-    let mut agent = Agent::connect_to(&daemon.place().runtime_dir().join("reader.sock"));
+    let mut agent = Agent::connect_to(&daemon.profile_socket("reader"));
     agent.speak_modern(&json!({}));
     let tools = agent.tools();
     assert!(tools.contains(&"old__echo".into()) && !tools.iter().any(|tool| tool.starts_with("new__")), "{tools:?}");

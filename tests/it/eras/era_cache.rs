@@ -37,7 +37,7 @@ fn crash_during_the_start_does_not_decide_the_era() {
 
 #[test]
 fn server_that_exits_on_the_probe_is_probed_once_more_and_not_again() {
-    let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"").flags("--probe fatal")).start();
+    let daemon = Server::named("s").line("sharing = \"pool\"").flags("--probe fatal").start();
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready" && row["protocol"] == "2025-11-25");
     let (probe, handshake) = ("server/discover", "initialize");
     assert_eq!(openings(&daemon), [probe, handshake]);

@@ -32,10 +32,6 @@ fn start_call(agent: &mut Agent, rounds: &Value) -> Value {
     agent.start_call("s__need_input", &json!({ "rounds": rounds }))
 }
 
-fn calls(daemon: &Daemon) -> usize {
-    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
-}
-
 #[test]
 fn input_of_a_legacy_agent_continues_the_modern_call() {
     let daemon = start();
@@ -85,7 +81,7 @@ fn input_rounds_form_one_call_for_a_legacy_agent() {
     let answer = agent.answer(&call);
     assert_eq!(received(&answer)["inputResponses"], json!({"c": {"model": "3"}}), "of the last round alone");
     assert_eq!(received(&answer)["requestState"], "third");
-    assert_eq!(calls(&daemon), 4);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 4);
     let lines = daemon.journal("s");
     let both = lines.iter().find(|line| line.contains("inputResponses")).expect("it was told");
     let both: Value = serde_json::from_str(both).expect("JSON");
@@ -137,7 +133,7 @@ fn legacy_agent_that_answers_with_an_error_ends_the_call() {
     agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "not today"}}));
     let answer = agent.answer(&call);
     assert!(answer["error"]["code"].is_number(), "{answer}");
-    assert_eq!(calls(&daemon), 1, "there is nothing to go on with");
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1, "there is nothing to go on with");
     // What is asked for beside it may have been taken back.
     agent.respond(&other, &json!({"roots": []}));
     agent.disconnect();
@@ -155,13 +151,13 @@ fn disconnect_or_cancellation_of_a_legacy_agent_ends_the_call() {
     let mut agent = Agent::with_capabilities(&daemon, &all());
     let call = start_call(&mut agent, &rounds);
     let question = agent.expect_request(SAMPLE);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     let taken_back = agent.expect_notification("notifications/cancelled");
     assert_eq!(taken_back["params"]["requestId"], question["id"]);
     agent.respond(&question, &json!({"model": "late"}));
     agent.expect_quiet();
     daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
-    assert_eq!(calls(&daemon), 2);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 2);
 }
 
 #[test]
@@ -171,7 +167,7 @@ fn prompts_and_resources_may_require_input() {
         "prompts": [{"name": "p"}], "resources": [{"uri": "x://1", "name": "r"}],
         "rounds": {"p": [{"inputs": {"q": input(ROOTS, &json!({}))}}], "x://1": [{"inputs": {"q": input(ROOTS, &json!({}))}}]},
     });
-    let server = Era::Modern.server("s").arg("--library").arg(place.write("library.json", library.to_string()));
+    let server = Era::Modern.server("s").library(library);
     let daemon = Setup::with(server).server(full(&place, Era::Legacy)).start_in(&place);
     for (method, params) in [("prompts/get", json!({"name": "s__p"})), ("resources/read", json!({"uri": "x://1"}))] {
         let mut legacy = Agent::with_capabilities(&daemon, &all());

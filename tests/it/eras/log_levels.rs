@@ -32,8 +32,10 @@ fn after_the_call_the_server_logs_as_before() {
     expect(&daemon, &["error"]);
     let mut agent = Agent::modern(&daemon, &json!({}));
     agent.log_from("debug");
-    let call = agent.start_call("old__sleep", &json!({"ms": 300}));
+    let gate = daemon.gate();
+    let call = agent.start_call("old__sleep", &gate.arguments());
     expect(&daemon, &["error", "debug"]);
+    gate.open();
     agent.answer(&call);
     expect(&daemon, &["error", "debug", "error"]);
     other.expect_quiet();
@@ -48,7 +50,7 @@ fn default_log_level_applies_if_no_agent_sets_one() {
         let call = agent.start_call("old__sleep", &json!({"ms": if cancelled { 60_000 } else { 100 }, "level": level}));
         if cancelled {
             daemon.wait_journal("old", "60000");
-            agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+            agent.cancel(&call);
         } else {
             agent.answer(&call);
         }
@@ -64,11 +66,14 @@ fn most_verbose_of_several_calls_sets_the_level() {
         agent.log_from(level);
         agent
     });
-    let long = least.start_call("old__sleep", &json!({"ms": 60_000}));
+    let long = least.start_call("old__sleep", &json!({"ms": 600_000}));
     expect(&daemon, &["warning"]);
-    let short = most.start_call("old__sleep", &json!({"ms": 100}));
+    let gate = daemon.gate();
+    let short = most.start_call("old__sleep", &gate.arguments());
+    expect(&daemon, &["warning", "debug"]);
+    gate.open();
     most.answer(&short);
     expect(&daemon, &["warning", "debug", "warning"]);
-    least.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": long}}));
+    least.cancel(&long);
     least.expect_quiet();
 }

@@ -2,14 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, inputs, result, state};
+use crate::support::{Agent, Daemon, Era, Server, arguments, code, content, inputs, request, result, state};
 
 const SAMPLE: &str = "sampling/createMessage";
 const ELICIT: &str = "elicitation/create";
-
-fn start() -> Daemon {
-    Setup::with(Server::named("s")).start()
-}
 
 fn capable_agent(daemon: &Daemon) -> Agent {
     Agent::modern(daemon, &json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}}))
@@ -17,12 +13,6 @@ fn capable_agent(daemon: &Daemon) -> Agent {
 
 fn question(method: &str, params: &Value) -> Value {
     json!({"method": method, "params": params})
-}
-
-/// What the server was answered.
-#[track_caller]
-fn got(answer: &Value) -> Value {
-    result(answer)["structuredContent"].clone()
 }
 
 /// The one input that is asked for, with its key.
@@ -38,13 +28,9 @@ fn come_back(agent: &mut Agent, arguments: &Value, required: &Value, response: &
     agent.retry_call("s__send_request", arguments, required, &json!({only(required).0: response}))
 }
 
-fn cancel(agent: &mut Agent, call: &Value) {
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
-}
-
 #[test]
 fn call_returns_input_required_and_resumes_with_the_retry() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     for (method, params, response) in [
         (SAMPLE, json!({"maxTokens": 7, "messages": []}), json!({"model": "m", "role": "assistant", "content": {}})),
@@ -62,9 +48,9 @@ fn call_returns_input_required_and_resumes_with_the_retry() {
         assert!(!state(&required).is_empty());
         let answer = come_back(&mut agent, &arguments, &required, &response);
         assert_eq!(result(&answer)["resultType"], "complete");
-        assert_eq!(got(&answer)["result"], response, "as the server got it");
+        assert_eq!(content(&answer)["result"], response, "as the server got it");
     }
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    let calls = daemon.count_journal("s", "tools/call");
     assert_eq!(calls, 4, "the server hears of each call once");
     daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
     agent.expect_quiet();
@@ -72,7 +58,7 @@ fn call_returns_input_required_and_resumes_with_the_retry() {
 
 #[test]
 fn server_may_send_several_requests_during_one_call() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     let mut arguments = question(SAMPLE, &json!({"n": 1.5}));
     arguments["times"] = json!(3);
@@ -85,26 +71,26 @@ fn server_may_send_several_requests_during_one_call() {
         let responses: Value = keys.into_iter().map(|key| (key, json!({"model": "m"}))).collect();
         answer = agent.retry_call("s__send_request", &arguments, &answer, &responses);
     }
-    assert_eq!((answered, &got(&answer)["result"]), (3, &json!({"model": "m"})));
+    assert_eq!((answered, &content(&answer)["result"]), (3, &json!({"model": "m"})));
     agent.expect_quiet();
 }
 
 #[test]
 fn retry_may_arrive_on_another_connection() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut one = capable_agent(&daemon);
     let arguments = question(ELICIT, &json!({"message": "who?"}));
     let required = one.call("s__send_request", &arguments);
     drop(one);
     let mut other = capable_agent(&daemon);
     let answer = come_back(&mut other, &arguments, &required, &json!({"action": "cancel"}));
-    assert_eq!(got(&answer)["result"], json!({"action": "cancel"}));
+    assert_eq!(content(&answer)["result"], json!({"action": "cancel"}));
 }
 
 /// Case J10.
 #[test]
 fn undeclared_capability_is_refused_to_the_server_at_once() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let url = json!({"mode": "url", "elicitationId": "e", "url": "https://x"});
     for (capabilities, can) in [
         (json!({}), [false, false, false]),
@@ -119,9 +105,9 @@ fn undeclared_capability_is_refused_to_the_server_at_once() {
             let answer = agent.call("s__send_request", &arguments);
             if can {
                 let answer = come_back(&mut agent, &arguments, &answer, &json!({"x": 1}));
-                assert_eq!(got(&answer)["result"], json!({"x": 1}));
+                assert_eq!(content(&answer)["result"], json!({"x": 1}));
             } else {
-                let refused = &got(&answer)["error"];
+                let refused = &content(&answer)["error"];
                 assert!(refused["code"].is_number(), "{capabilities} {method} {params}: {answer}");
             }
         }
@@ -132,7 +118,7 @@ fn undeclared_capability_is_refused_to_the_server_at_once() {
 /// Case J10.
 #[test]
 fn tool_that_fails_without_an_undeclared_capability_ends_with_the_required_one() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     for (declared, method, params, required) in [
         (json!({}), SAMPLE, json!({}), json!({"sampling": {}})),
         (json!({"sampling": {}}), ELICIT, json!({}), json!({"elicitation": {}})),
@@ -150,39 +136,39 @@ fn tool_that_fails_without_an_undeclared_capability_ends_with_the_required_one()
         assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &required), "{error}");
         // Nothing is left of it.
         let fine = agent.call("s__send_request", &question(method, &params));
-        assert!(got(&fine)["error"]["code"].is_number(), "{fine}");
+        assert!(content(&fine)["error"]["code"].is_number(), "{fine}");
     }
 }
 
 /// Case J10.
 #[test]
 fn session_instance_may_request_what_the_current_request_declares() {
-    let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
+    let daemon = Server::named("s").line("sharing = \"session\"").start();
     let mut agent = Agent::modern(&daemon, &json!({}));
     assert!(agent.tools().contains(&"s__send_request".to_owned()), "its instance runs");
     let asking = question(SAMPLE, &json!({}));
     agent.speak_modern(&json!({"sampling": {}}));
     let required = agent.call("s__send_request", &asking);
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
-    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    assert_eq!(content(&answer)["result"], json!({"model": "m"}));
     let declared = |line: &String| line.contains("\"sampling\"") && line.contains("\"roots\"");
     let opened: Vec<_> = daemon.journal("s").into_iter().filter(|line| line.contains("\"initialize\"")).collect();
     assert!(opened.iter().any(declared), "{opened:?}");
     agent.speak_modern(&json!({}));
-    assert!(got(&agent.call("s__send_request", &asking))["error"]["code"].is_number());
+    assert!(content(&agent.call("s__send_request", &asking))["error"]["code"].is_number());
 }
 
 /// Case J10.
 #[test]
 fn request_of_uncertain_owner_is_refused_at_once() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     for neighbour in Era::BOTH {
         let (mut one, mut other) = (capable_agent(&daemon), neighbour.agent(&daemon, &json!({"sampling": {}})));
-        let busy = other.start_call("s__sleep", &json!({"ms": 60_000, "mark": format!("{neighbour:?}")}));
+        let busy = other.start_call("s__sleep", &json!({"ms": 600_000, "mark": format!("{neighbour:?}")}));
         daemon.wait_journal("s", &format!("\"mark\":\"{neighbour:?}\""));
         let answer = one.call("s__send_request", &question(SAMPLE, &json!({})));
-        assert_eq!(got(&answer)["error"]["code"], -31004, "{answer}");
-        other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+        assert_eq!(content(&answer)["error"]["code"], -31004, "{answer}");
+        other.cancel(&busy);
         daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
         one.expect_quiet();
     }
@@ -193,15 +179,15 @@ fn request_of_uncertain_owner_is_refused_at_once() {
 /// The question comes with the answer to the later call.
 #[test]
 fn agent_with_another_call_of_its_own_receives_the_request() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    let busy = agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    let busy = agent.start_call("s__sleep", &json!({"ms": 600_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     let asking = question(SAMPLE, &json!({}));
     let required = agent.call("s__send_request", &asking);
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
-    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
-    cancel(&mut agent, &busy);
+    assert_eq!(content(&answer)["result"], json!({"model": "m"}));
+    agent.cancel(&busy);
     agent.expect_quiet();
 }
 
@@ -210,28 +196,31 @@ fn agent_with_another_call_of_its_own_receives_the_request() {
 /// The server goes on with calls that were cancelled, so each counts as its work for a minute.
 #[test]
 fn agent_that_has_cancelled_another_call_receives_the_request() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    for ms in [3000, 60_000] {
-        let busy = agent.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
-        daemon.wait_journal("s", &format!("\"ms\":{ms}"));
-        cancel(&mut agent, &busy);
-        if ms == 3000 {
+    for answers in [true, false] {
+        let gate = daemon.gate();
+        let busy = agent.start_call("s__sleep", &gate.stubborn_arguments());
+        daemon.wait_at_gate("s", &gate);
+        agent.cancel(&busy);
+        if answers {
+            daemon.wait_journal("s", "notifications/cancelled");
+            gate.open();
             daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
         }
     }
     let asking = question(SAMPLE, &json!({}));
     let required = agent.call("s__send_request", &asking);
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
-    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    assert_eq!(content(&answer)["result"], json!({"model": "m"}));
     agent.expect_quiet();
 }
 
 #[test]
 fn concurrent_requests_of_one_call_are_bundled() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    let required = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
+    let required = |id: &str| request(id, SAMPLE, &json!({"for": id}));
     let arguments = json!({"text": format!("{}\n{}\n", required("q-1"), required("q-2")), "answer": false});
     let answer = agent.call("s__raw", &arguments);
     let inputs: Vec<_> = inputs(&answer).iter().map(|(key, input)| (key.clone(), input["params"].clone())).collect();
@@ -244,13 +233,13 @@ fn concurrent_requests_of_one_call_are_bundled() {
             serde_json::from_str(&daemon.wait_journal("s", &format!("\"model\":\"{id}\""))).expect("JSON");
         assert_eq!(line["id"], id, "{line}");
     }
-    cancel(&mut agent, &id);
+    agent.cancel(&id);
     agent.expect_quiet();
 }
 
 #[test]
 fn other_agents_may_call_the_server_while_a_call_is_suspended() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));
     let required = agent.call("s__send_request", &asking);
@@ -259,15 +248,15 @@ fn other_agents_may_call_the_server_while_a_call_is_suspended() {
         assert_eq!(arguments(&other.call("s__echo", &json!({"n": 1}))), &json!({"n": 1}));
     }
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
-    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    assert_eq!(content(&answer)["result"], json!({"model": "m"}));
 }
 
 /// Case J11.
 #[test]
 fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
-    agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
+    agent.start_call("s__sleep", &json!({"ms": 600_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     agent.disconnect();
     daemon.wait_journal("s", "notifications/cancelled");
@@ -277,7 +266,7 @@ fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
 /// Case J11.
 #[test]
 fn death_of_a_server_with_a_pending_request_ends_the_call() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));
     let required = agent.call("s__send_request", &asking);
@@ -291,12 +280,12 @@ fn death_of_a_server_with_a_pending_request_ends_the_call() {
 /// Case J11.
 #[test]
 fn retry_without_input_responses_is_answered_and_does_not_hang() {
-    let daemon = start();
+    let daemon = Server::named("s").start();
     let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));
     let required = agent.call("s__send_request", &asking);
     let again = agent.retry_call("s__send_request", &asking, &required, &json!({"no such": {}}));
     let again = if again["error"].is_null() { again } else { required };
     let answer = come_back(&mut agent, &asking, &again, &json!({"model": "m"}));
-    assert_eq!(got(&answer)["result"], json!({"model": "m"}));
+    assert_eq!(content(&answer)["result"], json!({"model": "m"}));
 }

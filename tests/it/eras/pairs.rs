@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::both;
-use crate::support::{Agent, Daemon, Era, LEVEL, PROTOCOL, Setup, arguments, code, plain, result, until};
+use crate::support::{Agent, Daemon, Era, LEVEL, PROTOCOL, Setup, arguments, code, notification, plain, result, until};
 
 /// Whether a result says what it is, as it does in the modern era alone.
 #[track_caller]
@@ -140,7 +140,7 @@ fn cancelled_call_is_cancelled_at_the_server() {
         let mark = format!("{speaks:?}-{server:?}");
         let call = agent.start_call(&server.tool("sleep"), &json!({"ms": 600_000, "mark": mark}));
         let sent: Value = serde_json::from_str(&daemon.wait_journal(server.name(), &mark)).expect("JSON");
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        agent.cancel(&call);
         let id = sent["id"].to_string();
         until("the server hears of it", || {
             let is_cancellation = |line: &String| line.contains("notifications/cancelled") && line.contains(&id);
@@ -200,9 +200,7 @@ fn log_messages_reach_the_requesting_agent_from_its_level_on() {
             .as_array()
             .expect("a list")
             .iter()
-            .map(|params| {
-                format!("{}\n", json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}))
-            })
+            .map(|params| format!("{}\n", notification("notifications/message", params)))
             .collect();
         // A modern server says nothing else; what a legacy one says is mcpd's to choose from.
         let call = match server {
@@ -220,9 +218,9 @@ fn legacy_agent_gets_logs_of_a_modern_server_after_its_own_cancellation() {
     let daemon = both();
     let mut agent = Agent::ready(&daemon);
     agent.request("logging/setLevel", &json!({"level": "warning"}));
-    let busy = agent.start_call("new__sleep", &json!({"ms": 60_000}));
+    let busy = agent.start_call("new__sleep", &json!({"ms": 600_000}));
     daemon.wait_journal("new", "60000");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    agent.cancel(&busy);
     let call = agent.start_call("new__log", &json!({"messages": [{"level": "error", "data": "loud"}]}));
     assert_eq!(agent.expect_notification("notifications/message")["params"]["data"], "loud");
     arguments(&agent.answer(&call));
@@ -233,8 +231,7 @@ fn legacy_agent_gets_logs_of_a_modern_server_after_its_own_cancellation() {
 fn modern_agent_without_a_log_level_receives_no_log_messages() {
     let daemon = both();
     let mut agent = Agent::modern(&daemon, &json!({}));
-    let message =
-        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "emergency", "data": 1}});
+    let message = notification("notifications/message", &json!({"level": "emergency", "data": 1}));
     arguments(&agent.call("old__raw", &json!({"text": format!("{message}\n")})));
     let answer = agent.call("new__log", &json!({"messages": [message["params"]]}));
     assert_eq!(result(&answer)["structuredContent"]["params"]["_meta"][LEVEL], Value::Null);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, code, inputs, result, state};
+use crate::support::{Agent, Daemon, Server, Setup, code, inputs, request, result, state};
 
 const SAMPLE: &str = "sampling/createMessage";
 
@@ -21,7 +21,7 @@ fn make_capable(agent: Agent) -> Agent {
 }
 
 /// An agent, and the answer that asks it for something.
-fn required(daemon: &Daemon) -> (Agent, Value) {
+fn require_input(daemon: &Daemon) -> (Agent, Value) {
     let mut agent = make_capable(Agent::connect(daemon));
     let required = agent.call("s__send_request", &asking());
     assert_eq!(inputs(&required).len(), 1);
@@ -46,8 +46,8 @@ fn with_state(required: &Value, state: &str) -> Value {
 #[test]
 fn state_is_valid_only_on_its_profile() {
     let daemon = start();
-    let (mut agent, required) = required(&daemon);
-    let mut other = make_capable(Agent::connect_to(&daemon.place().runtime_dir().join("other.sock")));
+    let (mut agent, required) = require_input(&daemon);
+    let mut other = make_capable(Agent::connect_to(&daemon.profile_socket("other")));
     assert_eq!(code(&come_back(&mut other, "s__send_request", &required)), -32602);
     let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
@@ -57,7 +57,7 @@ fn state_is_valid_only_on_its_profile() {
 #[test]
 fn altered_state_is_refused() {
     let daemon = start();
-    let (mut agent, required) = required(&daemon);
+    let (mut agent, required) = require_input(&daemon);
     let good = state(&required).to_owned();
     let flipped = |at: usize| -> String {
         let swap = |(place, letter): (usize, char)| match letter {
@@ -77,14 +77,14 @@ fn altered_state_is_refused() {
     }
     let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "the good one is still good");
-    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1);
 }
 
 /// Case J12.
 #[test]
 fn state_is_valid_only_for_its_call() {
     let daemon = start();
-    let (mut agent, required) = required(&daemon);
+    let (mut agent, required) = require_input(&daemon);
     assert_eq!(code(&come_back(&mut agent, "s__echo", &required)), -32602);
     let other = agent.retry_call("s__send_request", &json!({"method": "x"}), &required, &responses(&required));
     assert_eq!(code(&other), -32602, "other arguments are another call");
@@ -107,30 +107,30 @@ fn malformed_input_responses_are_refused_before_the_server_is_called() {
 #[test]
 fn malformed_input_responses_with_a_state_are_refused_and_the_state_stays_valid() {
     let daemon = start();
-    let (mut agent, required) = required(&daemon);
+    let (mut agent, required) = require_input(&daemon);
     for responses in [json!(null), json!([]), json!({"1": 12345})] {
         let refused = agent.retry_call("s__send_request", &asking(), &required, &responses);
         assert_eq!(code(&refused), -32602, "{responses}: {refused}");
     }
     let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
-    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1);
 }
 
 /// Case J12.
 #[test]
 fn state_is_valid_once() {
     let daemon = start();
-    let (mut agent, required) = required(&daemon);
+    let (mut agent, required) = require_input(&daemon);
     result(&come_back(&mut agent, "s__send_request", &required));
     let twice = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(code(&twice), -32602, "{twice}");
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
+    let calls = daemon.count_journal("s", "tools/call");
     assert_eq!(calls, 1, "nothing was done again");
 }
 
 /// A call that was answered with a question, and that its server has answered meanwhile.
-fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
+fn answer_without_input(daemon: &Daemon) -> (Agent, Value, Value) {
     let mut agent = make_capable(Agent::connect(daemon));
     let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
     let required = agent.call("s__send_request", &arguments);
@@ -145,12 +145,12 @@ fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
 #[test]
 fn response_that_arrives_before_the_retry_is_cached_for_it() {
     let daemon = start();
-    let (mut agent, arguments, required) = answered(&daemon);
+    let (mut agent, arguments, required) = answer_without_input(&daemon);
     let answer = agent.retry_call("s__send_request", &arguments, &required, &responses(&required));
     assert_eq!(result(&answer)["structuredContent"], json!({"late": 1}), "{answer}");
     let twice = agent.retry_call("s__send_request", &arguments, &required, &responses(&required));
     assert_eq!(twice["error"]["data"]["outcome"], "unknown", "{twice}");
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("send_request")).count();
+    let calls = daemon.count_journal("s", "send_request");
     assert_eq!(calls, 1, "nothing was done again");
 }
 
@@ -160,11 +160,11 @@ fn response_that_arrives_before_the_retry_is_cached_for_it() {
 #[test]
 fn answered_suspended_call_does_not_block_requests_to_other_agents() {
     let daemon = start();
-    let (agent, ..) = answered(&daemon);
+    let (agent, ..) = answer_without_input(&daemon);
     drop(agent);
     let refused: Value = serde_json::from_str(&daemon.wait_journal("s", "has ended")).expect("JSON");
     assert_eq!(refused["error"]["code"], -31001, "what it had asked for that call is refused: {refused}");
-    let (mut other, required) = required(&daemon);
+    let (mut other, required) = require_input(&daemon);
     let answer = come_back(&mut other, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
@@ -173,7 +173,7 @@ fn answered_suspended_call_does_not_block_requests_to_other_agents() {
 #[test]
 fn state_of_an_earlier_daemon_is_refused() {
     let daemon = start();
-    let (agent, required) = required(&daemon);
+    let (agent, required) = require_input(&daemon);
     drop(agent);
     let place = std::rc::Rc::clone(daemon.place());
     drop(daemon);
@@ -200,14 +200,14 @@ fn two_suspended_calls_have_separate_states() {
 /// Case J11.
 #[test]
 fn state_expires_with_the_call_and_the_server_is_notified() {
-    let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
-    let (mut agent, required) = required(&daemon);
+    let daemon = Server::named("s").line("call_timeout = \"5s\"").start();
+    let (mut agent, required) = require_input(&daemon);
     daemon.wait_journal("s", "notifications/cancelled");
     let response: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
     assert!(response["error"]["code"].is_number(), "{response}");
     assert_eq!(code(&come_back(&mut agent, "s__send_request", &required)), -32602);
     agent.expect_quiet();
-    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1);
 }
 
 /// Case J11.
@@ -215,7 +215,7 @@ fn state_expires_with_the_call_and_the_server_is_notified() {
 fn server_that_answers_without_waiting_for_input_leaves_nothing_pending() {
     let daemon = start();
     let mut agent = make_capable(Agent::connect(&daemon));
-    let question = json!({"jsonrpc": "2.0", "id": "q", "method": SAMPLE, "params": {}});
+    let question = request("q", SAMPLE, &json!({}));
     let arguments = json!({"text": format!("{question}\n")});
     let mut answer = agent.call("s__raw", &arguments);
     // Which of both the agent gets first is a matter of time.

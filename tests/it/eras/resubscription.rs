@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::changes::{UPDATED, expect_updates, modern, request_count, touch, wait_subscribed};
+use super::changes::{UPDATED, expect_updates, modern, touch, wait_subscribed};
 use super::{both, full};
 use crate::reload::text;
 use crate::server_replacement::reload;
@@ -23,11 +23,11 @@ fn subscription_continues_at_a_replacement() {
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
     wait_subscribed(&daemon);
-    let is_requested = |count: usize| (request_count(&daemon, "old", "resources/subscribe") == count).then_some(());
+    let is_requested = |count: usize| (daemon.count_journal("old", "resources/subscribe") == count).then_some(());
     until("there, too", || is_requested(1));
     reload(&daemon, &Era::BOTH.map(|era| full(daemon.place(), era).env("CHANGED", "1"))).expect_code(0);
     until("the next one is asked", || is_requested(2));
-    until("the other next one is", || (request_count(&daemon, "new", "\"new://1\"") >= 2).then_some(()));
+    until("the other next one is", || (daemon.count_journal("new", "\"new://1\"") >= 2).then_some(()));
     expect_updates(&daemon, &mut agent, &id);
     agent.disconnect();
 }
@@ -78,7 +78,7 @@ fn agents_of_both_eras_share_one_subscription_at_a_server() {
         touch(&daemon, server, &[&uri]);
         assert_eq!(listener.subscription_notification(&id, UPDATED)["uri"], uri);
         assert_eq!(subscriber.expect_notification(UPDATED)["params"]["_meta"], Value::Null);
-        listener.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        listener.cancel(&id);
         listener.expect_quiet();
         touch(&daemon, server, &[&uri]);
         subscriber.expect_notification(UPDATED);
@@ -86,7 +86,7 @@ fn agents_of_both_eras_share_one_subscription_at_a_server() {
         listener.expect_quiet();
     }
     assert_eq!(
-        ["resources/subscribe", "resources/unsubscribe"].map(|method| request_count(&daemon, "old", method)),
+        ["resources/subscribe", "resources/unsubscribe"].map(|method| daemon.count_journal("old", method)),
         [1, 0]
     );
 }
@@ -102,7 +102,7 @@ fn number_of_subscribed_resources_per_agent_is_limited() {
     let refused =
         agent.request("subscriptions/listen", &json!({"notifications": {"resourceSubscriptions": uris(600)}}));
     assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    agent.cancel(&id);
     let (_, granted) = agent.listen(&json!({"resourceSubscriptions": uris(600)}));
     assert_eq!(granted["resourceSubscriptions"].as_array().map(Vec::len), Some(600));
     agent.disconnect();

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::changes::{
-    TOOLS, UPDATED, change_tools, expect_updates, modern, open, request_count, touch, wait_subscribed,
-    wait_unsubscribed,
+    TOOLS, UPDATED, change_tools, expect_updates, modern, open, touch, wait_subscribed, wait_unsubscribed,
 };
 use super::{both, full};
 use crate::support::{Agent, Era, Place, SUBSCRIPTION, Server, Setup, arguments, code, result, until};
@@ -22,7 +21,7 @@ fn subscription_is_acknowledged_and_reports_list_changes_of_both_eras() {
         assert!(agent.tools().contains(&server.tool("fresh")), "told after it is so");
     }
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
+    agent.cancel(&subscription);
     change_tools(&daemon, Era::Modern, "later");
     until("the list is another", || agent.tools().contains(&"new__later".into()).then_some(()));
     agent.expect_quiet();
@@ -47,8 +46,7 @@ fn subscription_reports_only_requested_kinds() {
     let mut other = modern(&daemon);
     arguments(&other.call("new__touch", &json!({"lists": ["prompts"]})));
     // A list that is the same as before need not be told.
-    prompts
-        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
+    prompts.cancel(&subscription);
     prompts.disconnect();
 }
 
@@ -94,7 +92,7 @@ fn connection_may_have_several_subscriptions_each_with_its_own() {
         assert_eq!(agent.subscription_notification(&updates, UPDATED)["uri"], server.uri());
     }
     agent.expect_quiet();
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": updates}}));
+    agent.cancel(&updates);
     daemon.wait_journal("old", "resources/unsubscribe");
     wait_unsubscribed(&daemon);
     change_tools(&daemon, Era::Legacy, "fresh");
@@ -152,7 +150,7 @@ fn subscription_continues_after_a_server_restart() {
         daemon.wait_row(server.name(), "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
     }
     wait_subscribed(&daemon);
-    until("there, too", || (request_count(&daemon, "old", "resources/subscribe") == 2).then_some(()));
+    daemon.wait_journal_count("old", "resources/subscribe", 2);
     expect_updates(&daemon, &mut agent, &id);
     agent.disconnect();
 }
@@ -165,11 +163,9 @@ fn subscription_ended_by_the_server_is_renewed() {
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
     wait_subscribed(&daemon);
     for (round, how) in ["result", "cancelled"].into_iter().enumerate() {
-        let before = request_count(&daemon, "new", "subscriptions/listen");
+        let before = daemon.count_journal("new", "subscriptions/listen");
         arguments(&modern(&daemon).call("new__end_subscriptions", &json!({"how": how})));
-        until("it is asked for again", || {
-            (request_count(&daemon, "new", "subscriptions/listen") > before).then_some(())
-        });
+        until("it is asked for again", || (daemon.count_journal("new", "subscriptions/listen") > before).then_some(()));
         change_tools(&daemon, Era::Modern, &format!("fresh{round}"));
         until("it is told", || agent.tools().contains(&format!("new__fresh{round}")).then_some(()));
         agent.subscription_notification(&id, TOOLS);
@@ -208,7 +204,7 @@ fn subscription_ends_with_an_answer_when_the_daemon_stops() {
 /// Case J14.
 #[test]
 fn malformed_filter_is_refused() {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let mut agent = modern(&daemon);
     for wrong in [json!({}), json!({"notifications": 7}), json!({"notifications": {"resourceSubscriptions": [7]}})] {
         let refused = agent.request("subscriptions/listen", &wrong);

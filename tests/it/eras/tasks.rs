@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, result, until};
+use crate::support::{Agent, Era, Server, Setup, arguments, code, result, until};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -13,10 +13,6 @@ fn task_capabilities() -> Value {
 /// A legacy server with a tool that can only be called as a task.
 fn server() -> Server {
     Server::named("s").flags("--tasks --task-only build")
-}
-
-fn count(daemon: &Daemon, server: &str, part: &str) -> usize {
-    daemon.journal(server).iter().filter(|line| line.contains(part)).count()
 }
 
 /// Calls a tool that agents of this era do not have. The error is the same as for a tool that does not exist.
@@ -41,7 +37,7 @@ fn tool_that_requires_a_task_is_unknown_to_modern_agents() {
             assert!(tools.contains(&"echo".to_owned()) && !tools.contains(&"build".to_owned()), "{tools:?}");
             expect_unknown(&mut face, "build");
         }
-        assert_eq!(count(&daemon, "s", "\"build\",\"arguments\""), 0);
+        assert_eq!(daemon.count_journal("s", "\"build\",\"arguments\""), 0);
         for (mut agent, tool) in
             [(Agent::ready(&daemon), "s__build"), (Era::Legacy.agent_at_face(&daemon, "s"), "build")]
         {
@@ -69,7 +65,7 @@ fn tool_with_optional_task_support_is_called_without_a_task() {
         let call = json!({"name": "s__echo", "arguments": {"n": 1.5}, "task": {"ttl": 5}});
         assert_eq!(arguments(&agent.request("tools/call", &call))["n"], 1.5);
     }
-    assert_eq!(count(&daemon, "s", "\"task\""), 0, "the server is asked for no task");
+    assert_eq!(daemon.count_journal("s", "\"task\""), 0, "the server is asked for no task");
 }
 
 #[test]
@@ -78,11 +74,11 @@ fn server_that_requires_task_support_refuses_the_call_of_a_legacy_agent() {
     for version in ["2025-06-18", "2025-11-25"] {
         let mut agent = Agent::connect(&daemon);
         result(&agent.initialize(version));
-        let before = count(&daemon, "s", "tools/call");
+        let before = daemon.count_journal("s", "tools/call");
         let error = agent.call("s__echo", &json!({"as_task": "always", "id": "t"}))["error"].clone();
         assert_eq!((&error["code"], &error["message"]), (&json!(-32021), &json!("Missing required client capability")));
         assert_eq!(error["data"]["requiredCapabilities"], task_capabilities());
-        assert_eq!(count(&daemon, "s", "tools/call"), before + 1, "it is not repeated");
+        assert_eq!(daemon.count_journal("s", "tools/call"), before + 1, "it is not repeated");
     }
 }
 
@@ -120,7 +116,7 @@ fn legacy_call_that_requests_a_task_of_a_modern_server_is_refused() {
             assert_eq!(answer["error"], if is_face { unknown_method } else { unknown_task }, "{method}");
         }
     }
-    assert_eq!((count(&daemon, "s", "tools/call"), count(&daemon, "s", "\"tasks/")), (2, 0));
+    assert_eq!((daemon.count_journal("s", "tools/call"), daemon.count_journal("s", "\"tasks/")), (2, 0));
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, inputs, result};
+use crate::support::{Agent, Daemon, Server, arguments, inputs, result};
 
 fn start() -> (Daemon, Agent) {
-    let daemon = Setup::with(Server::named("s")).start();
+    let daemon = Server::named("s").start();
     let agent = Agent::modern(&daemon, &json!({"elicitation": {"url": {}}}));
     (daemon, agent)
 }
@@ -16,10 +16,6 @@ fn wants_urls() -> Value {
     let error = json!({"code": -32042, "message": "first", "data": {"elicitations": [url("a"), url("b")]}});
     let text = format!(r#"{{"jsonrpc":"2.0","id":$ID,"error":{error}}}"#) + "\n";
     json!({"text": text, "answer": false})
-}
-
-fn calls(daemon: &Daemon) -> usize {
-    daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count()
 }
 
 #[test]
@@ -34,7 +30,7 @@ fn declined_url_ends_the_call_with_the_declined_url() {
         assert!(message.contains("url-2") && message.contains(expected), "{answer}");
         assert_eq!(answer["error"]["data"], json!({"server": "s", "outcome": "not_sent"}), "{answer}");
     }
-    assert_eq!(calls(&daemon), 1, "it would only want the same again");
+    assert_eq!(daemon.count_journal("s", "tools/call"), 1, "it would only want the same again");
 }
 
 #[test]
@@ -47,5 +43,5 @@ fn after_all_were_opened_the_call_is_made_again() {
     let params = json!({"name": "s__echo", "arguments": {"n": 1}, "inputResponses": responses});
     let done = agent.request("tools/call", &params);
     assert_eq!(arguments(&done), &json!({"n": 1}));
-    assert_eq!(calls(&daemon), 3);
+    assert_eq!(daemon.count_journal("s", "tools/call"), 3);
 }

@@ -61,7 +61,8 @@ fn json_over_several_lines_reaches_agents_on_one() {
 /// Case I7.
 #[test]
 fn malformed_response_body_ends_its_call_with_one_error() {
-    let (front, daemon) = start_with(Behavior::default(), "", |server| server.line("call_timeout = \"20s\""));
+    let (front, daemon) =
+        start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"20s\" }"));
     let mut agent = Agent::ready(&daemon);
     let oddities: [fn(&Value) -> Response; 13] = [
         |_| Response::body("text/html", "<!doctype html><title>Welcome</title>"),
@@ -119,7 +120,8 @@ fn unexpected_and_duplicate_responses_are_dropped() {
 fn batch_is_no_answer() {
     for version in ["2025-03-26", "2025-11-25"] {
         let flags = format!("--protocol {version}");
-        let (front, daemon) = start_with(Behavior::json(), &flags, |server| server.line("call_timeout = \"20s\""));
+        let (front, daemon) =
+            start_with(Behavior::json(), &flags, |server| server.line("tool_timeouts = { echo = \"20s\" }"));
         let mut agent = Agent::ready(&daemon);
         front.answer_tool("echo", |id| Response::json(&json!([answer(id)])));
         expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
@@ -208,7 +210,7 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
     const SENT: usize = 6 << 20;
     for (head, kind) in [("", "application/json"), ("data: ", "text/event-stream")] {
         let (front, daemon) =
-            start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"4s\" }"));
+            start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"10s\" }"));
         let mut agent = Agent::ready(&daemon);
         expect_well(&mut agent);
         let before = resident_kib(daemon.pid());

@@ -30,7 +30,7 @@ fn server_that_refuses_post_is_tried_with_the_sse_transport() {
 fn end_of_the_stream_ends_its_calls_once_and_it_is_reopened() {
     let (front, daemon) = start(Behavior::old());
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let slow = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     front.cut_streams();
     expect_error(&agent.answer(&slow), -31001, "unknown");

@@ -195,7 +195,7 @@ fn call_waits_until_its_tool_is_listed_again_after_a_restart() {
     let call = agent.start_call("a__good", &json!({"r": "x"}));
     daemon.wait_row("a", "has taken in the call", |row| row["calls"] == 1);
     assert_eq!(posts(&front, "tools/call").len(), 0);
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     front.stop_intercepting();
     let _ = restart.kill();
     let _ = restart.wait();
@@ -206,9 +206,9 @@ fn cancelled_call_has_its_stream_closed_without_further_messages() {
     let place = Place::new();
     let (front, daemon) = start_in(&place, Answers::Events, "");
     let mut agent = Agent::ready(&daemon);
-    let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+    agent.cancel(&call);
     let cancelled = format!(r#""requestId":{}"#, sent.json()["id"]);
     until("the server sees the end of the stream", || {
         std::fs::read_to_string(place.path("a.journal")).ok().filter(|journal| journal.contains(&cancelled))
@@ -281,7 +281,7 @@ fn hundred_calls_at_once_each_get_their_own_answer() {
 fn restarted_server_answers_the_next_call() {
     let (front, daemon) = start(Answers::Events);
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let slow = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     expect_error(&agent.call("a__die", &json!({})), -31001, "unknown");
     expect_error(&agent.answer(&slow), -31001, "unknown");

@@ -39,7 +39,7 @@ fn server_that_goes_away_and_comes_back_is_served_again() {
     let address = front.http().address();
     let daemon = beside(front.server(), &place);
     let mut agent = Agent::ready(&daemon);
-    let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+    let slow = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     drop(front);
     expect_error(&agent.answer(&slow), -31001, "unknown");
@@ -153,7 +153,7 @@ fn rate_limited_server_receives_no_calls_until_the_delay_is_over() {
 #[test]
 fn server_that_does_not_answer_checks_has_another_session_begun() {
     let (front, daemon) = start_with(Behavior::default(), "--no-pings", |server| {
-        server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
+        server.line("health_interval = \"100ms\"").line("health_timeout = \"1s\"")
     });
     let mut agent = Agent::ready(&daemon);
     let silent = silence();

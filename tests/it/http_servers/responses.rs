@@ -148,9 +148,9 @@ fn cancelled_call_is_cancelled_under_the_id_that_the_server_received() {
     for behavior in BEHAVIORS {
         let (front, daemon) = start(behavior());
         let mut agent = Agent::ready(&daemon);
-        let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+        let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
         let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
-        agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        agent.cancel(&call);
         let notification =
             front.http().wait_request("the cancellation", |request| request.rpc() == "notifications/cancelled");
         assert_eq!(notification.json()["params"]["requestId"], sent.json()["id"]);
@@ -220,7 +220,7 @@ fn server_whose_process_dies_ends_its_calls_once_and_returns() {
     for behavior in BEHAVIORS {
         let (front, daemon) = start_with(behavior(), "", |server| server);
         let mut agent = Agent::ready(&daemon);
-        let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
+        let slow = agent.start_call("a__sleep", &json!({"ms": 600_000}));
         front.http().wait_request("the call", |request| request.rpc() == "tools/call");
         expect_error(&agent.call("a__die", &json!({})), -31001, "unknown");
         expect_error(&agent.answer(&slow), -31001, "unknown");

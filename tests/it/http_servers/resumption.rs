@@ -18,12 +18,12 @@ fn resumptions(front: &Front) -> usize {
     front.http().count(|request| request.method == "GET" && request.header("last-event-id").is_some())
 }
 
-/// A call that tells so often of its progress, 50 ms apart, and the agent that has it; it has heard the first of it.
-fn begun(daemon: &Daemon, steps: u32) -> (Agent, Value) {
+/// A call that tells so often of its progress, 200 ms apart, and the agent that has it; it has heard the first of it.
+fn start_progress(daemon: &Daemon, steps: u32) -> (Agent, Value) {
     let mut agent = Agent::ready(daemon);
     let call = agent.start_request(
         "tools/call",
-        &json!({"name": "a__progress", "arguments": {"n": steps, "every": 50}, "_meta": {"progressToken": 7}}),
+        &json!({"name": "a__progress", "arguments": {"n": steps, "every": 200}, "_meta": {"progressToken": 7}}),
     );
     assert_eq!(agent.expect_notification("notifications/progress")["params"]["progress"], 1);
     (agent, call)
@@ -45,7 +45,7 @@ fn end(agent: &mut Agent, call: &Value) -> Value {
 fn cut_stream_of_a_call_is_resumed_and_the_call_is_made_once() {
     for how in [Front::cut_streams, Front::end_streams] {
         let (front, daemon) = start(quick());
-        let (mut agent, call) = begun(&daemon, 8);
+        let (mut agent, call) = start_progress(&daemon, 8);
         how(&front);
         for step in 2..=8 {
             assert_eq!(agent.next()["params"]["progress"], step);
@@ -60,7 +60,7 @@ fn cut_stream_of_a_call_is_resumed_and_the_call_is_made_once() {
 #[test]
 fn repeatedly_cut_stream_is_resumed_every_time() {
     let (front, daemon) = start(quick());
-    let (mut agent, call) = begun(&daemon, 12);
+    let (mut agent, call) = start_progress(&daemon, 12);
     for step in 2..=12 {
         if step % 3 == 0 {
             front.cut_streams();
@@ -76,7 +76,7 @@ fn repeatedly_cut_stream_is_resumed_every_time() {
 #[test]
 fn stream_that_cannot_be_resumed_ends_only_its_call() {
     let (front, daemon) = start(Behavior { has_event_ids: false, ..quick() });
-    let (mut agent, call) = begun(&daemon, 100);
+    let (mut agent, call) = start_progress(&daemon, 100);
     front.cut_streams();
     expect_error(&end(&mut agent, &call), -31001, "unknown");
     assert_eq!((front.calls("progress"), resumptions(&front)), (1, 0));
@@ -87,7 +87,7 @@ fn stream_that_cannot_be_resumed_ends_only_its_call() {
 #[test]
 fn server_that_forgets_its_event_ids_fails_only_that_call() {
     let (front, daemon) = start(quick());
-    let (mut agent, call) = begun(&daemon, 100);
+    let (mut agent, call) = start_progress(&daemon, 100);
     front.intercept(|request| request.header("last-event-id").map(|_| Response::status(400)));
     front.cut_streams();
     expect_error(&end(&mut agent, &call), -31001, "unknown");
@@ -99,7 +99,7 @@ fn server_that_forgets_its_event_ids_fails_only_that_call() {
 #[test]
 fn resumption_ends_after_a_number_of_failed_attempts() {
     let (front, daemon) = start(quick());
-    let (mut agent, call) = begun(&daemon, 100);
+    let (mut agent, call) = start_progress(&daemon, 100);
     // What it has forgotten has no events, rather than an error.
     front.intercept(|request| request.header("last-event-id").map(|_| Response::body("text/event-stream", "")));
     front.cut_streams();

@@ -79,10 +79,10 @@ fn secret_is_read_again_after_a_401_and_the_call_is_made_once() {
     for (text, token) in [("s3cret-2\n", "s3cret-2"), ("s3cret-3\r\n", "s3cret-3"), ("s3cret-4", "s3cret-4")] {
         rotating.write(text);
         rotating.accept(token);
-        let before = daemon.journal("a").iter().filter(|line| line.contains("tools/call")).count();
+        let before = daemon.count_journal("a", "tools/call");
         let calls: Vec<_> = (0..4).map(|n| agent.start_call("a__echo", &json!({ "n": n }))).collect();
         calls.iter().for_each(|call| drop(result(&agent.answer(call)).clone()));
-        let made = daemon.journal("a").iter().filter(|line| line.contains("tools/call")).count() - before;
+        let made = daemon.count_journal("a", "tools/call") - before;
         assert_eq!(made, calls.len());
         let refused = rotating.front.http().requests();
         let last = refused.iter().rfind(|request| request.rpc() == "tools/call").map(Request::head);

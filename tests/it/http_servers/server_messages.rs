@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{beside, expect_well, start, start_with};
 use crate::support::http::{Answers, Behavior, Front, HttpServer, Lock, Response};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, until};
+use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, content, notification, until};
 
 const BEHAVIORS: [fn() -> Behavior; 3] = [Behavior::default, Behavior::json, Behavior::old];
 
@@ -34,11 +34,6 @@ fn list_change_is_announced_and_the_list_read_again() {
     }
 }
 
-/// What the client answered, as the server got it.
-fn got(answer: &Value) -> Value {
-    result(answer)["structuredContent"].clone()
-}
-
 #[test]
 fn server_request_reaches_the_agent_and_its_response_is_posted() {
     for behavior in BEHAVIORS {
@@ -51,7 +46,7 @@ fn server_request_reaches_the_agent_and_its_response_is_posted() {
             let question = agent.expect_request(method);
             assert_eq!(question["params"], params["params"]);
             agent.respond(&question, &json!({"content": method}));
-            assert_eq!(got(&agent.answer(&call))["result"], json!({"content": method}));
+            assert_eq!(content(&agent.answer(&call))["result"], json!({"content": method}));
         }
         let posted = front.http().requests();
         let answers = posted.iter().filter(|request| request.method == "POST" && request.json()["method"].is_null());
@@ -66,7 +61,7 @@ fn requests_for_mcpd_itself_are_answered_by_mcpd() {
         let (front, daemon) = start_with(behavior(), "", |server| server.line("roots = [\"/data/notes\"]"));
         let mut agent = Agent::ready(&daemon);
         listened_to(&front);
-        let mut ask = |method: &str| got(&agent.call("a__send_request", &json!({ "method": method })));
+        let mut ask = |method: &str| content(&agent.call("a__send_request", &json!({ "method": method })));
         assert_eq!(ask("ping")["result"], json!({}));
         assert_eq!(ask("roots/list")["result"]["roots"][0]["uri"], "file:///data/notes");
         assert_eq!(ask("sampling/createMessage")["error"]["code"], -32601);
@@ -92,15 +87,15 @@ fn messages_right_after_the_stream_opens_are_received() {
 fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
     let (front, daemon) = start(Behavior { answers: Answers::Events, ..Behavior::default() });
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
-    let busy = other.start_call("a__sleep", &json!({"ms": 60_000}));
+    let busy = other.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the other's call", |request| request.rpc() == "tools/call");
     let call =
         one.start_call("a__send_request", &json!({"method": "elicitation/create", "params": {"message": "who?"}}));
     let question = one.expect_request("elicitation/create");
     one.respond(&question, &json!({"action": "decline"}));
-    assert_eq!(got(&one.answer(&call))["result"], json!({"action": "decline"}));
+    assert_eq!(content(&one.answer(&call))["result"], json!({"action": "decline"}));
     one.expect_quiet();
-    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
+    other.cancel(&busy);
     other.expect_quiet();
 }
 
@@ -199,8 +194,7 @@ fn oversized_event_is_skipped_and_later_events_are_read() {
         let mut agent = Agent::ready(&daemon);
         agent.tools();
         listened_to(&front);
-        let large =
-            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(300 << 10)}});
+        let large = notification("notifications/message", &json!({"data": "x".repeat(300 << 10)}));
         front.notify(&large.to_string());
         arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"]})));
         agent.expect_notification("notifications/tools/list_changed");

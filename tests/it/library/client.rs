@@ -145,7 +145,7 @@ fn call_takes_no_longer_than_its_tool_may() {
     run(async {
         let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into())).expect("a good name");
         client.initialize().await.expect("initialized");
-        let refused = client.call_tool("sleep", &json!({"ms": 60_000})).await;
+        let refused = client.call_tool("sleep", &json!({"ms": 600_000})).await;
         assert!(matches!(refused, Err(ClientError::Timeout { .. })), "{refused:?}");
         client.call_tool("echo", &json!({})).await.expect("another tool has the time of all");
         client.close().await;
@@ -179,7 +179,7 @@ fn dropped_call_is_cancelled_at_the_server() {
     run(async {
         let client = Client::spawn_with(owned.server("s", &[]), GuardProgram::None).expect("a good name");
         client.initialize().await.expect("initialized");
-        let arguments = json!({"ms": 60_000});
+        let arguments = json!({"ms": 600_000});
         let call = tokio::time::timeout(Duration::from_millis(50), client.call_tool("sleep", &arguments));
         assert!(call.await.is_err(), "the call ended");
         client.ping().await.expect("a pong");
@@ -231,7 +231,7 @@ fn each_call_of_a_client_has_a_span_with_its_outcome() {
         client.call_tool("echo", &json!({"text": "canary-9e2b"})).await.expect("echoed");
         client.call_tool("refuse", &json!({})).await.expect("a result");
         client.call_tool("fail", &json!({"code": -5})).await.expect_err("an error");
-        let long = json!({"ms": 60_000});
+        let long = json!({"ms": 600_000});
         let slow = client.call_tool("sleep", &long);
         tokio::time::timeout(Duration::from_millis(1), slow).await.expect_err("too slow");
         client.close().await;

@@ -323,7 +323,7 @@ fn dropped_call_of_a_manager_is_cancelled_at_the_server() {
     run(async {
         let manager = start([owned.server("s", &[])]);
         names(&manager).await;
-        let arguments = json!({"ms": 60_000});
+        let arguments = json!({"ms": 600_000});
         let call = manager.call_tool("s__sleep", &arguments);
         assert!(tokio::time::timeout(std::time::Duration::from_millis(50), call).await.is_err(), "the call ended");
         echo(&manager, "s").await.expect("the server goes on");

@@ -41,7 +41,7 @@ impl Seat {
     pub(super) fn cancel(&mut self) {
         if !self.holds.is_empty() {
             let params = json!({"requestId": self.holds.remove(0).id});
-            self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+            self.agent.notify("notifications/cancelled", &params);
         }
     }
 

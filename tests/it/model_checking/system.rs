@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Step;
 use super::agent::Seat;
 use super::model::{Kind, Model, NARROWINGS, PROFILES, RULES, SERVERS};
-use crate::support::{Agent, Daemon, Place, Server, Setup, WAIT_LIMIT, arguments, code, poll};
+use crate::support::{Agent, Daemon, Place, Server, Setup, WAIT_LIMIT, arguments, code, notification, poll};
 
 /// Most agents at once, the one included that tells servers what to do, and never leaves.
 const SEATS: usize = 4;
@@ -161,7 +161,7 @@ impl Stage {
         offer(&self.place, &self.model, server);
         if self.model.servers[server].is_up() {
             let notifications = [Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| {
-                let line = json!({"jsonrpc": "2.0", "method": kind.words()[3]});
+                let line = notification(kind.words()[3], &Value::Null);
                 format!("{line}\n")
             });
             arguments(

@@ -18,7 +18,7 @@ const ENDS: [fn(&mut Daemon); 2] = [Daemon::kill9, |daemon| assert!(daemon.term(
 fn start(place: &Rc<Place>) -> Daemon {
     let server = |era: Era, name: &str| {
         let shelf = json!({"resources": [{"uri": format!("{name}://1"), "name": "one"}]});
-        era.server(name).arg("--library").arg(place.write(&format!("{name}.json"), shelf.to_string()))
+        era.server(name).library(shelf)
     };
     Setup::with(server(Era::Legacy, "old")).server(server(Era::Modern, "new")).start_in(place)
 }
@@ -90,7 +90,7 @@ fn subscription_of_a_modern_agent_continues_with_the_next_daemon() {
         shim.expect_quiet();
     }
     assert_eq!(daemon.status()["agents"][0]["client"], "test-agent 7");
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    shim.cancel(&id);
     let daemon = restart(&place, daemon, Daemon::kill9, &shim);
     shim.expect_quiet();
     drop(daemon);

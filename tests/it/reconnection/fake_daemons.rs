@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{outcome, start};
-use crate::support::{Agent, Daemon, Place, Shim, arguments, result, until};
+use crate::support::{Agent, Daemon, Place, Shim, arguments, initialize_params, request, result, until};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
@@ -59,12 +59,13 @@ fn welcome(peer: &mut Agent, daemon: &str, protocol: &str) -> Value {
     request
 }
 
+/// A request that the peer of an agent sends.
+fn roots_request() -> Value {
+    request(41, "roots/list", &Value::Null)
+}
+
 fn hello(shim: &mut Shim) -> Value {
-    let info = json!({"name": "x", "version": "1"});
-    shim.start_request(
-        "initialize",
-        &json!({"protocolVersion": "2099-01-01", "capabilities": {"roots": {}}, "clientInfo": info}),
-    )
+    shim.start_request("initialize", &initialize_params("2099-01-01", &json!({"roots": {}})))
 }
 
 #[test]
@@ -79,10 +80,10 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     let cwd = fs::canonicalize(place.path(".")).expect("a directory");
     assert_eq!(request["params"]["_meta"], json!({"mcpd/cwd": cwd, "mcpd/connect": OWN}));
     result(&shim.answer(&id));
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    shim.notify("notifications/initialized", &Value::Null);
     peer.expect_notification("notifications/initialized");
     shim.wait_log(&format!("mcpd connect {OWN}: the daemon is 9.9.9"));
-    peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
+    peer.send(&roots_request());
     shim.expect_request("roots/list");
     peer.disconnect();
     shim.expect_notification("notifications/cancelled");
@@ -99,7 +100,7 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     peer.respond(&request, &json!({"content": []}));
     result(&shim.answer(&call));
     // One that knows nothing of `ids_from`.
-    peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
+    peer.send(&roots_request());
     let request = shim.expect_request("roots/list");
     shim.respond(&request, &json!({"roots": []}));
     assert_eq!(peer.answer(&json!(41))["result"], json!({"roots": []}));
@@ -156,7 +157,7 @@ fn unwritten_requests_are_sent_again_and_begun_ones_are_unknown() {
     peer.wait_for_more();
     let unsent = shim.start_call("x", &json!({"unsent": true}));
     let cancelled = shim.start_call("x", &json!({"cancelled": true}));
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
+    shim.cancel(&cancelled);
     peer.disconnect();
     assert_eq!(outcome(&shim.answer(&begun)), (-31005, "unknown"));
     let mut peer = fake.introduced_again();
@@ -190,7 +191,7 @@ fn subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_resour
         } else {
             let error = json!({"code": -32002, "message": "not yet"});
             peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
-            peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}));
+            peer.notify("notifications/resources/list_changed", &Value::Null);
         }
     }
     shim.expect_notification("notifications/resources/list_changed");
@@ -211,7 +212,7 @@ fn daemon_warns_of_a_shim_of_another_version() {
     let params =
         json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info, "_meta": meta});
     result(&agent.request("initialize", &params));
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    agent.notify("notifications/initialized", &Value::Null);
     until("it warns", || daemon.log().contains("`mcpd connect` 9.9.9").then_some(()));
     let call = agent.start_call("a__send_request", &json!({"method": "sampling/createMessage", "params": {}}));
     let question = agent.expect_request("sampling/createMessage");

@@ -32,7 +32,7 @@ fn start(place: &Place) -> (Fake, Shim, Agent) {
 /// Tells something of a subscription.
 fn tell(peer: &mut Agent, id: &Value, method: &str, mut params: Value) {
     params["_meta"] = json!({SUBSCRIPTION: id});
-    peer.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    peer.notify(method, &params);
 }
 
 /// Takes the request that listens, and acknowledges it.
@@ -52,7 +52,7 @@ fn listen(shim: &mut Shim, peer: &mut Agent) -> Value {
 }
 
 /// The next connection, which was asked whether it serves.
-fn found(fake: &Fake) -> Agent {
+fn accept_agent(fake: &Fake) -> Agent {
     let mut peer = fake.accept();
     let request = peer.expect_request("server/discover");
     let meta = &request["params"]["_meta"];
@@ -86,16 +86,16 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
         }
         peer.disconnect();
         shim.wait_log("the daemon has gone");
-        peer = found(&fake);
+        peer = accept_agent(&fake);
         acknowledge(&mut peer, &id);
         assert_eq!(shim.next()["params"], json!({"_meta": {SUBSCRIPTION: id}}));
         tell(&mut peer, &id, TOOLS_CHANGED, json!({"n": 1}));
         assert_eq!(shim.next()["params"]["n"], 1);
     }
-    shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    shim.cancel(&id);
     peer.expect_notification("notifications/cancelled");
     peer.disconnect();
-    let mut peer = found(&fake);
+    let mut peer = accept_agent(&fake);
     let call = shim.start_request("tools/call", &with_client_meta(json!({"name": "x"})));
     let request = peer.next();
     assert_eq!(
@@ -122,7 +122,7 @@ fn request_in_flight_ends_once_and_queued_requests_go_to_the_next_daemon() {
     full.expect_request("server/discover");
     full.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -31003, "message": "full"}}));
     full.disconnect();
-    let mut peer = found(&fake);
+    let mut peer = accept_agent(&fake);
     let request = peer.next();
     assert_eq!((&request["id"], &request["method"]), (&waits, &json!("tools/list")));
     peer.respond(&request, &json!({"tools": []}));

@@ -12,14 +12,13 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 use super::start;
-use crate::support::{Daemon, Place, Server, Setup, Shim, arguments, until, wait_exit};
+use crate::support::{Daemon, Place, Server, Setup, Shim, arguments, initialize, request, until, wait_exit};
 
-const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
 const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 fn call(id: usize, arguments: &Value) -> String {
     let params = json!({"name": "a__echo", "arguments": arguments});
-    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    request(id, "tools/call", &params).to_string()
 }
 
 fn is_nonblocking(descriptor: impl std::os::fd::AsFd) -> bool {
@@ -30,7 +29,7 @@ fn is_nonblocking(descriptor: impl std::os::fd::AsFd) -> bool {
 fn files_do() {
     let place = Place::new();
     let daemon = start(&place);
-    let input = place.write("in", [HELLO, READY, &call(2, &json!({})), ""].join("\n"));
+    let input = place.write("in", [&*initialize("2025-11-25").to_string(), READY, &call(2, &json!({})), ""].join("\n"));
     let output = File::create(place.path("out")).expect("the test's own directory is writable");
     let mut command = Shim::command(&place);
     let mut child = command.stdin(File::open(input).expect("it is there")).stdout(output).spawn().expect("mcpd starts");
@@ -54,7 +53,7 @@ fn terminal_works_as_stdin_and_keeps_its_settings() {
     let mut child = Shim::command(&place).stdin(input).stdout(output).spawn().expect("mcpd starts");
     let mut person = File::from(controller);
     // Two lines at once, of which a terminal gives one for each read.
-    writeln!(person, "{HELLO}\n{READY}").expect("it is read");
+    writeln!(person, "{}\n{READY}", initialize("2025-11-25")).expect("it is read");
     let mut lines = BufReader::new(person.try_clone().expect("a descriptor")).lines();
     let mut answer = |id: usize| {
         let is_it = |line: &String| line.contains(&format!("\"id\":{id}")) && !line.contains("\"method\"");
@@ -81,7 +80,8 @@ fn socket_and_a_pipe_that_others_have_too_stay_as_they_were() {
     let mut command = Shim::command(&place);
     let mut child = command.stdin(OwnedFd::from(theirs)).stdout(writer).spawn().expect("mcpd starts");
     drop(command);
-    writeln!(&ours, "{HELLO}\n{READY}\n{}", call(2, &json!({"pad": 1 << 20}))).expect("it is read");
+    writeln!(&ours, "{}\n{READY}\n{}", initialize("2025-11-25"), call(2, &json!({"pad": 1 << 20})))
+        .expect("it is read");
     let mut answers = BufReader::new(reader).lines();
     assert!(answers.next().is_some_and(|line| line.is_ok_and(|line| line.contains("serverInfo"))));
     assert!(answers.next().is_some_and(|line| line.is_ok_and(|line| line.len() > 1 << 20)));
@@ -97,7 +97,7 @@ fn agent_that_does_not_read_can_still_write() {
     let daemon = start(&place);
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
     let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
-    writeln!(stdin, "{HELLO}\n{READY}").expect("it is read");
+    writeln!(stdin, "{}\n{READY}", initialize("2025-11-25")).expect("it is read");
     for id in 2..12 {
         writeln!(stdin, "{}", call(id, &json!({"pad": 200_000}))).expect("it is read");
     }
@@ -122,8 +122,8 @@ fn closed_stdout_counts_as_disconnect() {
     let daemon = start(&place);
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
     let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
-    writeln!(stdin, "{HELLO}\n{READY}").expect("it is read");
-    daemon.wait_status("has the agent", |status| status["agents"][0]["client"] == "x 1");
+    writeln!(stdin, "{}\n{READY}", initialize("2025-11-25")).expect("it is read");
+    daemon.wait_status("has the agent", |status| status["agents"][0]["client"] == "test-agent 7");
     drop(stdout);
     let _ = writeln!(stdin, "{}", call(2, &json!({})));
     assert!(wait_exit(&mut child).success());
@@ -175,8 +175,8 @@ fn agent_that_closes_both_streams_has_its_calls_cancelled() {
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
     let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
     let params = json!({"name": "a__sleep", "arguments": {"ms": 60000}});
-    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
-    writeln!(stdin, "{HELLO}\n{READY}\n{call}").expect("it is read");
+    let call = request(2, "tools/call", &params);
+    writeln!(stdin, "{}\n{READY}\n{call}", initialize("2025-11-25")).expect("it is read");
     daemon.wait_row("a", "has the call", |row| row["in_flight"] == 1);
     drop((stdin, stdout));
     assert!(wait_exit(&mut child).success());

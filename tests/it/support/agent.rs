@@ -14,6 +14,7 @@ use rustix::thread::set_thread_res_uid;
 use serde_json::{Map, Value, json};
 
 use super::daemon::Daemon;
+use super::messages::{initialize_params, notification, request, result};
 use super::wait::{WAIT_LIMIT, until};
 
 /// A connection to `mcp.sock`. Dropping it fails the test if a message is left that the test did not read.
@@ -104,13 +105,11 @@ impl Agent {
 
     /// [`Agent::initialize_as`] with these members in `_meta`.
     pub(crate) fn initialize_with(&mut self, version: &str, capabilities: &Value, meta: &Value) -> Value {
-        let info = json!({"name": "test-agent", "version": "7"});
-        let params = json!({
-            "protocolVersion": version, "capabilities": capabilities, "clientInfo": info, "_meta": meta,
-        });
+        let mut params = initialize_params(version, capabilities);
+        params["_meta"] = meta.clone();
         let answer = self.request("initialize", &params);
         if answer["error"].is_null() {
-            self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            self.notify("notifications/initialized", &Value::Null);
         }
         answer
     }
@@ -143,12 +142,22 @@ impl Agent {
         self.send_raw(format!("{message}\n"));
     }
 
+    /// Sends a notification, without params if they are null.
+    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
+        self.send(&notification(method, params));
+    }
+
+    /// Cancels a request.
+    pub(crate) fn cancel(&mut self, id: &Value) {
+        self.notify("notifications/cancelled", &json!({ "requestId": id }));
+    }
+
     /// Sends a request and returns its id.
     pub(crate) fn start_request(&mut self, method: &str, params: &Value) -> Value {
         let id = Value::from(self.next_id);
         self.next_id += 1;
         let params = self.with_meta(params);
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send(&request(id.clone(), method, &params));
         id
     }
 
@@ -278,23 +287,4 @@ impl Drop for Agent {
         self.shut_down_writing();
         self.expect_end();
     }
-}
-
-/// The result of a response; panics on an error.
-#[track_caller]
-pub(crate) fn result(answer: &Value) -> &Value {
-    assert!(answer["error"].is_null(), "an error: {answer}");
-    &answer["result"]
-}
-
-/// The error code of a response; panics on a result.
-#[track_caller]
-pub(crate) fn code(answer: &Value) -> i64 {
-    answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {answer}"))
-}
-
-/// The arguments that `echo` returned.
-#[track_caller]
-pub(crate) fn arguments(answer: &Value) -> &Value {
-    &result(answer)["structuredContent"]["params"]["arguments"]
 }

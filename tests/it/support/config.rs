@@ -1,7 +1,7 @@
 //! What a daemon is told: the config file, written by the test that needs it.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -30,6 +30,7 @@ struct Program {
     command: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    library: Option<String>,
 }
 
 impl Server {
@@ -40,7 +41,7 @@ impl Server {
     /// A server run by another command.
     pub(crate) fn run_by(name: &str, command: impl AsRef<Path>) -> Self {
         let command = command.as_ref().to_str().expect("text").into();
-        let launch = Launch::Program(Program { command, args: Vec::new(), env: Vec::new() });
+        let launch = Launch::Program(Program { command, args: Vec::new(), env: Vec::new(), library: None });
         Self { name: name.into(), launch, lines: Vec::new() }
     }
 
@@ -57,6 +58,12 @@ impl Server {
     /// One argument, unsplit.
     pub(crate) fn arg(mut self, arg: impl AsRef<Path>) -> Self {
         self.program().args.push(arg.as_ref().to_str().expect("text").into());
+        self
+    }
+
+    /// The prompts, resources and templates of a scripted server, and its further capabilities.
+    pub(crate) fn library(mut self, library: impl ToString) -> Self {
+        self.program().library = Some(library.to_string());
         self
     }
 
@@ -87,18 +94,43 @@ impl Server {
         };
         format!("[servers.{name}]\n{launch}\n{lines}\n")
     }
+
+    /// Starts a daemon with this server alone, and waits until its first start has ended.
+    pub(crate) fn start(self) -> Daemon {
+        Setup::with(self).start()
+    }
 }
 
 impl Program {
     fn toml(&self, place: &Place, name: &str) -> String {
         let journal = [String::from("--journal"), journal(place, name).to_str().expect("text").into()];
         let journal = journal.into_iter().filter(|_| self.command == SCRIPTED);
-        let args: Vec<_> = self.args.iter().cloned().chain(journal).map(quoted).collect();
+        let library = self.library.iter().flat_map(|text| ["--library".into(), write_library(place, name, text)]);
+        let args: Vec<_> = self.args.iter().cloned().chain(library).chain(journal).map(quoted).collect();
         let tag = (TAG.to_owned(), place.tag().to_owned());
         let env = self.env.iter().chain([&tag]).map(|(name, value)| format!("{name} = {}", quoted(value)));
         let (command, args, env) = (quoted(&self.command), args.join(", "), env.collect::<Vec<_>>().join(", "));
         format!("command = {command}\nargs = [{args}]\nenv = {{ {env} }}")
     }
+}
+
+/// The head of a configuration, in which first lists wait for every first start, however busy the machine is.
+fn patient(head: &str) -> String {
+    const FIRST_LISTS: &str = "[daemon]\nfirst_list_wait = \"3m\"\n";
+    match (head.contains("first_list_wait"), head.contains("[daemon]\n")) {
+        (true, _) => head.to_owned(),
+        (false, true) => head.replacen("[daemon]\n", FIRST_LISTS, 1),
+        (false, false) => format!("{head}\n{FIRST_LISTS}"),
+    }
+}
+
+/// Writes the library of the scripted server `name`, unless it is there: a server may be reading it.
+fn write_library(place: &Place, name: &str, text: &str) -> String {
+    let file = place.path(&format!("{name}.library"));
+    if fs::read_to_string(&file).ok().as_deref() != Some(text) {
+        place.write(&format!("{name}.library"), text);
+    }
+    file.to_str().expect("text").to_owned()
 }
 
 /// The journal of the scripted server `name`.
@@ -122,9 +154,14 @@ impl Setup {
         Self::default()
     }
 
-    /// With one scripted server without flags.
+    /// With this server.
     pub(crate) fn with(server: Server) -> Self {
         Self::new().server(server)
+    }
+
+    /// With this server, and the scripted server `good`, which it must not affect.
+    pub(crate) fn beside_good(server: Server) -> Self {
+        Self::with(server).server(Server::named("good"))
     }
 
     pub(crate) fn server(mut self, server: Server) -> Self {
@@ -201,7 +238,7 @@ impl Setup {
             File::options().create(true).append(true).open(journal).expect("the test's own directory is writable");
         }
         let servers: String = self.servers.iter().map(|server| server.toml(place)).collect();
-        place.write("config.toml", format!("{}\n{servers}", self.head))
+        place.write("config.toml", format!("{}\n{servers}", patient(&self.head)))
     }
 
     /// Starts the daemon and waits until its servers' first starts have ended.

@@ -48,6 +48,11 @@ impl Daemon {
         self.place.runtime_dir().join("mcp.sock")
     }
 
+    /// The socket of a profile.
+    pub(crate) fn profile_socket(&self, profile: &str) -> PathBuf {
+        self.place.runtime_dir().join(format!("{profile}.sock"))
+    }
+
     /// Its stdout and stderr.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.place.path("daemon.log")).unwrap_or_default()).into_owned()

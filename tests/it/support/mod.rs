@@ -2,14 +2,18 @@
 //!
 //! `place` (directory, environment, tag) → `config` → `daemon` (start, stop) · `watch` (status queries) · `user_manager` (systemd) ·
 //! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
-//! `processes` · `http`, `http_agent` · `landlock` · `wait` (polling) · `output`.
+//! `processes` · `http` (servers at URLs) · `http_agent` (agents over HTTP) · `landlock` · `wait` (polling) · `output`.
+//!
+//! `messages` builds messages and checks responses. A call waits at a `gate` until the test opens it.
 
 mod agent;
 mod config;
 mod daemon;
+mod gate;
 pub(crate) mod http;
 pub(crate) mod http_agent;
 mod landlock;
+mod messages;
 mod modern;
 mod output;
 mod place;
@@ -21,10 +25,14 @@ mod user_manager;
 mod wait;
 mod watch;
 
-pub(crate) use self::agent::{Agent, arguments, as_user, code, connect_as, result};
+pub(crate) use self::agent::{Agent, as_user, connect_as};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::{Daemon, answer_to_ended_operator};
+pub(crate) use self::gate::Gate;
 pub(crate) use self::landlock::{NO_NAMESPACES, kernel_has_landlock, system_has_namespaces};
+pub(crate) use self::messages::{
+    arguments, call_text, code, content, expect_died, initialize, initialize_params, notification, request, result,
+};
 pub(crate) use self::modern::{Era, FACE, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::output::{print_line, skipped};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};

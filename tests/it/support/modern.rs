@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::agent::{Agent, result};
+use super::agent::Agent;
 use super::config::Server;
 use super::daemon::Daemon;
+use super::messages::result;
 
 pub(crate) const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";

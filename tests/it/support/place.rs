@@ -51,6 +51,17 @@ impl Place {
         self.path("run")
     }
 
+    /// The configuration file of the user.
+    pub(crate) fn user_config(&self) -> PathBuf {
+        self.path("xdg-config/mcpd/config.toml")
+    }
+
+    /// Writes the configuration file of the user.
+    pub(crate) fn write_user_config(&self, text: impl AsRef<[u8]>) -> PathBuf {
+        fs::create_dir_all(self.path("xdg-config/mcpd")).expect("it is the test's own");
+        self.write("xdg-config/mcpd/config.toml", text)
+    }
+
     pub(crate) fn tag(&self) -> &str {
         &self.tag
     }

@@ -11,7 +11,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::agent::{Agent, result};
+use super::agent::Agent;
+use super::messages::result;
 use super::place::{MCPD, Place, STRANGER, TAG};
 use super::run::wait_exit;
 use super::wait::until;

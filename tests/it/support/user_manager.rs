@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::config::Setup;
+use super::messages::{initialize, notification};
 use super::output::{print_line, skipped};
 use super::place::{MCPD, Place, TAG};
 use super::processes::Process;
@@ -88,13 +89,13 @@ impl UserManager {
 
     /// Runs the handshake through `mcpd connect` and disconnects.
     pub(crate) fn connect(&self) -> Ran {
-        self.send_through(MCPD, &[hello()])
+        self.send_through(MCPD, &[initialize("2025-06-18")])
     }
 
     /// Sends these messages through `connect` of this program and disconnects.
     pub(crate) fn converse(&self, program: &str, request: &Value) -> Ran {
-        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        self.send_through(program, &[hello(), ready, request.clone()])
+        let ready = notification("notifications/initialized", &Value::Null);
+        self.send_through(program, &[initialize("2025-06-18"), ready, request.clone()])
     }
 
     fn send_through(&self, program: &str, messages: &[Value]) -> Ran {
@@ -188,11 +189,6 @@ impl UserManager {
         command.arg(program.as_ref());
         command
     }
-}
-
-fn hello() -> Value {
-    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}})
 }
 
 impl Drop for UserManager {

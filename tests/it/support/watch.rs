@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::config::journal;
 use super::daemon::Daemon;
+use super::gate::Gate;
 use super::processes::{Process, process_report};
 use super::wait::{WAIT_LIMIT, poll, until};
 
@@ -18,6 +19,11 @@ impl Daemon {
     /// The status row of one server.
     pub(crate) fn row(&self, server: &str) -> Value {
         row(&self.status(), server)
+    }
+
+    /// A gate for calls to its scripted servers.
+    pub(crate) fn gate(&self) -> Gate {
+        Gate::new(self.place())
     }
 
     /// The open files of the daemon, as the kernel names them.
@@ -62,6 +68,30 @@ impl Daemon {
     pub(crate) fn journal(&self, server: &str) -> Vec<String> {
         let text = fs::read_to_string(journal(self.place(), server)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// Counts the lines with this part in the journal of a scripted server.
+    pub(crate) fn count_journal(&self, server: &str, part: &str) -> usize {
+        self.journal(server).iter().filter(|line| line.contains(part)).count()
+    }
+
+    /// Counts the starts of a scripted server.
+    pub(crate) fn count_starts(&self, server: &str) -> usize {
+        self.journal(server).iter().filter(|line| line.starts_with("# start")).count()
+    }
+
+    /// Waits until the journal of a scripted server has this number of lines with this part, or more.
+    #[track_caller]
+    pub(crate) fn wait_journal_count(&self, server: &str, part: &str, count: usize) {
+        until(&format!("{server} receives {part} {count} times"), || {
+            (self.count_journal(server, part) >= count).then_some(())
+        });
+    }
+
+    /// Waits until a call of `sleep` has arrived that waits at this gate. Returns its line.
+    #[track_caller]
+    pub(crate) fn wait_at_gate(&self, server: &str, gate: &Gate) -> String {
+        self.wait_journal(server, gate.path().to_str().expect("text"))
     }
 
     /// Waits for a line in the journal of a scripted server.

@@ -32,6 +32,9 @@ pub(crate) struct Flags {
     /// Answer `initialize` after this many milliseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) init_delay: u64,
+    /// Answer `initialize` once this file exists.
+    #[arg(long)]
+    pub(crate) init_until: Option<PathBuf>,
     /// Support this era.
     #[arg(long, value_enum, default_value_t = Era::Legacy)]
     pub(crate) era: Era,

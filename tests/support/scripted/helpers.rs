@@ -59,6 +59,16 @@ pub(crate) fn stay_alive() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// How often a file is looked for.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Does nothing until this file exists.
+pub(crate) fn stay_until(file: &Path) {
+    while !file.exists() {
+        thread::park_timeout(LOOK_AGAIN);
+    }
+}
+
 /// Does nothing for this time.
 pub(crate) fn stay(time: Duration) {
     let end = Instant::now() + time;

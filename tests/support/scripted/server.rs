@@ -1,6 +1,7 @@
 //! The main loop over stdin lines and timers, and the protocol methods.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -24,12 +25,25 @@ use super::wire::{Message, Output, error, quoted, response};
 pub(crate) enum Later {
     /// Write a line for a call, unless the call is cancelled and the line does not ignore that.
     Answer { call: String, line: String, stubborn: bool },
+    /// Take this action once a file exists.
+    AtGate { gate: PathBuf, action: Box<Later> },
     /// Answer this call with the parameters of the latest call.
     MixedUpReply(Call),
     /// Register the tool `late`.
     Register,
     /// Complete a task.
     Finish { task: String },
+}
+
+impl Later {
+    /// Whether it happens although this call is cancelled.
+    fn survives(&self, cancelled: &str) -> bool {
+        match self {
+            Self::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
+            Self::AtGate { action, .. } => action.survives(cancelled),
+            Self::Register | Self::Finish { .. } | Self::MixedUpReply(_) => true,
+        }
+    }
 }
 
 /// The server's whole state, owned by the loop.
@@ -104,6 +118,13 @@ impl Server {
         self.timers.insert(key, what);
     }
 
+    /// Takes an action once this file exists.
+    pub(crate) fn after_gate(&mut self, gate: PathBuf, action: Later) {
+        let wait = if gate.exists() { Duration::ZERO } else { helpers::LOOK_AGAIN };
+        let key = (Instant::now() + wait, self.fresh());
+        self.timers.insert(key, Later::AtGate { gate, action: Box::new(action) });
+    }
+
     pub(crate) fn list_changed(&mut self) {
         if self.flags.era == Era::Legacy || self.initialized {
             self.output.notify("notifications/tools/list_changed", "{}");
@@ -121,18 +142,25 @@ impl Server {
     }
 
     fn fire(&mut self) {
-        match self.timers.pop_first() {
-            Some((_, Later::Answer { line, .. })) => self.output.line(&line),
-            Some((_, Later::MixedUpReply(mut call))) => {
+        if let Some((_, action)) = self.timers.pop_first() {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Later) {
+        match action {
+            Later::Answer { line, .. } => self.output.line(&line),
+            Later::AtGate { gate, action } if gate.exists() => self.act(*action),
+            Later::AtGate { gate, action } => self.after_gate(gate, *action),
+            Later::MixedUpReply(mut call) => {
                 call.params.clone_from(&self.last_params);
                 self.output.line(&call.echo());
             }
-            Some((_, Later::Finish { task })) => tasks::finish(self, &task, "completed", false),
-            Some((_, Later::Register)) => {
+            Later::Finish { task } => tasks::finish(self, &task, "completed", false),
+            Later::Register => {
                 self.tools.push("late".into());
                 self.list_changed();
             }
-            None => {}
         }
     }
 
@@ -154,11 +182,11 @@ impl Server {
         if self.flags.json_log {
             self.output.line(&format!(r#"{{"level":30,"id":{id},"msg":"request"}}"#));
         }
-        let pending_requests = value(params);
-        if method == "initialize" && (self.refuses_version(id, &pending_requests) || self.refuses_initialize(id)) {
+        let read_params = value(params);
+        if method == "initialize" && (self.refuses_version(id, &read_params) || self.refuses_initialize(id)) {
             return;
         }
-        let request_era = self.request_era(method, &pending_requests);
+        let request_era = self.request_era(method, &read_params);
         if method == "server/discover" {
             modern::discover(self, id, &request_era);
             return self.register_later();
@@ -168,7 +196,7 @@ impl Server {
             RequestEra::Legacy => String::new(),
             RequestEra::Modern => modern::head(&self.flags, method),
         };
-        self.serve_request(&Request { id, method, params, head }, &pending_requests);
+        self.serve_request(&Request { id, method, params, head }, &read_params);
     }
 
     fn refuses_version(&mut self, id: &str, params: &Value) -> bool {
@@ -273,8 +301,8 @@ impl Server {
 
     fn initialize(&mut self, id: &str, params: &Value) {
         self.initialized = true;
-        let pending_requests = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
-        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&pending_requests));
+        let requested = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
+        let version = quoted(self.flags.protocol.as_ref().unwrap_or(&requested));
         let capabilities = self.capabilities(Era::Legacy);
         let server_name = quoted(&self.flags.server_name);
         let instructions = self.flags.instructions.as_deref();
@@ -284,7 +312,10 @@ impl Server {
         );
         let result = if self.flags.init_garbage { "7" } else { &result };
         let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };
-        self.after(self.flags.init_delay, answer);
+        match self.flags.init_until.clone() {
+            Some(gate) => self.after_gate(gate, answer),
+            None => self.after(self.flags.init_delay, answer),
+        }
     }
 
     fn refuses_page(&self, params: &Value) -> bool {
@@ -304,21 +335,18 @@ impl Server {
             "notifications/cancelled" => {
                 let cancelled = value(params)["requestId"].to_string();
                 self.subscriptions.cancel(&cancelled);
-                self.timers.retain(|_, later| match later {
-                    Later::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
-                    Later::Register | Later::Finish { .. } | Later::MixedUpReply(_) => true,
-                });
+                self.timers.retain(|_, later| later.survives(&cancelled));
             }
             _ => {}
         }
     }
 
     fn answered(&mut self, id: &str, line: &[u8]) {
-        if let Some(pending_requests) = self.pending_requests.remove(id)
-            && !self.pending_requests.values().any(|other| other.call == pending_requests.call)
+        if let Some(request) = self.pending_requests.remove(id)
+            && !self.pending_requests.values().any(|other| other.call == request.call)
         {
             let answer: Value = from_slice(line).expect("it was read before");
-            client_requests::answered(self, pending_requests, &answer);
+            client_requests::answered(self, request, &answer);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -179,9 +180,14 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
     }
 }
 
+/// Answers after `ms`, or once the file `until` exists.
 fn sleep(server: &mut Server, call: &Call) {
+    let gate = call.arguments["until"].as_str().map(PathBuf::from);
     if server.flags.one_at_a_time {
-        helpers::stay(Duration::from_millis(call.number("ms")));
+        match gate {
+            Some(gate) => helpers::stay_until(&gate),
+            None => helpers::stay(Duration::from_millis(call.number("ms"))),
+        }
         return server.output.line(&call.echo());
     }
     if server.flags.mix_up_replies {
@@ -190,11 +196,18 @@ fn sleep(server: &mut Server, call: &Call) {
     }
     let stubborn = call.arguments["ignore_cancel"] == true;
     let answer = Later::Answer { call: call.id.clone(), line: call.echo(), stubborn };
-    server.after(call.number("ms"), answer);
+    match gate {
+        Some(gate) => server.after_gate(gate, answer),
+        None => server.after(call.number("ms"), answer),
+    }
 }
 
-/// Stops reading for `ms`, or for ever.
+/// Stops reading for `ms`, until the file `until` exists, or for ever.
 fn stop_reading(server: &mut Server, call: &Call) {
+    if let Some(gate) = call.arguments["until"].as_str() {
+        helpers::stay_until(Path::new(gate));
+        return server.output.line(&call.echo());
+    }
     match call.number("ms") {
         0 => server.leave = Some(helpers::stay_alive()),
         ms => {

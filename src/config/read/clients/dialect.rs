@@ -7,8 +7,7 @@ use super::super::super::clients::Dialect;
 use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::reader::{Fields, Reader};
-use super::Section;
-use super::build::Build;
+use super::{Build, Section};
 
 /// Keys that restrict a server and have no equivalent in mcpd. Users are warned that they are ignored.
 const UNSUPPORTED_KEYS: [(&str, &str); 4] = [

@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 use super::listen_state::{ListenAction, StreamStart, Topic, topics};
 use super::{Acknowledgement, NewSubscription, ServerSubscriptions};
 use crate::calls::CallOutcome;
-use crate::era::subscription::{Filter, subscription};
+use crate::era::subscription::{ListenFilter, subscription};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use crate::server::error::ServerError;
-use crate::server::fair_share::{MAX_IN_FLIGHT, Usage};
+use crate::server::fairness::{MAX_IN_FLIGHT, Shares};
 use crate::server::instance::pending_request::PendingRequest;
 use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};
@@ -41,7 +41,7 @@ impl ServerSubscriptions {
         }
     }
 
-    fn listen(&mut self, wire: &mut Wire, filter: Filter) {
+    fn listen(&mut self, wire: &mut Wire, filter: ListenFilter) {
         let params = if filter.tasks.is_empty() { era::own_params() } else { era::own_task_params() };
         let meta = params["_meta"].to_string();
         let members = meta.strip_prefix('{').and_then(|meta| meta.strip_suffix('}')).unwrap_or_default();
@@ -63,7 +63,7 @@ impl ServerSubscriptions {
         }
         let waiting = || self.listen_state.waiting().map(|call| (call.response_handle.payer(), 1));
         if waiting().count() >= MAX_IN_FLIGHT
-            && !Usage::of(waiting()).is_below_share(MAX_IN_FLIGHT, call.response_handle.payer(), 1)
+            && !Shares::of(waiting()).is_below_share(MAX_IN_FLIGHT, call.response_handle.payer(), 1)
         {
             self.stats.errors.add_one();
             return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });
@@ -94,12 +94,12 @@ impl ServerSubscriptions {
         }
         // A malformed acknowledgement counts as granting every topic. It may only be too large, because it lists the topics of all
         // agents.
-        let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
+        let granted = params.and_then(|params| ListenFilter::read(params).ok()).unwrap_or_else(|| filter.clone());
         Some(Acknowledgement { lists_may_have_changed: has_missed, ..self.grant(&filter, &granted) })
     }
 
     /// Answers the calls that wait for these topics, and removes refused topics.
-    fn grant(&mut self, filter: &Filter, granted: &Filter) -> Acknowledgement {
+    fn grant(&mut self, filter: &ListenFilter, granted: &ListenFilter) -> Acknowledgement {
         let granted: BTreeSet<_> = topics(granted).map(|(topic, _)| topic).collect();
         let mut acknowledgement = Acknowledgement::default();
         for (topic, raw) in topics(filter) {

@@ -13,9 +13,9 @@ use bytes::Bytes;
 
 use super::NotificationSupport;
 use crate::backoff::Backoff;
-use crate::era::subscription::Filter;
+use crate::era::subscription::ListenFilter;
 use crate::list_kind::ListKind;
-use crate::server::deadline::Deadline;
+use crate::server::instance::pending_request::Deadline;
 use crate::server::messages::call::Call;
 
 /// Delay before a new request after the server has ended one. It doubles each time.
@@ -83,13 +83,13 @@ struct WaitingSubscribe {
 /// A request that the server has not acknowledged.
 struct PendingListen {
     id: u64,
-    filter: Filter,
+    filter: ListenFilter,
 }
 
 /// A request that the server has acknowledged.
 struct OpenListen {
     id: u64,
-    filter: Filter,
+    filter: ListenFilter,
     since: Instant,
 }
 
@@ -100,7 +100,7 @@ pub(super) enum ListenAction {
     /// Check again at this time.
     Wait(Instant),
     /// Send a request with this filter.
-    Send(Filter),
+    Send(ListenFilter),
     /// End the open request with this id, because no agent needs it.
     End(u64),
 }
@@ -108,7 +108,7 @@ pub(super) enum ListenAction {
 /// The acknowledgement of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StreamStart {
-    pub(super) filter: Filter,
+    pub(super) filter: ListenFilter,
     /// The id of the request that it replaces.
     pub(super) replaced: Option<u64>,
     /// No request was open for a while.
@@ -181,7 +181,7 @@ impl ListenState {
     }
 
     /// The filter for the current topics, without notifications that the server does not declare.
-    fn filter(&self) -> Filter {
+    fn filter(&self) -> ListenFilter {
         let NotificationSupport { changes, updates, tasks } = &self.support;
         let mut topics = self.topics.clone();
         let waiting = self.waiting().filter_map(Call::subscription);
@@ -193,11 +193,11 @@ impl ListenState {
             more -= usize::from(is_included && !self.known.contains(topic));
             is_included
         });
-        let mut filter = Filter {
+        let mut filter = ListenFilter {
             tools: changes[ListKind::Tools],
             prompts: changes[ListKind::Prompts],
             resources: changes[ListKind::Resources],
-            ..Filter::default()
+            ..ListenFilter::default()
         };
         for (topic, raw) in topics {
             match topic {
@@ -220,13 +220,13 @@ impl ListenState {
         match &self.open {
             // Waiting calls need a new acknowledgement.
             Some(open) if is_same(&open.filter, &filter) && self.waiting.is_empty() => ListenAction::Nothing,
-            Some(open) if filter == Filter::default() => ListenAction::End(open.id),
-            None if filter == Filter::default() => ListenAction::Nothing,
+            Some(open) if filter == ListenFilter::default() => ListenAction::End(open.id),
+            None if filter == ListenFilter::default() => ListenAction::Nothing,
             _ => ListenAction::Send(filter),
         }
     }
 
-    pub(super) fn sent(&mut self, id: u64, filter: Filter) {
+    pub(super) fn sent(&mut self, id: u64, filter: ListenFilter) {
         self.pending = Some(PendingListen { id, filter });
     }
 
@@ -299,14 +299,14 @@ impl ListenState {
 }
 
 /// The topics of a filter, each with its raw URI or id.
-pub(super) fn topics(filter: &Filter) -> impl Iterator<Item = (Topic, &Bytes)> {
+pub(super) fn topics(filter: &ListenFilter) -> impl Iterator<Item = (Topic, &Bytes)> {
     let resources = filter.uris.iter().map(|(uri, raw)| (Topic::Resource(uri.clone()), raw));
     resources.chain(filter.tasks.iter().map(|(id, raw)| (Topic::Task(id.clone()), raw)))
 }
 
 /// Whether both request the same notifications.
-fn is_same(a: &Filter, b: &Filter) -> bool {
-    let flags = |filter: &Filter| (filter.tools, filter.prompts, filter.resources);
+fn is_same(a: &ListenFilter, b: &ListenFilter) -> bool {
+    let flags = |filter: &ListenFilter| (filter.tools, filter.prompts, filter.resources);
     flags(a) == flags(b) && topics(a).map(|(topic, _)| topic).eq(topics(b).map(|(topic, _)| topic))
 }
 

@@ -9,7 +9,7 @@ use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, CallKey, Failure, RequestKind, SessionSender};
 
 /// A request that the server has not answered.
-pub(super) struct Request {
+pub(super) struct ResourceRequest {
     /// The call that was forwarded.
     key: CallKey,
     /// The channel to the call's agent; `None` if the agent has withdrawn.
@@ -32,7 +32,7 @@ impl ServerSubscriptions {
             None => {
                 let (uri, raw) = (subscription.uri.clone(), subscription.raw.clone());
                 let (key, to) = (call.response_handle.key, call.response_handle.to().cloned());
-                self.requests.push(Request { key, to, uri, raw, joined: Vec::new() });
+                self.requests.push(ResourceRequest { key, to, uri, raw, joined: Vec::new() });
                 Some(call)
             }
         }
@@ -67,7 +67,7 @@ impl ServerSubscriptions {
         key: CallKey,
         response: Result<&Bytes, &Bytes>,
     ) -> Option<NewSubscription> {
-        let Request { to, uri, raw, joined, .. } = self.take_request(key)?;
+        let ResourceRequest { to, uri, raw, joined, .. } = self.take_request(key)?;
         let mut sessions: Vec<_> = to.map(|to| (key.session, to)).into_iter().collect();
         for call in joined {
             match response {
@@ -108,7 +108,7 @@ impl ServerSubscriptions {
         self.fail_joined(request, failure);
     }
 
-    pub(super) fn fail_joined(&self, request: Request, failure: &Failure) {
+    pub(super) fn fail_joined(&self, request: ResourceRequest, failure: &Failure) {
         for call in request.joined {
             self.stats.errors.add_one();
             call.refuse(failure.clone());
@@ -123,7 +123,7 @@ impl ServerSubscriptions {
         key: CallKey,
         may_have_arrived: bool,
     ) -> Vec<Call> {
-        let Some(Request { raw, joined, .. }) = self.take_request(key) else { return Vec::new() };
+        let Some(ResourceRequest { raw, joined, .. }) = self.take_request(key) else { return Vec::new() };
         if joined.is_empty() && may_have_arrived {
             self.unsubscribe(wire, &raw);
         }
@@ -136,7 +136,7 @@ impl ServerSubscriptions {
         requests.flat_map(|request| request.joined.extract_if(.., |call| call.response_handle.key == key)).collect()
     }
 
-    fn take_request(&mut self, key: CallKey) -> Option<Request> {
+    fn take_request(&mut self, key: CallKey) -> Option<ResourceRequest> {
         let index = self.requests.iter().position(|request| request.key == key)?;
         Some(self.requests.swap_remove(index))
     }

@@ -82,11 +82,51 @@ pub enum Failure {
     },
     /// The server requested input that it did not get.
     InputUnavailable {
-        /// Text that continues "server `x` …": what it requested, and why there is no answer.
-        why: String,
+        /// What it requested, and why there is no answer.
+        why: MissingInput,
     },
     /// The server gave a new task the id of another task.
     TaskIdTaken,
+}
+
+/// Why a server does not get the input that it requires for a call. The text continues the sentence ``server `NAME` …``.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MissingInput {
+    /// mcpd does not forward requests of this method.
+    #[error("requires `{method}`, which mcpd does not forward")]
+    NotForwarded {
+        /// Its method.
+        method: String,
+    },
+    /// Its request is malformed.
+    #[error("requires `{method}`, but it is malformed: {reason}")]
+    Malformed {
+        /// Its method.
+        method: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The agent cannot receive its request.
+    #[error("{0}")]
+    NotSent(String),
+    /// The call was cancelled.
+    #[error("nobody waits for it any more")]
+    NobodyWaits,
+    /// The agent has ended without an answer, or has taken too long.
+    #[error("requested input, but {0}")]
+    Unanswered(&'static str),
+    /// The agent has answered with an error, which has this text.
+    #[error("wanted to know more, which was answered with an error: {0}")]
+    Refused(String),
+    /// The answer of the agent has no result.
+    #[error("wanted to know more, which was answered with nothing")]
+    NoResult,
+    /// The inputs are larger than mcpd keeps.
+    #[error("requested input, and its requests and their answers together are too large")]
+    TooLarge,
+    /// It has required input this often for one call.
+    #[error("has required input {0} times")]
+    TooOften(usize),
 }
 
 impl Failure {

@@ -11,8 +11,8 @@ fn read(stream: &[u8], size: usize) -> (Vec<String>, SseParser) {
     stream.chunks(size).for_each(|chunk| parser.read(Bytes::copy_from_slice(chunk)));
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     let queued = std::iter::from_fn(|| parser.pop()).map(|event| match event {
-        Event::Data { name, data } => format!("{}:{}", text(&name), text(&data)),
-        Event::TooLarge => "too large".to_owned(),
+        SseEvent::Data { name, data } => format!("{}:{}", text(&name), text(&data)),
+        SseEvent::TooLarge => "too large".to_owned(),
     });
     (queued.collect(), parser)
 }
@@ -81,6 +81,6 @@ fn long_event_in_chunks_leaves_no_buffer() {
     for piece in [&b"data: "[..], &[b'x'; 600 << 10], b"\n\n"] {
         parser.read(Bytes::copy_from_slice(piece));
     }
-    assert!(matches!(parser.pop(), Some(Event::Data { data, .. }) if data.len() == 600 << 10));
+    assert!(matches!(parser.pop(), Some(SseEvent::Data { data, .. }) if data.len() == 600 << 10));
     assert_eq!(parser.line.capacity(), 0);
 }

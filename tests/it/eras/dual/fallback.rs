@@ -1,19 +1,10 @@
 //! Servers of one era are served whatever they do with the first request of the other era.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::openings;
-use crate::support::{Daemon, Era, Place, Server, Setup, arguments, until};
-
-#[track_caller]
-fn expect_served(daemon: &Daemon, protocol: &str) {
-    let row = daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
-    assert_eq!(row["protocol"], protocol, "{row}");
-    for era in Era::BOTH {
-        let mut agent = era.agent(daemon, &json!({}));
-        arguments(&agent.call("s__echo", &json!({})));
-    }
-}
+use crate::eras::detection::expect_served;
+use crate::support::{Daemon, Place, Server, Setup, until};
 
 fn restart(daemon: &Daemon) {
     let before = openings(daemon).len();
@@ -26,8 +17,8 @@ fn restart(daemon: &Daemon) {
 #[test]
 fn modern_server_that_refuses_initialize_receives_it_once() {
     for refusal in ["", "--init-error=-32601", "--init-error=-32602", "--init-error=-32000"] {
-        let daemon = Setup::with(Server::named("s").flags("--era modern").flags(refusal)).start();
-        expect_served(&daemon, "2026-07-28");
+        let daemon = Server::named("s").flags("--era modern").flags(refusal).start();
+        expect_served(&daemon, "s", "2026-07-28");
         assert_eq!(daemon.row("s")["restarts"], 0);
         restart(&daemon);
         assert_eq!(openings(&daemon), ["initialize", "server/discover"], "{refusal}");
@@ -38,14 +29,14 @@ fn modern_server_that_refuses_initialize_receives_it_once() {
 #[test]
 fn modern_server_that_answers_initialize_with_an_unknown_version_is_served() {
     let server = Server::named("s").flags("--era both --protocol 2026-07-28");
-    expect_served(&Setup::with(server).start(), "2026-07-28");
+    expect_served(&server.start(), "s", "2026-07-28");
 }
 
 /// Case J2.
 #[test]
 fn modern_server_that_leaves_initialize_unanswered_is_served() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern --init-never")).start();
-    expect_served(&daemon, "2026-07-28");
+    let daemon = Server::named("s").flags("--era modern --init-never").start();
+    expect_served(&daemon, "s", "2026-07-28");
     restart(&daemon);
     assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
 }
@@ -53,8 +44,8 @@ fn modern_server_that_leaves_initialize_unanswered_is_served() {
 /// Case J3.
 #[test]
 fn modern_server_that_exits_on_initialize_is_restarted_at_once() {
-    let daemon = Setup::with(Server::named("s").flags("--era modern --init-fatal")).start();
-    expect_served(&daemon, "2026-07-28");
+    let daemon = Server::named("s").flags("--era modern --init-fatal").start();
+    expect_served(&daemon, "s", "2026-07-28");
     assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
     // Once may have been chance.
     restart(&daemon);
@@ -79,16 +70,16 @@ fn legacy_server_that_has_become_modern_is_served_after_its_restart() {
     let command = format!("exec \"$0\" $(cat {}) \"$@\"", script.display());
     let server = Server::run_by("s", "sh").arg("-c").arg(command).arg(crate::support::SCRIPTED);
     let daemon = Setup::with(server.arg("--journal").arg(place.path("s.journal"))).start_in(&place);
-    expect_served(&daemon, "2025-11-25");
+    expect_served(&daemon, "s", "2025-11-25");
     place.write("flags", "--era modern --init-error=-32601");
     restart(&daemon);
-    expect_served(&daemon, "2026-07-28");
+    expect_served(&daemon, "s", "2026-07-28");
 }
 
 #[test]
 fn legacy_server_receives_only_initialize() {
-    let daemon = Setup::with(Server::named("s")).start();
-    expect_served(&daemon, "2025-11-25");
+    let daemon = Server::named("s").start();
+    expect_served(&daemon, "s", "2025-11-25");
     let methods: Vec<_> = daemon
         .journal("s")
         .iter()

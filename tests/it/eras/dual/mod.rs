@@ -7,7 +7,7 @@ mod shared_by_url;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, code, inputs, result};
+use crate::support::{Agent, Daemon, Server, code, inputs, notification, result};
 
 const SAMPLE: &str = "sampling/createMessage";
 const ELICIT: &str = "elicitation/create";
@@ -51,10 +51,10 @@ fn expect_native_legacy(agent: &mut Agent) {
 #[track_caller]
 fn expect_logs(agent: &mut Agent) {
     let unanswered = agent.start_call("s__sleep", &json!({"ms": 600_000}));
-    let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}});
+    let log = notification("notifications/message", &json!({"level": "info", "data": "x"}));
     result(&agent.call("s__raw", &json!({"text": format!("{log}\n")})));
     agent.expect_notification("notifications/message");
-    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": unanswered}}));
+    agent.cancel(&unanswered);
 }
 
 /// A modern agent's calls reach the server as they are, and the server's input requests keep the names that it gave them.

@@ -70,8 +70,10 @@ fn agents_of_each_era_are_served_natively_at_once() {
     let (front, daemon) = start();
     let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
-    let waiting = legacy.start_call("s__sleep", &json!({"ms": 4000}));
+    let gate = daemon.gate();
+    let waiting = legacy.start_call("s__sleep", &gate.arguments());
     expect_native_modern(&mut modern);
+    gate.open();
     result(&legacy.answer(&waiting));
     expect_native_legacy(&mut legacy);
     expect_native_modern(&mut modern);
@@ -128,7 +130,7 @@ fn legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
     until("the call has reached the server", || (count(&front, "tools/call", true) == 1).then_some(()));
     assert!(was_modern(&legacy.call("s__echo", &json!({}))));
     assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
-    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending}}));
+    modern.cancel(&pending);
     until("it is reopened", || (version(&daemon, "legacy").as_deref() == Some(LEGACY)).then_some(()));
     expect_native_legacy(&mut legacy);
 }
@@ -250,7 +252,7 @@ fn missing_login_affects_both_eras() {
 fn idle_modern_instance_is_ended_and_started_again() {
     let place = Place::new();
     let front = front(&place);
-    let daemon = Setup::with(front.server().line("idle_timeout = \"300ms\"")).start_in(&place);
+    let daemon = Setup::with(front.server().line("idle_timeout = \"3s\"")).start_in(&place);
     arguments(&Agent::with_capabilities(&daemon, &all()).call("s__echo", &json!({})));
     let mut modern = Agent::modern(&daemon, &all());
     for _ in 0..2 {
@@ -301,5 +303,5 @@ fn subscribers_of_both_eras_receive_updates() {
     legacy.expect_notification("notifications/resources/updated");
     modern.subscription_notification(&subscription, "notifications/resources/updated");
     let cancelled = json!({"requestId": subscription});
-    modern.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}));
+    modern.notify("notifications/cancelled", &cancelled);
 }

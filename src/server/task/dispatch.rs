@@ -1,0 +1,95 @@
+//! A call with an instance: it is written, queued at the in-flight limit, parked, or refused.
+//!
+//! It is checked again, since it may have waited: if its listener hides the name by now, the agent gets the error for an unknown name.
+
+use std::time::Instant;
+
+use super::ServerTask;
+use crate::list_kind::ListKind;
+use crate::server::instance::Instance;
+use crate::server::messages::call::{Call, Exposure, Failure, RequestKind};
+
+/// What can be done with a call now.
+pub(super) enum Readiness {
+    Send,
+    Wait,
+    /// As `Wait`, but not for long.
+    WaitForRegistration,
+    Refuse,
+}
+
+impl ServerTask {
+    /// Handles a call with an instance: it is written, parked or refused.
+    pub(super) fn dispatch_call(&mut self, call: Box<Call>, instance: &mut Instance) {
+        match self.readiness(&call, instance) {
+            Readiness::Send => self.send_or_queue(call, instance),
+            Readiness::Refuse => self.refuse_as_unknown(*call),
+            Readiness::Wait | Readiness::WaitForRegistration => {
+                self.park(call);
+                self.release_parked(instance);
+            }
+        }
+    }
+
+    pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
+        let Some(access) = &call.access else { return Readiness::Send };
+        if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
+            return Readiness::Wait;
+        }
+        let published = self.publisher.snapshot();
+        let has_failed = |kind| access.depends_on(kind) && published.list_errors[kind].is_some();
+        match access.exposure(&self.config.name, &published.lists) {
+            Exposure::Exposed => Readiness::Send,
+            Exposure::NotListed if ListKind::ALL.into_iter().any(has_failed) => Readiness::Wait,
+            Exposure::NotListed => Readiness::WaitForRegistration,
+            Exposure::Hidden => Readiness::Refuse,
+        }
+    }
+
+    /// Writes a call to the instance, or queues it at the limit.
+    pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
+        let payer = call.response_handle.payer();
+        if !counts_against_limit(&call, instance) || !self.waiting.has_queued() && instance.vacancies().has(payer) {
+            self.send_to_instance(call, instance);
+        } else if self.may_wait(&call) {
+            let until = Instant::now() + call.limit.progress_timeout;
+            self.waiting.queue(call, until);
+        } else {
+            self.refuse(*call, Failure::Overloaded { what: "too many calls wait for it" });
+        }
+    }
+
+    /// Writes a call to the instance. A subscription that another agent already has is answered here.
+    pub(super) fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
+        let session = call.response_handle.key.session;
+        let effects = match &call.kind {
+            RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
+                instance.call(call)
+            }
+            RequestKind::LegacyTask(_) => instance.request_about_task(call),
+            RequestKind::ResourceSubscription(subscription) if subscription.begins => {
+                if self.agents.join(&subscription.uri, session, call.response_handle.to()) {
+                    return call.answer_empty();
+                }
+                instance.subscribe(*call)
+            }
+            RequestKind::ResourceSubscription(subscription) => {
+                let is_subscribed = instance.subscriptions.withdraw(session, &subscription.uri);
+                if !self.agents.resource_subscribers.remove(&subscription.uri, session) || is_subscribed {
+                    return call.answer_empty();
+                }
+                instance.unsubscribe(call)
+            }
+        };
+        self.carry_out(effects, instance);
+    }
+}
+
+/// Whether a call counts against the limit. Requests about tasks do not, as `tasks/result` would count until its task ends.
+/// Subscriptions do not, as agents share them.
+fn counts_against_limit(call: &Call, instance: &Instance) -> bool {
+    match call.kind {
+        RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
+        RequestKind::ResourceSubscription(_) | RequestKind::LegacyTask(_) | RequestKind::ModernTask(_) => false,
+    }
+}

@@ -84,8 +84,10 @@ fn start() -> Daemon {
 #[track_caller]
 fn expect_removed(place: &Place) {
     for case in &CASES {
-        let shown =
-            until(&format!("the container of {} is removed", case.name), || fs::read_to_string(file(place, case)).ok());
+        // The file exists before its text is in it.
+        let shown = until(&format!("the container of {} is removed", case.name), || {
+            fs::read_to_string(file(place, case)).ok().filter(|text| text.ends_with('\n'))
+        });
         assert_eq!(shown, case.removed, "{}", case.name);
     }
 }

@@ -4,7 +4,9 @@ use serde_json::json;
 
 use super::start;
 use crate::support::http_agent::{GET, HttpAgent, POST, call, request};
-use crate::support::{Server, Setup, arguments, until};
+use crate::support::{Server, Setup, arguments, connect_as, skipped, until};
+
+const GUEST: u32 = 54_321;
 
 #[test]
 fn smuggled_requests_are_refused() {
@@ -116,6 +118,30 @@ fn forged_and_replayed_session_ids_are_unknown() {
     }
     assert_eq!(http.request("DELETE /mcp", &format!("{GET}{session}")).status, 204);
     assert_eq!(http.post("/mcp", &format!("{POST}{session}"), &ping).error(), (404, -32600), "it was replayed");
+}
+
+#[test]
+fn session_of_another_user_is_unknown() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root can connect as somebody else");
+        return;
+    }
+    let profile = format!("[profiles.guests]\nallow_uids = [{GUEST}]");
+    let daemon = Setup::with(Server::named("s")).head(&profile).start();
+    let socket = daemon.profile_socket("guests");
+    let mut own = HttpAgent::connect_to(&socket);
+    let mut guest = HttpAgent::from_stream(connect_as(GUEST, &socket).expect("the mode lets it"));
+    let (of_own, of_guest) = (own.initialize("/mcp"), guest.initialize("/mcp"));
+    let ping = request(1, "ping", &json!({}));
+    for (http, foreign) in [(&mut own, &of_guest), (&mut guest, &of_own)] {
+        assert_eq!(http.post("/mcp", &format!("{POST}{foreign}"), &ping).error(), (404, -32600));
+        for method in ["GET", "DELETE"] {
+            assert_eq!(http.request(&format!("{method} /mcp"), &format!("{GET}{foreign}")).error(), (404, -32600));
+        }
+    }
+    for (http, session) in [(&mut own, &of_own), (&mut guest, &of_guest)] {
+        assert_eq!(http.post("/mcp", &format!("{POST}{session}"), &ping).message()["result"], json!({}));
+    }
 }
 
 #[test]

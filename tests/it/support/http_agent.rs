@@ -78,7 +78,10 @@ impl HttpAgent {
     }
 
     pub(crate) fn connect_to(socket: &Path) -> Self {
-        let stream = until("the socket accepts", || UnixStream::connect(socket).ok());
+        Self::from_stream(until("the socket accepts", || UnixStream::connect(socket).ok()))
+    }
+
+    pub(crate) fn from_stream(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
         stream.set_write_timeout(Some(WAIT_LIMIT)).expect("not zero");
         Self::of(Box::new(stream))

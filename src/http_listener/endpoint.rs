@@ -34,7 +34,8 @@ use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
-use crate::manager::View;
+use crate::list_kind::ListKind;
+use crate::manager::{View, ViewPart};
 use crate::message_limit::{MessageLimit, has_memory};
 use crate::methods::USE_FACE;
 use crate::server::User;
@@ -48,9 +49,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The headers that a page may send.
-const PAGE_HEADERS: &str =
-    "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id";
+/// The headers that a page may send: any, because tools require headers of their own. `*` does not include `Authorization`.
+const PAGE_HEADERS: &str = "authorization, *";
 
 type Reply = Response<ResponseBody>;
 
@@ -209,6 +209,15 @@ impl Endpoint {
         !is_own && self.agent.view.borrow().servers.iter().any(|member| member.config.name == *face)
     }
 
+    /// The definition of a tool that the agent can see.
+    fn definition(&self, target: &Target, tool: &[u8]) -> Option<Bytes> {
+        let part = ViewPart { face: target.face().cloned(), without: self.agent.own_server.clone() };
+        let view = self.agent.view.borrow().part(&part);
+        let route = view.catalog.route(ListKind::Tools, tool)?;
+        let tools = &view.servers.get(route.server)?.lists[ListKind::Tools].items;
+        tools.iter().find(|tool| tool.key == route.name).map(|tool| tool.json.clone())
+    }
+
     fn owner(&self, target: &Target) -> Owner {
         let User { uid, profile, .. } = &*self.agent.user;
         let (profile, access) = (Arc::clone(profile), self.agent.access.clone());
@@ -278,7 +287,7 @@ impl Endpoint {
         let Received { message, line } = received;
         let id = message.answered_id().cloned();
         if id.is_some() {
-            check_headers(&line, headers).map_err(|mismatch| {
+            check_headers(&line, headers, |tool| self.definition(target, tool)).map_err(|mismatch| {
                 let error = ErrorObject::new(HEADER_MISMATCH, format!("Header mismatch: {mismatch}"));
                 Failure::Error(StatusCode::BAD_REQUEST, id.clone(), error)
             })?;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::start;
 use crate::support::http_agent::{GET, HttpAgent, POST, modern, modern_headers, request};
-use crate::support::{SUBSCRIPTION, arguments, until};
+use crate::support::{Place, SUBSCRIPTION, Server, Setup, arguments, until};
 
 #[test]
 fn request_needs_no_session_and_gets_none() {
@@ -46,6 +46,47 @@ fn headers_that_differ_from_the_body_are_refused() {
         headers.replace("Mcp-Name: s__echo", "Mcp-Name: =?base64?c19fZWNobw==?="),
     ] {
         http.post("/mcp", &same, &body).message();
+    }
+}
+
+#[test]
+fn arguments_in_headers_that_differ_from_the_body_are_refused() {
+    let place = Place::new();
+    let deep = json!({"type": "object", "properties": {"deep": {"type": "integer", "x-mcp-header": "Deep"}}});
+    let properties = json!({"r": {"type": "string", "x-mcp-header": "Region"}, "within": deep});
+    let tools = json!([{"name": "echo", "inputSchema": {"type": "object", "properties": properties}}]);
+    let listing = place.write("listing.json", json!({ "tools": tools }).to_string());
+    let daemon = Setup::with(Server::named("s").arg("--tool-list").arg(listing)).start_in(&place);
+    let mut http = HttpAgent::connect(&daemon);
+    until("the tool is listed", || {
+        let listed = http.modern("/mcp", 1, "tools/list", &json!({})).message();
+        listed["result"]["tools"].to_string().contains("s__echo").then_some(())
+    });
+    let both = json!({"r": "é", "within": {"deep": 7}});
+    let neither = json!({"r": null, "within": {}});
+    let region = "Mcp-Param-Region: =?base64?w6k=?=\r\n";
+    for (given, params, is_refused) in [
+        (&both, format!("{region}Mcp-Param-Deep: 7\r\n"), false),
+        (&both, format!("{region}mcp-param-deep: 7.0\r\nMcp-Param-Other: x\r\n"), false),
+        (&neither, String::new(), false),
+        (&both, String::new(), true),
+        (&both, region.to_owned(), true),
+        (&both, format!("{region}Mcp-Param-Deep: 8\r\n"), true),
+        (&both, format!("{region}Mcp-Param-Deep: 7\r\nMcp-Param-Deep: 7\r\n"), true),
+        (&both, "Mcp-Param-Region: e\r\nMcp-Param-Deep: 7\r\n".to_owned(), true),
+        (&both, "Mcp-Param-Region: =?base64?%?=\r\nMcp-Param-Deep: 7\r\n".to_owned(), true),
+        (&neither, region.to_owned(), true),
+        (&neither, "Mcp-Param-Deep: 0\r\n".to_owned(), true),
+    ] {
+        for (path, tool) in [("/mcp", "s__echo"), ("/servers/s", "echo")] {
+            let body = modern(2, "tools/call", &json!({"name": tool, "arguments": given}));
+            let reply = HttpAgent::connect(&daemon).post(path, &format!("{}{params}", modern_headers(&body)), &body);
+            if is_refused {
+                assert_eq!(reply.error(), (400, -32020), "{path} {given} {params}");
+            } else {
+                assert_eq!(arguments(&reply.message()), given, "{path} {params}");
+            }
+        }
     }
 }
 
@@ -117,8 +158,8 @@ fn closed_connection_cancels_its_request() {
 
 #[test]
 fn request_names_the_directory_that_its_server_works_in() {
-    let server = crate::support::Server::named("s").line("sharing = 'workspace'").line("cwd = '${agent:cwd}'");
-    let daemon = crate::support::Setup::with(server).start();
+    let server = Server::named("s").line("sharing = 'workspace'").line("cwd = '${agent:cwd}'");
+    let daemon = Setup::with(server).start();
     let place = daemon.place().path("work");
     std::fs::create_dir(&place).expect("a new directory");
     let mut http = HttpAgent::connect(&daemon);

@@ -2,9 +2,10 @@
 //!
 //! `place` (directory, environment, tag) → `config` → `daemon` (start, stop) · `watch` (status queries) · `user_manager` (systemd) ·
 //! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
-//! `processes` · `http` (servers at URLs) · `http_agent` (agents over HTTP) · `landlock` · `wait` (polling) · `output`.
+//! `processes` · `http` (servers at URLs) · `landlock` · `wait` (polling) · `output`.
 //!
 //! `messages` builds messages and checks responses. A call waits at a `gate` until the test opens it.
+//! `http_agent` is an agent over HTTP.
 
 mod agent;
 mod config;

@@ -43,9 +43,11 @@ mod mcpd {
             use std::path::PathBuf;
 
             pub trait Sources {
-                fn var(&self, name: &str) -> Option<String>;
                 fn home(&self) -> Option<PathBuf>;
-                fn base_directory(&self, variable: &str, default: &str) -> Option<PathBuf>;
+                fn directory(&self, variable: &str) -> Option<PathBuf>;
+                fn config_home(&self) -> Option<PathBuf>;
+                fn state_home(&self) -> Option<PathBuf>;
+                fn cache_home(&self) -> Option<PathBuf>;
                 fn user(&self) -> u32;
             }
         }

@@ -11,7 +11,9 @@ use pure_modules::era::response::{self, Caching, ErrorToModern, ToLegacy};
 use pure_modules::era::subscription::{self, ListenFilter};
 use pure_modules::jsonrpc::json_eq::json_eq_except;
 use pure_modules::jsonrpc::members::{entries, text};
+use pure_modules::jsonrpc::parse;
 use pure_modules::jsonrpc::splice::{Change, applied};
+use serde_json::value::RawValue;
 
 /// More members than a fuzzer input can have.
 const ALL: usize = 10_000;
@@ -23,6 +25,11 @@ fuzz_target!(|data: &[u8]| {
     let meta = format!("{{{}}}", client_meta.meta_members());
     assert!(entries(&meta.into(), ALL).is_some(), "what is said of a client is malformed");
 
+    // All else is handed only parts of messages that were parsed.
+    let message = [&b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":"[..], data, b"}"].concat();
+    if serde_json::from_slice::<&RawValue>(data).is_err() || parse(&message.into()).is_err() {
+        return;
+    }
     requests(&raw);
     results(&raw);
     notifications(&raw);
@@ -86,7 +93,11 @@ fn results(raw: &Bytes) {
 
 fn notifications(raw: &Bytes) {
     if let Ok(filter) = ListenFilter::read(raw) {
-        assert_eq!(ListenFilter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was printed is read again");
+        assert_eq!(
+            ListenFilter::read(&filter.listen("").into()).as_ref(),
+            Ok(&filter),
+            "what was printed is read again"
+        );
     }
     check(raw, &subscription::without_subscription(Some(raw)), &["_meta"]);
     if let Some(change) = subscription::for_subscription(raw, Some(raw), b"7") {

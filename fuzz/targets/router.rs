@@ -23,9 +23,9 @@ use pure_modules::list_kind::{ListKind, PerKind};
 use pure_modules::methods::{self, AnsweredBy};
 use pure_modules::naming::Naming;
 use pure_modules::policy::{self, Policy};
+use pure_modules::server::control::StopReceiver;
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
-use pure_modules::server::control::StopReceiver;
 use pure_modules::session::received_call::{ReceivedCall, RouteTarget};
 use serde_json::value::RawValue;
 

@@ -97,8 +97,8 @@ impl<'v> Destination<'v> {
 
 impl RoutingState<'_> {
     /// Whether the first lists are complete in `view`, so that list requests can be answered. A modern request sees the profile's view,
-    /// but also waits for the agent's own instances: the profile's view has no lists of a server with an instance per directory before
-    /// its first instance has sent them.
+    /// but also waits for the agent's own instances. A server with an instance per directory has no lists in that view until its first
+    /// instance has sent them.
     fn is_settled(&self, view: &View) -> bool {
         view.settled && self.has_first_lists
     }

@@ -87,7 +87,7 @@ build_agents() {
 
 # check_with VENV SCRIPT; one that crashes has checks that it never came to.
 check_with() {
-    PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 400 "$scratch/$1/bin/python" "$here/checks/$2" \
+    PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 900 "$scratch/$1/bin/python" "$here/checks/$2" \
         --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
         echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
 }

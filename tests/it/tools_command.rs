@@ -196,7 +196,7 @@ fn json_output_has_the_same_facts_in_one_object() {
 #[test]
 fn ten_thousand_tools_are_listed() {
     let place = Place::new();
-    let tool = |n: usize| json!({ "name": format!("t{n}"), "description": "x".repeat(600), "inputSchema": {} });
+    let tool = |n: usize| json!({ "name": format!("t{n}"), "description": "x".repeat(600), "inputSchema": {"type": "object"} });
     let listing = json!({ "tools": (0..10_000).map(tool).collect::<Vec<_>>() });
     let file = place.write("listing", listing.to_string());
     let daemon = Setup::with(Server::named("a").arg("--tool-list").arg(file).line("deny = ['t1*']")).start_in(&place);

@@ -19,7 +19,7 @@ pub(super) enum Readiness {
 }
 
 impl ServerTask {
-    /// Handles a call with an instance: it is written, parked or refused.
+    /// Handles a call with an instance.
     pub(super) fn dispatch_call(&mut self, call: Box<Call>, instance: &mut Instance) {
         match self.readiness(&call, instance) {
             Readiness::Send => self.send_or_queue(call, instance),

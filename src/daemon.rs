@@ -11,6 +11,7 @@
 mod admission;
 mod agent_sockets;
 mod config_state;
+mod loopback_sockets;
 mod notify;
 mod operators;
 mod pattern_check;
@@ -290,7 +291,7 @@ impl Daemon {
                 Some(query) = queries.recv() => self.answer(query),
                 Some(request) = sockets.recv() => self.prepare_sockets(request, upkeep),
                 Ok(()) = self.profiles.changed() => self.serve_profiles(upkeep),
-                () = self.sessions.changed() => {}
+                () = self.sessions.changed(self.agents.as_ref(), &self.manager) => {}
                 () = upkeep.due() => {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if upkeep.check(agents.chain([self.operators.listener()])) == Standing::Superseded {
@@ -337,6 +338,7 @@ impl Daemon {
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
         self.sessions.apply(&profiles);
+        self.sessions.keep_tokens(&sockets.loopback().tokens());
         sockets.set_backlogs(|profile| self.sessions.burst(profile));
     }
 

@@ -82,6 +82,42 @@ impl Client {
         pretty(&BTreeMap::from([(table, programs.iter().map(entry).collect::<BTreeMap<_, _>>())]))
     }
 
+    /// Whether its URLs may lead to Unix sockets.
+    pub(crate) fn opens_unix_sockets(&self) -> bool {
+        self.word == "vscode"
+    }
+
+    /// The entries for servers at URLs, each with its name, as a whole file in the client's format. `None` if the client launches all
+    /// servers.
+    pub(crate) fn url_entries(&self, servers: &[(String, String)], token: Option<&str>) -> Option<String> {
+        let (table, _) = self.table;
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        if self.dialect == Dialect::Codex {
+            let header = |value: &String| format!("http_headers = {{ Authorization = {} }}\n", toml_string(value));
+            let headers = authorization.as_ref().map(header).unwrap_or_default();
+            let entry =
+                |(name, url): &(String, String)| format!("[mcp_servers.{name}]\nurl = {}\n{headers}", toml_string(url));
+            return Some(servers.iter().map(entry).collect::<Vec<_>>().join("\n"));
+        }
+        let (kind, key) = match self.word {
+            "claude-code" | "vscode" => (Some("http"), "url"),
+            "opencode" => (Some("remote"), "url"),
+            "cursor" | "zed" => (None, "url"),
+            "gemini" => (None, "httpUrl"),
+            "windsurf" => (None, "serverUrl"),
+            _ => return None,
+        };
+        let entry = |url: &String| {
+            let mut entry = serde_json::Map::new();
+            entry.extend(kind.map(|kind| ("type".to_owned(), json!(kind))));
+            entry.insert(key.to_owned(), json!(url));
+            entry.extend(authorization.as_ref().map(|value| ("headers".to_owned(), json!({ "Authorization": value }))));
+            entry
+        };
+        let all: BTreeMap<_, _> = servers.iter().map(|(name, url)| (name, entry(url))).collect();
+        Some(pretty(&BTreeMap::from([(table, all)])))
+    }
+
     /// The client's own command line that adds the entry, if it has one.
     pub(crate) fn command_line(&self, Program { name, command, args, env }: &Program) -> Option<String> {
         let words = [command].into_iter().chain(args).map(|word| shell_word(word));
@@ -134,6 +170,20 @@ mod tests {
         };
         let line = Client::named("claude-code").and_then(|client| client.command_line(&program));
         assert_eq!(line.as_deref(), Some("claude mcp add --scope user mcpd -- '/a b/mcpd' connect"));
+    }
+
+    #[test]
+    fn clients_that_connect_to_urls_get_the_url_and_the_token() {
+        let servers = [("mcpd".to_owned(), "http://127.0.0.1:7780/mcp".to_owned())];
+        for client in &CLIENTS {
+            let entries = client.url_entries(&servers, Some("t"));
+            assert_eq!(entries.is_none(), client.word == "claude-desktop", "{}", client.word);
+            let entries = entries.unwrap_or_default();
+            let has_all = entries.contains("\"http://127.0.0.1:7780/mcp\"") && entries.contains("\"Bearer t\"");
+            assert!(has_all || client.word == "claude-desktop", "{}: {entries}", client.word);
+        }
+        let plain = Client::named("vscode").and_then(|client| client.url_entries(&servers, None)).expect("an entry");
+        assert!(plain.contains("\"type\": \"http\"") && !plain.contains("headers"), "{plain}");
     }
 
     #[test]

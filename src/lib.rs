@@ -24,6 +24,7 @@ mod disk;
 mod duration;
 mod era;
 mod extensions;
+mod http_listener;
 mod instructions;
 mod jsonrpc;
 mod known_clients;

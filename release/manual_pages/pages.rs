@@ -141,6 +141,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("mcpd-login", &[("mcpd login tracker", "Logs in to a server in a browser.")]),
     ("mcpd-logout", &[("mcpd logout tracker", "Revokes the login of a server.")]),
+    ("mcpd-token", &[("mcpd token --rotate", "Replaces the token of the default profile, and prints the new one.")]),
     ("mcpd-check", &[("mcpd check --strict", "Exits with 1 if there are only warnings.")]),
     (
         "mcpd-connect",
@@ -148,6 +149,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd connect --profile reviewer", "Connects an agent that launches commands to a profile."),
             ("mcpd connect --server files", "Connects it to one server, under the server's own tool names."),
             ("mcpd connect --print codex", "Prints the configuration entry for Codex."),
+            ("mcpd connect --print vscode --http", "Prints the entry with which VS Code connects over HTTP."),
             ("mcpd connect --print claude-code --each", "Prints one entry per server of the profile."),
         ],
     ),

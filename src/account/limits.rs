@@ -13,6 +13,8 @@ use crate::server::messages::call::MAX_UNANSWERED_PER_SESSION;
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1000;
 /// Tasks of an agent. One more replaces the oldest that has ended.
 pub(crate) const MAX_TASKS: usize = 256;
+/// GET streams of a session over HTTP that are read at the same time.
+pub(crate) const MAX_STREAMS: usize = 16;
 /// Suggested delay before a retry at every quota except the rate.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -33,6 +35,8 @@ pub(crate) enum Resource {
     Subscriptions,
     /// Tasks of a connection that have not ended. It counts them itself.
     Tasks,
+    /// GET streams of a session over HTTP. It counts them itself.
+    Streams,
     /// Bytes of unread responses and incomplete lines, beyond an allowance of each connection.
     Backlog,
     /// Calls per second.
@@ -125,11 +129,13 @@ const REQUEST_BYTES: &str = "the unanswered requests of this connection are too 
 const BACKLOG: &str = "unread responses and incomplete lines of all agents are over {bytes} together";
 const SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
 const TASKS: &str = "this connection has too many tasks that have not ended";
+const STREAMS: &str = "this session has too many streams";
 const DELAYED: &str = "";
 
 const OF_SUBSCRIPTIONS: Limit =
     fixed(Resource::Subscriptions, Holder::Connection, |_, _| Some(MAX_SUBSCRIPTIONS), SUBSCRIPTIONS);
 const OF_TASKS: Limit = fixed(Resource::Tasks, Holder::Connection, |_, _| Some(MAX_TASKS), TASKS);
+const OF_STREAMS: Limit = fixed(Resource::Streams, Holder::Connection, |_, _| Some(MAX_STREAMS), STREAMS);
 
 /// Every limit of accounts.
 pub(super) const LIMITS: &[Limit] = &[
@@ -147,6 +153,7 @@ pub(super) const LIMITS: &[Limit] = &[
     fixed(Resource::Requests, Holder::Connection, |_, _| Some(MAX_UNANSWERED_PER_SESSION), REQUESTS),
     OF_SUBSCRIPTIONS,
     OF_TASKS,
+    OF_STREAMS,
     fixed(Resource::Backlog, Holder::Guests, |of, _| Some(max_backlog(of) / 2), BACKLOG),
     fixed(Resource::Backlog, Holder::All, |of, _| Some(max_backlog(of)), BACKLOG),
     fixed(Resource::ConnectionRate, Holder::Profile, |_, _| Some(1000), DELAYED),
@@ -171,6 +178,8 @@ pub(crate) struct OverLimit {
 impl OverLimit {
     pub(crate) const SUBSCRIPTIONS: Self = Self::of(&OF_SUBSCRIPTIONS, MAX_SUBSCRIPTIONS);
     pub(crate) const TASKS: Self = Self::of(&OF_TASKS, MAX_TASKS);
+
+    pub(crate) const STREAMS: Self = Self::of(&OF_STREAMS, MAX_STREAMS);
 
     const fn of(limit: &'static Limit, value: usize) -> Self {
         Self { limit, value, profile: None, wait: Duration::ZERO }
@@ -231,6 +240,7 @@ mod tests {
                 (Resource::RequestBytes, _) => format!("with together {} MiB ({} × *M*)", value >> 20, value / UNIT),
                 (Resource::Subscriptions, _) => format!("| {} each, with together", grouped(value)),
                 (Resource::Tasks, _) => format!("| {} of a connection, ", grouped(value)),
+                (Resource::Streams, _) => format!("| {} that are read at the same time |", grouped(value)),
                 (Resource::Backlog, Holder::All) => format!("| {} × *M*, at least 64 MiB |", value / UNIT),
                 (Resource::ConnectionRate, _) if value == 1000 => "one every 4 ms (refused: every 1 ms)".to_owned(),
                 (Resource::MessageRate, _) => format!("| 256 at once, then {} per second |", grouped(value)),

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 pub(crate) use self::ledger::{Held, Ledger};
 use self::limits::Resource;
-pub(crate) use self::limits::{MAX_SUBSCRIPTIONS, MAX_TASKS, OverLimit};
+pub(crate) use self::limits::{MAX_STREAMS, MAX_SUBSCRIPTIONS, MAX_TASKS, OverLimit};
 pub(crate) use self::usage::{ALLOWANCE, Cost, LimitUse};
 use crate::server::User;
 

@@ -12,7 +12,7 @@ use super::report::{ControlReport, ProcessReport, ReloadReport, Report, ToolsSum
 use super::{
     AdminEvent, CALLS, CHECK, CallsRequest, CallsSummary, Channel, DISABLE, DaemonMessage, ENABLE, EnvironmentChanges,
     LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS, Params, RELOAD, RESTART, Request, Response,
-    STATUS, TOOLS, ToolsRequest, channel,
+    STATUS, TOKENS, TOOLS, ToolsRequest, channel,
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
@@ -83,6 +83,14 @@ pub async fn check(path: &Path) -> Result<Report, AdminError> {
 pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AdminError> {
     let params = Params { filter: filter.map(str::to_owned), ..Params::default() };
     Connection::request(path, LOG_LEVEL, params).await?.response().await
+}
+
+/// Has the daemon read the tokens of loopback addresses again. Connections and sessions of former ones end.
+///
+/// # Errors
+/// See [`AdminError`].
+pub async fn read_tokens(path: &Path) -> Result<bool, AdminError> {
+    Connection::request(path, TOKENS, Params::default()).await?.response().await
 }
 
 /// An action on one server.

@@ -15,6 +15,7 @@
 //! | `restart` | `server` | a notification `waiting`, then [`report::ControlReport`] |
 //! | `enable` | `server`; `tool`, to enable only one | as above |
 //! | `disable` | `server`; `tool`, to disable only one; `stop`, to stop the server | as above |
+//! | `tokens` | | `true`: the tokens of loopback addresses were read again |
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod client;
@@ -36,7 +37,7 @@ use tokio_serde::formats::Json;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
 pub use self::client::{
-    AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, reload, status, tools,
+    AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, read_tokens, reload, status, tools,
 };
 pub(crate) use self::client::{TIMEOUT, process, reload_environment};
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
@@ -204,6 +205,7 @@ enum Answer {
     Server(report::ControlReport),
     Reload(report::ReloadReport),
     Tools(report::ToolsSummary),
+    Tokens(bool),
 }
 
 const STATUS: &str = "status";
@@ -217,6 +219,7 @@ const ENABLE: &str = "enable";
 const DISABLE: &str = "disable";
 const RELOAD: &str = "reload";
 const TOOLS: &str = "tools";
+const TOKENS: &str = "tokens";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
 

@@ -32,6 +32,8 @@ const MAX_NAMED: usize = 20;
 pub(crate) enum Query {
     /// Returns the status.
     Status(oneshot::Sender<Report>),
+    /// Reads the tokens of loopback listeners again.
+    Tokens(oneshot::Sender<()>),
     /// Sets the log filter, if `filter` is given, and returns the filter in effect.
     LogLevel { filter: Option<String>, answer: oneshot::Sender<Result<String, BadFilter>> },
 }

@@ -72,6 +72,9 @@ pub struct AgentReport {
     pub pid: Option<i32>,
     /// User id at connect time.
     pub uid: u32,
+    /// How it reaches mcpd: `lines` or `http` on an agent socket, or `loopback`.
+    #[serde(default)]
+    pub listener: String,
     /// `name version` from its `clientInfo`.
     pub client: Option<String>,
     /// The server whose face it uses; absent for an agent that uses the aggregate.
@@ -98,6 +101,9 @@ pub struct ProfileReport {
     pub name: String,
     /// Path of the socket.
     pub socket: String,
+    /// The loopback address where it is served over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// Servers of the profile, in file order.
     #[serde(default)]
     pub servers: Vec<String>,

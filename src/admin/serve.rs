@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
 use super::report::ProcessReport;
 use super::{
-    Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request, STATUS, TOOLS, channel,
-    control, feeds, tools,
+    Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request, STATUS, TOKENS, TOOLS,
+    channel, control, feeds, tools,
 };
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
@@ -76,6 +76,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
     let outcome = match &*request.method {
         STATUS => ask(&access.queries, Query::Status).await.map(|report| Answer::Status(Box::new(report))),
         PROCESS => Ok(Answer::Process(process().await)),
+        TOKENS => ask(&access.queries, Query::Tokens).await.map(|()| Answer::Tokens(true)),
         LOG_LEVEL => {
             let filter = request.params.filter;
             match ask(&access.queries, |answer| Query::LogLevel { filter, answer }).await {

@@ -117,6 +117,8 @@ pub(super) enum Command {
     Schema,
     /// Run the daemon as a systemd user service, from each login on
     Service(Deferred<super::service::Arguments>),
+    /// Print the token for agents on the loopback address of a profile; `--rotate` replaces it
+    Token(Deferred<super::token::Arguments>),
     /// Connect an agent: agents launch it as their MCP server; with the name of a client it prints the entry to add there
     Connect(Deferred<super::connect::Arguments>),
     /// Print the completion script of a shell; it completes commands, servers and tools
@@ -166,7 +168,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
     (
         "Set up",
         &["import", "add", "edit", "connect"],
-        &["remove", "check", "service", "login", "logout", "demo", "completions", "schema"],
+        &["remove", "check", "service", "login", "logout", "token", "demo", "completions", "schema"],
     ),
     ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),
     ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),

@@ -27,6 +27,7 @@ use crate::admin;
 use crate::autostart::{self, AutostartError};
 use crate::config::interpolate::Process;
 use crate::config::{self, LoadedConfig};
+use crate::http_listener::token;
 use crate::known_clients::{Client, Program};
 use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
 use crate::sockets::{self, ADMIN_SOCKET, AGENT_SOCKET, ExpectedListener, RuntimeDir, SESSION_VARIABLE};
@@ -51,6 +52,9 @@ pub(super) struct Arguments {
     /// With `--print`: one entry per server of the profile, each named like its server
     #[arg(long, requires = "entry", conflicts_with = "server")]
     pub(super) each: bool,
+    /// With `--print`: an entry with the URL and token of the profile, for agents that connect over HTTP
+    #[arg(long, requires = "entry")]
+    pub(super) http: bool,
 }
 
 impl Arguments {
@@ -163,6 +167,9 @@ pub(super) fn print_entries(
     given: Option<&Path>,
     directory: Option<&RuntimeDir>,
 ) -> CommandResult {
+    if arguments.http {
+        return print_http_entries(client, arguments, directory);
+    }
     let command = this_program().ok_or_else(|| fail(FAILED, "the path of this executable is not UTF-8"))?;
     let options = [runtime_dir_options(given), arguments.profile.options()].concat();
     let program = |server: Option<&str>| {
@@ -176,10 +183,7 @@ pub(super) fn print_entries(
     } else {
         vec![program(arguments.server.as_deref())]
     };
-    let file =
-        client.main_file(&Process).map_or_else(|| "its configuration".to_owned(), |file| file.display().to_string());
-    let what = if programs.len() == 1 { "this entry" } else { "these entries" };
-    print_note!("Add {what} to {file} ({}), and keep what the file already has:", client.title);
+    note_file(client, programs.len());
     let printed = print(client.entries(&programs));
     let lines: Vec<_> = programs.iter().filter_map(|program| client.command_line(program)).collect();
     match &lines[..] {
@@ -190,6 +194,60 @@ pub(super) fn print_entries(
     print_note!("{OLD_ENTRIES}");
     warn_unknown(&arguments.profile, directory);
     Ok(printed)
+}
+
+/// Prints the entries with which `client` connects over HTTP, and its file on stderr.
+fn print_http_entries(client: &Client, arguments: &Arguments, directory: Option<&RuntimeDir>) -> CommandResult {
+    let profile = &arguments.profile;
+    let served = directory.ok_or_else(no_directory)?;
+    let socket = profile.socket(served)?;
+    let of_server = |server: &str| (server.to_owned(), format!("/servers/{server}"));
+    let paths: Vec<_> = match &arguments.server {
+        Some(server) => vec![of_server(server)],
+        None if arguments.each => profile_servers(profile, directory)?.iter().map(|server| of_server(server)).collect(),
+        None => vec![("mcpd".to_owned(), "/mcp".to_owned())],
+    };
+    let at = |base: &str| paths.iter().map(|(name, path)| (name.clone(), format!("{base}{path}"))).collect::<Vec<_>>();
+    let entries = if client.opens_unix_sockets() {
+        client.url_entries(&at(&format!("unix://{}#", socket.display())), None)
+    } else {
+        let address = loopback_address(profile, served).ok_or_else(|| {
+            let name = profile.name();
+            let help = format!("add `http = \"127.0.0.1:7780\"` to `[profiles.{name}]`, then run `mcpd reload`");
+            fail(USAGE, format!("the profile `{name}` is not served over HTTP: {help}"))
+        })?;
+        let token = token::read_or_create(profile.name()).map_err(|error| fail(FAILED, error))?;
+        client.url_entries(&at(&format!("http://{address}")), Some(&token))
+    };
+    let entries = entries.ok_or_else(|| {
+        let Client { title, word, .. } = client;
+        fail(USAGE, format!("{title} launches its servers; use `mcpd connect --print {word}`"))
+    })?;
+    note_file(client, paths.len());
+    Ok(print(entries))
+}
+
+/// The loopback address of a profile: of the daemon if one runs, else as configured.
+fn loopback_address(profile: &ProfileArg, directory: &RuntimeDir) -> Option<String> {
+    let report = block_on(async { Ok(admin::status(&directory.socket(ADMIN_SOCKET)).await.ok()) }).ok()?;
+    if let Some(report) = report {
+        return report.profiles.into_iter().find(|known| known.name == profile.name())?.http;
+    }
+    let LoadedConfig { config, .. } = config::load(&[], &Process).ok()?;
+    let configured = config.profiles.iter().find(|known| *known.name == *profile.name())?;
+    configured.http.map(|address| address.to_string())
+}
+
+/// Prints where the user adds `count` entries.
+fn note_file(client: &Client, count: usize) {
+    let file =
+        client.main_file(&Process).map_or_else(|| "its configuration".to_owned(), |file| file.display().to_string());
+    let what = if count == 1 { "this entry" } else { "these entries" };
+    print_note!("Add {what} to {file} ({}), and keep what the file already has:", client.title);
+}
+
+fn no_directory() -> ExitCode {
+    fail(USAGE, "there is no runtime directory: use `--runtime-dir`")
 }
 
 /// Warns that neither the configuration nor the running daemon has the profile.
@@ -209,7 +267,7 @@ fn profile_servers(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Resu
         let message = "`--each` needs the user who runs the daemon; print each entry with `--server NAME` instead";
         return Err(fail(USAGE, message));
     }
-    let directory = directory.ok_or_else(|| fail(USAGE, "there is no runtime directory: use `--runtime-dir`"))?;
+    let directory = directory.ok_or_else(no_directory)?;
     let report = block_on(async {
         autostart::ensure(directory).await.map_err(|error| start_failure(&error))?;
         admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(|error| fail(FAILED, error))

@@ -42,6 +42,7 @@ mod terminal;
 mod tests;
 mod text;
 mod tips;
+mod token;
 mod tool_names;
 mod tool_schema;
 mod tools;
@@ -96,6 +97,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Completions { shell } => completions::run(shell),
         Command::Service(arguments) => block_on(service::run(&arguments, &usable(directory)?)),
         Command::Schema => Ok(print(crate::config::SCHEMA)),
+        Command::Token(arguments) => block_on(token::run(&arguments, directory.ok().as_ref())),
         Command::Connect(arguments) => match arguments.print() {
             Some(client) => connect::print_entries(client, &arguments, given.as_deref(), directory.ok().as_ref()),
             None => run_in(directory, async |directory| connect::run(directory, &arguments).await),

@@ -6,6 +6,7 @@
 mod launch;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -239,6 +240,8 @@ pub(super) struct ProfileLayer {
     pub(super) allow_uids: Option<Spanned<BTreeSet<u32>>>,
     pub(super) workspace_roots: Option<Spanned<Vec<PathBuf>>>,
     pub(super) quotas: KeyLayer,
+    pub(super) http: Option<Spanned<SocketAddr>>,
+    pub(super) http_origins: Option<Spanned<Vec<String>>>,
 }
 
 /// `allow` and `deny` of one kind.
@@ -276,6 +279,8 @@ impl ProfileLayer {
             allow_uids,
             workspace_roots: roots.iter().cloned().chain(real).collect(),
             quotas: self.quotas.apply(Quotas::KEYS, Quotas::default()),
+            http: self.http.as_ref().map(|address| address.value),
+            http_origins: self.http_origins.as_ref().map(|origins| origins.value.clone()).unwrap_or_default().into(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A profile only narrows: it never exposes an item that the server's own policy hides.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,6 +38,10 @@ pub struct Profile {
     pub workspace_roots: Arc<[PathBuf]>,
     /// What its agents may use together.
     pub quotas: Quotas,
+    /// The loopback address where it is served over HTTP, besides its socket.
+    pub http: Option<SocketAddr>,
+    /// The origins whose pages may send requests over HTTP.
+    pub http_origins: Arc<[String]>,
 }
 
 /// What a profile hides. Default: nothing.
@@ -77,6 +82,8 @@ impl Profile {
             allow_uids: BTreeSet::new(),
             workspace_roots: Arc::default(),
             quotas: Quotas::default(),
+            http: None,
+            http_origins: Arc::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! without expansion. Apart from these reductions, the output can be read again with the same result.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::Quotas;
@@ -80,8 +81,8 @@ fn show_default<T: Default>(key: &Key<T>, page: &mut Page) {
 }
 
 fn show_profile(profile: &ProfileLayer, page: &mut Page) {
-    let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids, workspace_roots, quotas } =
-        profile;
+    let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids, workspace_roots, .. } = profile;
+    let ProfileLayer { quotas, http, http_origins, .. } = profile;
     page.table(&format!("profiles.{}", name.value), Some(&name.location));
     page.value("servers", servers.as_ref(), |servers| {
         list_text(servers.iter().map(|server| toml_string(&server.value)))
@@ -94,6 +95,10 @@ fn show_profile(profile: &ProfileLayer, page: &mut Page) {
         list_text(roots.iter().map(|root| toml_string(&root.to_string_lossy())))
     });
     show_keys(Quotas::KEYS.iter(), quotas, false, page);
+    page.value("http", http.as_ref(), |address: &SocketAddr| toml_string(&address.to_string()));
+    page.value("http_origins", http_origins.as_ref(), |origins: &Vec<String>| {
+        list_text(origins.iter().map(|origin| toml_string(origin)))
+    });
     page.inner("tools", |page| page.value("read_only", read_only.as_ref(), bool::to_string));
     for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
         page.inner(key, |page| show_rules(profile, kind, page));

@@ -4,6 +4,7 @@
 //! descendant has operator rights. A process that a server started may be an agent only if that server has `agent = true`. Servers of
 //! another mcpd have no operator rights either: a killed mcpd may have been replaced while its servers are still ending.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::net::SendFlags;
@@ -11,7 +12,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
 
 use crate::config::{Profile, ServerConfig};
-use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::http_listener::Protocol;
+use crate::jsonrpc::reply::ErrorObject;
 use crate::logging::Limiter;
 use crate::server::{self, AncestryEnd, GuardRegistry, ReaperHandle, User};
 use crate::sockets::PeerProcess;
@@ -89,17 +91,24 @@ impl Admission {
         if self.warnings.admits("refused an operator", &message) {
             tracing::warn!(pid = peer.pid(), "refused an operator: {message}");
         }
-        refuse(stream, &ErrorObject::connection_refused(message));
+        refuse(stream, &Protocol::Lines.refusal(&ErrorObject::connection_refused(message)));
         false
     }
 
     /// Sends an agent the reason why its connection is closed.
-    pub(super) fn refuse_agent(&self, stream: &UnixStream, pid: Option<i32>, user: &User, error: &ErrorObject) {
+    pub(super) fn refuse_agent(
+        &self,
+        stream: impl AsFd,
+        protocol: Protocol,
+        pid: Option<i32>,
+        user: &User,
+        error: &ErrorObject,
+    ) {
         let User { profile, uid, .. } = user;
         if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {profile}")) {
             tracing::warn!(pid, uid, profile = &**profile, "refused an agent: {}", error.message);
         }
-        refuse(stream, error);
+        refuse(stream, &protocol.refusal(error));
     }
 
     /// Why the peer of `stream` may not be an operator, if it may not. `pid` is its process id according to `SO_PEERCRED`.
@@ -183,8 +192,8 @@ impl Admission {
     }
 }
 
-/// Sends the reason why a new connection is closed. The socket buffer is empty, so the line fits.
-fn refuse(stream: &UnixStream, error: &ErrorObject) {
+/// Sends the reason why a new connection is closed. The socket buffer is empty, so it fits.
+fn refuse(stream: impl AsFd, reason: &[u8]) {
     // Not through the runtime, which may not know yet that a new socket is writable.
-    let _ = rustix::net::send(stream, &reply::error(None, error), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = rustix::net::send(stream, reason, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

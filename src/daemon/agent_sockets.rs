@@ -1,4 +1,4 @@
-//! The agent sockets, one for each profile.
+//! The agent sockets, one for each profile, and the loopback addresses of profiles that have one.
 //!
 //! A reload creates the sockets of new profiles first: if one cannot be created, the configuration is refused and nothing has
 //! changed. Once the manager publishes the profiles, connections that wait at the new sockets are accepted, and the sockets of removed
@@ -11,7 +11,9 @@ use futures_util::future::{FutureExt, select_all};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
+use super::loopback_sockets::LoopbackSockets;
 use crate::config::Profile;
+use crate::http_listener::LoopbackStream;
 use crate::manager::ServedProfile;
 use crate::session::NamedUris;
 use crate::sockets::{ActivatedSockets, Listener, Lock, SocketError, SocketMode, agent_socket};
@@ -30,6 +32,15 @@ pub(super) struct ProfileListener {
     pub(super) named_uris: Arc<NamedUris>,
 }
 
+/// A new connection of an agent.
+#[derive(Debug)]
+pub(super) enum AgentConnection {
+    /// To an agent socket.
+    Socket(UnixStream),
+    /// To a loopback address.
+    Loopback(LoopbackStream),
+}
+
 /// The socket of a profile that is not served yet.
 #[derive(Debug)]
 struct PreparedSocket {
@@ -43,6 +54,7 @@ struct PreparedSocket {
 pub(super) struct AgentSockets {
     all: Vec<ProfileListener>,
     prepared: Vec<PreparedSocket>,
+    loopback: LoopbackSockets,
     activated: ActivatedSockets,
     /// The listener that is polled first, so that many connections at one do not delay those at others.
     first: Cell<usize>,
@@ -59,7 +71,8 @@ impl AgentSockets {
         activated: ActivatedSockets,
     ) -> Result<Self, SocketError> {
         lock.remove_stale(beside_default(profiles.iter().map(|profile| &profile.name)))?;
-        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), activated, first: Cell::new(0) };
+        let (loopback, first) = (LoopbackSockets::default(), Cell::new(0));
+        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), loopback, activated, first };
         sockets.listen(profiles, lock)?;
         sockets.activated.warn_of_the_rest();
         Ok(sockets)
@@ -82,6 +95,7 @@ impl AgentSockets {
     }
 
     fn listen(&mut self, profiles: &[Arc<Profile>], lock: &Lock) -> Result<(), SocketError> {
+        self.loopback.prepare(profiles, &mut self.activated)?;
         let mut created: Vec<PreparedSocket> = Vec::new();
         // The default profile, which is the first, comes last: whoever sees its socket may look for any other.
         for profile in profiles.iter().rev() {
@@ -135,6 +149,7 @@ impl AgentSockets {
             tracing::info!(profile = &*served.profile.name, "serves no more");
             self.put_back(&served.profile.name, &listener);
         }
+        self.loopback.serve(profiles, &mut self.activated);
         self.remove_unused();
         if let Err(error) = lock.record_names(beside_default(self.names())) {
             tracing::warn!("{error}");
@@ -159,8 +174,25 @@ impl AgentSockets {
         self.activated.put_back(&agent_socket(profile), listener);
     }
 
-    /// The next connection, and the index of its listener. Cancel safe.
-    pub(super) async fn accept(&self) -> (usize, UnixStream) {
+    /// The next connection, and the index of its profile. Cancel safe.
+    pub(super) async fn accept(&self) -> (usize, AgentConnection) {
+        tokio::select! {
+            (index, stream) = self.accept_at_socket() => (index, AgentConnection::Socket(stream)),
+            (index, stream) = self.accept_at_loopback() => (index, AgentConnection::Loopback(stream)),
+        }
+    }
+
+    async fn accept_at_loopback(&self) -> (usize, LoopbackStream) {
+        loop {
+            let (profile, stream) = self.loopback.accept().await;
+            // A profile whose agent socket is lost is not served.
+            if let Some(index) = self.all.iter().position(|one| one.served.profile.name == profile) {
+                return (index, stream);
+            }
+        }
+    }
+
+    async fn accept_at_socket(&self) -> (usize, UnixStream) {
         let count = self.all.len();
         let turns = (0..count).map(|turn| (self.first.get() + turn) % count);
         let accepts = turns.map(|index| self.all[index].listener.accept().map(move |one| (index, one)).boxed_local());
@@ -176,6 +208,11 @@ impl AgentSockets {
     /// Sets the listen backlogs. `burst`: how many agents of a profile may connect at once.
     pub(super) fn set_backlogs(&self, burst: impl Fn(&Profile) -> usize) {
         self.all.iter().for_each(|one| one.listener.set_backlog(burst(&one.served.profile)));
+    }
+
+    /// The listeners on loopback addresses.
+    pub(super) fn loopback(&self) -> &LoopbackSockets {
+        &self.loopback
     }
 
     pub(super) fn get(&self, index: usize) -> &ProfileListener {

@@ -1,23 +1,26 @@
 //! The sessions of connected agents.
 //!
-//! Each is charged to the account of its user. While connections together hold too much, some are closed.
+//! Each is charged to the account of its user. While connections together hold too much, some are closed. A connection over HTTP is
+//! prepared as a session from the start. It is an agent once it has begun that session, or else serves sessions that outlive it.
+
+mod transports;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
-use tokio::net::UnixStream;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 
-use super::admission::{Admission, is_own, may_connect};
-use super::agent_sockets::ProfileListener;
+use super::admission::may_connect;
+use super::agent_sockets::{AgentSockets, ProfileListener};
 use crate::account::{Account, Accounts, Held, LimitUse};
 use crate::admin::report::{AgentReport, QuotaReport};
 use crate::calls::History;
 use crate::config::{DaemonConfig, Profile};
+use crate::http_listener::{self, OpenSession, Protocol};
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::logging::Limiter;
@@ -25,13 +28,15 @@ use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile};
 use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::server::{StopChannel, StopReceiver, User};
-use crate::session::{self, LineTransport, PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
+use crate::session::{PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
 const MAX_SESSIONS: usize = 4096;
 /// Time for sessions to write their last answers, which have a shorter limit of their own.
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
+/// Capacity of the queue of HTTP sessions to open; further ones wait.
+const OPEN_QUEUE: usize = 16;
 
 pub(super) struct Sessions {
     limits: DaemonConfig,
@@ -44,18 +49,26 @@ pub(super) struct Sessions {
     accounts: Arc<Accounts>,
     tasks: JoinSet<()>,
     connected: HashMap<Id, ConnectedAgent>,
-    /// The number of `connected`, which the service manager's status line follows.
+    /// HTTP sessions that outlive their connections.
+    http: http_listener::Sessions,
+    /// Requests for such sessions.
+    openings: mpsc::Receiver<OpenSession>,
+    /// The number of agents, which the service manager's status line follows.
     count: watch::Sender<usize>,
     last_number: u64,
 }
 
-/// One connected agent.
+/// One connected agent, or an HTTP connection.
 struct ConnectedAgent {
     number: u64,
     profile: Arc<str>,
     peer: PeerIdentity,
     since: Instant,
     status: Arc<SessionStatus>,
+    /// Unset until its first byte.
+    protocol: Arc<OnceLock<Protocol>>,
+    /// Whether it outlives its connections.
+    is_http_session: bool,
     /// Ends the session after its calls; `None` once used.
     leave: Option<oneshot::Sender<()>>,
     /// Closes the connection at once; `None` once used.
@@ -65,10 +78,14 @@ struct ConnectedAgent {
 /// An agent that may have a session.
 struct Admitted {
     user: Arc<User>,
-    pid: Option<i32>,
+    peer: PeerIdentity,
     /// The server that has started it, if one has.
     own_server: Option<Arc<str>>,
     account: Arc<Account>,
+    /// Unset until its first byte.
+    protocol: Arc<OnceLock<Protocol>>,
+    /// Whether its session outlives its connections.
+    is_http_session: bool,
 }
 
 impl Sessions {
@@ -82,6 +99,7 @@ impl Sessions {
     ) -> Self {
         let open_files = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
         let max_sessions = open_files.map_or(MAX_SESSIONS, |files| MAX_SESSIONS.min(files / 2));
+        let (open, openings) = mpsc::channel(OPEN_QUEUE);
         Self {
             accounts: Accounts::new(max_sessions, buffer_unit(limits.max_message_bytes)),
             limits,
@@ -92,6 +110,8 @@ impl Sessions {
             closing: watch::Sender::new(false),
             tasks: JoinSet::new(),
             connected: HashMap::new(),
+            http: http_listener::Sessions::new(open),
+            openings,
             count: watch::Sender::new(0),
             last_number: 0,
         }
@@ -107,36 +127,18 @@ impl Sessions {
         self.accounts.ledger().burst(profile)
     }
 
-    /// Serves or refuses a new agent. After a burst, the listener accepts more slowly.
-    pub(super) fn serve(&mut self, stream: UnixStream, at: &ProfileListener, admission: &Admission, manager: &Manager) {
-        let admitted = self.admit(&stream, &at.served.profile, admission);
-        let is_admitted = admitted.is_some();
-        if let Some(admitted) = admitted {
-            self.open(stream, at, admitted, manager);
-        }
-        let mut ledger = self.accounts.ledger();
-        at.listener.pause(ledger.pause_after_connection(&at.served.profile, is_admitted, Instant::now()));
-    }
-
-    fn admit(&self, stream: &UnixStream, profile: &Profile, admission: &Admission) -> Option<Admitted> {
-        let peer = admission.peer(stream, |uid| may_connect(profile, uid))?;
-        let (pid, uid) = (peer.pid(), peer.uid());
-        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
-        // Limits come first: their check costs least.
-        let account = self.accounts.connect(self.last_number + 1, &user, Instant::now());
-        let admitted = account.map_err(|over| over.to_object(Delivery::NotSent)).and_then(|account| {
-            let own_server = admission.admit_agent(stream, pid, &user)?;
-            Ok(Admitted { user: Arc::clone(&user), pid, own_server, account })
-        });
-        admitted.inspect_err(|error| admission.refuse_agent(stream, pid, &user, error)).ok()
-    }
-
-    fn open(&mut self, stream: UnixStream, at: &ProfileListener, admitted: Admitted, manager: &Manager) {
-        let Admitted { user, pid, own_server, account } = admitted;
+    /// Opens the session of an admitted agent. `serve` makes the task that it runs in.
+    fn open<T: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        at: &ProfileListener,
+        admitted: Admitted,
+        manager: &Manager,
+        serve: impl FnOnce(SessionSetup, SessionOrders) -> T,
+    ) {
+        let Admitted { user, peer, own_server, account, protocol, is_http_session } = admitted;
         let ServedProfile { profile, view } = at.served.clone();
         self.last_number += 1;
         let (number, status) = (self.last_number, Arc::new(SessionStatus::default()));
-        let peer = PeerIdentity { uid: user.uid, pid, cwd: working_directory(pid) };
         let message_limit = MessageLimit::new(
             format_args!("profiles.{}", profile.name),
             profile.quotas.max_message,
@@ -162,13 +164,20 @@ impl Sessions {
             task_token_key: Arc::clone(&self.task_token_key),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
-        let transport = LineTransport::new(stream, setup.message_limit.bytes());
-        let orders = SessionOrders { profile_removed: left, cut_off: closed };
-        let task = self.tasks.spawn(session::run(transport, setup, orders));
-        let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
-        let profile = Arc::clone(&profile.name);
-        self.connected.insert(task.id(), ConnectedAgent { number, profile, peer, since, status, leave, cut_off });
-        self.count.send_replace(self.connected.len());
+        let task = self.tasks.spawn(serve(setup, SessionOrders { profile_removed: left, cut_off: closed }));
+        let agent = ConnectedAgent {
+            number,
+            profile: Arc::clone(&profile.name),
+            peer,
+            since: Instant::now(),
+            status,
+            protocol,
+            is_http_session,
+            leave: Some(leave),
+            cut_off: Some(cut_off),
+        };
+        self.connected.insert(task.id(), agent);
+        self.count.send_replace(self.agents().count());
     }
 
     /// Applies these profiles to the agents. Disconnects those whose profile was removed or no longer allows them.
@@ -184,13 +193,19 @@ impl Sessions {
         }
     }
 
-    /// Handles the end of a session, or an exceeded limit of what connections hold. Cancel safe.
-    pub(super) async fn changed(&mut self) {
+    /// Ends the HTTP sessions of all other tokens of loopback addresses.
+    pub(super) fn keep_tokens(&self, tokens: &[Arc<str>]) {
+        self.http.keep_tokens(tokens);
+    }
+
+    /// Handles the end of a session, an HTTP session to open, or an exceeded limit of what connections hold. Cancel safe.
+    pub(super) async fn changed(&mut self, sockets: Option<&AgentSockets>, manager: &Manager) {
         tokio::select! {
             Some(ended) = self.tasks.join_next_with_id() => {
                 self.connected.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
-                self.count.send_replace(self.connected.len());
+                self.count.send_replace(self.agents().count());
             }
+            Some(request) = self.openings.recv() => self.open_http(request, sockets, manager),
             () = self.accounts.exceeded() => self.relieve(),
         }
     }
@@ -212,22 +227,29 @@ impl Sessions {
     /// Lets all sessions write their last answers and end.
     pub(super) async fn close(&mut self) {
         self.closing.send_replace(true);
+        // Dropped requests are refused.
+        self.openings.close();
+        while self.openings.try_recv().is_ok() {}
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not read their last answers in time");
         }
     }
 
+    fn agents(&self) -> impl Iterator<Item = &ConnectedAgent> {
+        self.connected.values().filter(|connected| connected.is_agent())
+    }
+
     /// In the order in which they connected.
     pub(super) fn report(&self) -> Vec<AgentReport> {
-        let mut agents: Vec<_> = self.connected.values().map(ConnectedAgent::report).collect();
+        let mut agents: Vec<_> = self.agents().map(ConnectedAgent::report).collect();
         agents.sort_unstable_by_key(|agent| agent.session);
         agents
     }
 
     /// The number of agents at a profile.
     pub(super) fn count_at(&self, profile: &str) -> usize {
-        self.connected.values().filter(|agent| *agent.profile == *profile).count()
+        self.agents().filter(|agent| *agent.profile == *profile).count()
     }
 
     /// The limits of all agents of a profile, and of those of each guest there.
@@ -244,6 +266,12 @@ impl Sessions {
 }
 
 impl ConnectedAgent {
+    /// Whether it is an agent, not an HTTP connection without a session of its own.
+    fn is_agent(&self) -> bool {
+        let is_http = self.protocol.get().is_some_and(|protocol| *protocol != Protocol::Lines);
+        !is_http || self.is_http_session || self.status.introduction().is_some()
+    }
+
     fn report(&self) -> AgentReport {
         let introduction = self.status.introduction();
         AgentReport {
@@ -251,6 +279,7 @@ impl ConnectedAgent {
             profile: self.profile.to_string(),
             pid: self.peer.pid,
             uid: self.peer.uid,
+            listener: self.protocol.get().copied().unwrap_or(Protocol::Lines).word().to_owned(),
             client: introduction.and_then(|introduction| introduction.client.clone()),
             server: introduction.and_then(|introduction| introduction.face.as_deref()).map(str::to_owned),
             protocol: introduction.map(|introduction| introduction.protocol_version.to_owned()),
@@ -260,10 +289,4 @@ impl ConnectedAgent {
             stray_responses: self.status.stray_responses.get(),
         }
     }
-}
-
-/// Where the process works, if that can be known; it may be anybody's by then.
-fn working_directory(pid: Option<i32>) -> Option<Arc<str>> {
-    let link = std::fs::read_link(format!("/proc/{}/cwd", pid?)).ok()?;
-    link.to_str().filter(|path| path.starts_with('/')).map(Arc::from)
 }

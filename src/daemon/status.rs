@@ -19,6 +19,13 @@ impl Daemon {
         match query {
             // The operator may have disconnected.
             admin::Query::Status(answer) => drop(answer.send(self.report())),
+            admin::Query::Tokens(answer) => {
+                if let Some(sockets) = &self.agents {
+                    sockets.loopback().read_tokens();
+                    self.sessions.keep_tokens(&sockets.loopback().tokens());
+                }
+                let _ = answer.send(());
+            }
             admin::Query::LogLevel { filter, answer } => {
                 let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
                 drop(answer.send(changed.map(|()| self.log.filter().to_owned())));
@@ -56,6 +63,7 @@ impl Daemon {
         ProfileReport {
             name: profile.name.to_string(),
             socket: listener.path().display().to_string(),
+            http: self.agents.as_ref().and_then(|all| all.loopback().address(&profile.name)).map(|at| at.to_string()),
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
             tools: view.catalog.count(ListKind::Tools),
             cut: cut(&view),

@@ -12,7 +12,9 @@ use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
 use crate::jsonrpc::members::members_of_parsed;
 use crate::jsonrpc::splice::{applied, cut, without};
 use crate::jsonrpc::{Message, MessageError, parse};
-use crate::methods::{self, AnsweredBy, EXTENSION, Forwarding, Method, NotificationMeaning, may_be_extension_request};
+use crate::methods::{
+    self, AnsweredBy, EXTENSION, Forwarding, Method, NotificationMeaning, OwnMethod, may_be_extension_request,
+};
 use crate::transport::Incoming;
 
 #[derive(Debug)]
@@ -96,6 +98,52 @@ impl From<Incoming> for AgentMessage {
 }
 
 impl AgentMessage {
+    /// The raw id of the response that the message gets, if it gets one.
+    pub(crate) fn answered_id(&self) -> Option<&Bytes> {
+        match self {
+            Self::Request(request) => Some(&request.id),
+            Self::Notification(notification) => notification.id.as_ref(),
+            Self::Response { .. } | Self::Malformed(_) | Self::TooLarge { .. } => None,
+        }
+    }
+
+    /// The raw id of the request that the message cancels, if it cancels one.
+    pub(crate) fn cancelled_id(&self) -> Option<&Bytes> {
+        match self {
+            Self::Notification(Notification { meaning: Some(NotificationMeaning::Cancelled), about, .. }) => {
+                about.as_ref()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is `initialize`.
+    pub(crate) fn is_initialize(&self) -> bool {
+        matches!(self, Self::Request(Request { method: Some(method), .. })
+            if method.answered_by == AnsweredBy::Daemon(OwnMethod::Initialize))
+    }
+
+    /// Whether it is a request that declares a version of the modern era, or tries to. `Err` if what it declares is malformed.
+    pub(crate) fn is_modern(&self) -> Result<bool, &MetaError> {
+        match self {
+            Self::Request(request) => request.modern.as_ref().map(Option::is_some),
+            _ => Ok(false),
+        }
+    }
+
+    /// The same message; a modern request uses the face of `server`.
+    pub(crate) fn at_face(mut self, server: &Arc<str>) -> Self {
+        if let Self::Request(request) = &mut self
+            && matches!(request.modern, Ok(Some(_)))
+        {
+            request.face = Some(Arc::clone(server));
+            if let Some(Ok(call)) = &mut request.call {
+                call.face = Some(Arc::clone(server));
+            }
+        }
+        self
+    }
+
     /// A notification that the agent has sent with an id.
     fn notification_with(id: Bytes, line: &Bytes) -> Self {
         let line = without(line, &["id"]).map(|changes| Bytes::from(applied(line, &changes))).unwrap_or_default();

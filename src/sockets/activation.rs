@@ -4,6 +4,7 @@
 //! socket is never activated, because a status request must not start a daemon.
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use interprocess::os::unix::uds_local_socket::Listener as ActivatedSocket;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-use super::{Listener, SocketError, SocketMode};
+use super::{Listener, SocketError, SocketMode, agent_socket};
 
 /// The sockets from the service manager that are not in use.
 #[derive(Debug, Default)]
@@ -52,6 +53,21 @@ impl ActivatedSockets {
                 Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): set `SocketMode=0600` in its unit")))
             }
             Err(source) => Err(SocketError::Io { operation: "examine", path, source }),
+        }
+    }
+
+    /// Takes the socket named `PROFILE.http`, `mcp.http` for the default profile, if it listens on `address`.
+    pub(crate) fn take_loopback(&mut self, profile: &str, address: SocketAddr) -> Option<TcpListener> {
+        let name = format!("{}.http", agent_socket(profile).trim_end_matches(".sock"));
+        let index = self.0.iter().position(|(known, _)| *known == name)?;
+        let (_, socket) = self.0.swap_remove(index);
+        let listener = TcpListener::from(OwnedFd::from(socket));
+        match listener.local_addr() {
+            Ok(found) if found == address => Some(listener),
+            _ => {
+                tracing::warn!("the service manager passed a socket named `{name}` that does not listen on {address}");
+                None
+            }
         }
     }
 

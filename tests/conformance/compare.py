@@ -8,11 +8,13 @@ it speaks both: then each agent with an instance of its own has its era, and a s
 
 import argparse
 import signal
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import forwarder
 from daemon import Daemon, Server
 from peers import Child, Socket
 from sessions import SessionBridge
@@ -23,23 +25,35 @@ HERE = Path(__file__).parent
 BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
 # The scenarios use bare tool names.
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
+# The HTTP listeners of mcpd itself, with no bridge.
+SOCKET, LOOPBACK = LISTENERS = ("Unix socket", "loopback")
 # A fixture in the era of its first request.
 DUAL = "dual"
 # The names of the paths through mcpd in cannot.txt.
 SHARED, SESSION, CROSSED = KINDS = ("shared", "session", "crossed")
 
+# Sharing, whether at the face, and the listener.
+BY_HTTP = (
+    (SHARED, False, SOCKET),
+    (SHARED, True, LOOPBACK),
+    (SESSION, False, LOOPBACK),
+    (SESSION, True, SOCKET),
+)
+
 
 @dataclass(frozen=True)
 class Way:
     """A path of the suite to the fixture of this era: through mcpd if it has a `sharing`, to the face of the fixture or to the
-    aggregate."""
+    aggregate; by a bridge, or by HTTP at a listener of mcpd."""
 
     era: str
     sharing: str | None = None
     is_face: bool = False
+    listener: str | None = None
 
     def __str__(self):
-        return f"{self.sharing or 'directly'}, {self.era} fixture{', face' if self.is_face else ''}"
+        parts = [self.sharing or "directly", f"{self.era} fixture"]
+        return ", ".join(parts + ["face"] * self.is_face + [f"HTTP on {self.listener}"] * bool(self.listener))
 
 
 def directly(edition):
@@ -51,7 +65,8 @@ def ways(edition):
     crossed = next(era for era in BRIDGES if era != edition.era)
     dual = [Way(DUAL, sharing) for sharing in (SHARED, SESSION) if (edition.era, sharing) != ("modern", SHARED)]
     of_era = [Way(edition.era, sharing, is_face) for sharing in (SHARED, SESSION) for is_face in (False, True)]
-    return [directly(edition), *of_era, Way(crossed, SHARED), *dual]
+    http = [Way(edition.era, sharing, is_face, listener) for sharing, is_face, listener in BY_HTTP]
+    return [directly(edition), *of_era, Way(crossed, SHARED), *dual, *http, Way(crossed, SHARED, False, SOCKET)]
 
 
 def run(suite, edition, way, mcpd):
@@ -63,9 +78,31 @@ def run(suite, edition, way, mcpd):
         with bridge(lambda: Child(fixture)) as bridge:
             return suite.run(edition, bridge.url, name)
     servers = {"fixture": Server(fixture, sharing=way.sharing)}
+    if way.listener:
+        return run_by_http(suite, edition, way, mcpd, servers, name)
     face = "fixture" if way.is_face else None
     with Daemon(mcpd, servers, SETTINGS) as daemon, bridge(lambda: Socket(daemon.socket, face)) as bridge:
         return suite.run(edition, bridge.url, name)
+
+
+def run_by_http(suite, edition, way, mcpd, servers, name):
+    """As `run`, at a listener of mcpd. On loopback, each request gets the token."""
+    path = "/servers/fixture" if way.is_face else "/mcp"
+    port = free_port()
+    settings = SETTINGS + (f'[profiles.default]\nhttp = "127.0.0.1:{port}"\n' if way.listener == LOOPBACK else "")
+    with Daemon(mcpd, servers, settings) as daemon:
+        if way.listener == LOOPBACK:
+            to_mcpd = forwarder.Forwarder(forwarder.tcp(("127.0.0.1", port)), path, forwarder.with_token(daemon.token()))
+        else:
+            to_mcpd = forwarder.Forwarder(forwarder.unix(daemon.socket), path)
+        with to_mcpd:
+            return suite.run(edition, to_mcpd.url, name)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 class Comparison:

@@ -71,7 +71,7 @@ fn list_commands(overview: &str) -> Vec<&str> {
 fn help_shows_twelve_commands_and_help_all_every_command() {
     const DAILY: &str = "import add edit connect status tools call logs doctor start stop restart";
     const OTHERS: &str =
-        "remove check service login logout demo completions schema calls top sandbox reload enable disable serve";
+        "remove check service login logout token demo completions schema calls top sandbox reload enable disable serve";
     let place = Place::new();
     let sorted = |text: &str| {
         let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();

@@ -58,6 +58,7 @@ mod harness;
 mod harness_eras;
 mod harness_http;
 mod health_checks;
+mod http_listener;
 mod http_server_lifecycle;
 mod http_servers;
 mod imports;

@@ -11,6 +11,7 @@ use std::path::Path;
 const LAYERS: &[&[&str]] = &[
     &["main", "init", "cli"],
     &["daemon", "autostart", "shim"],
+    &["http_listener"],
     &["session", "admin"],
     &["manager", "login_env"],
     &["account", "client", "detach", "signals"],
@@ -51,6 +52,7 @@ const ACYCLIC: &[&str] = &[
     "cli",
     "config",
     "daemon",
+    "http_listener",
     "jsonrpc",
     "manager",
     "server",

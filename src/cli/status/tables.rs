@@ -139,12 +139,19 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
             agent.pid.map_or_else(dash, |pid| pid.to_string().into()),
             // An agent at a face: `PROFILE/SERVER`.
             [Some(&*agent.profile), agent.server.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("/").into(),
-            agent.protocol.clone().map_or_else(dash, Cell::from),
+            mcp(agent),
             short_duration(agent.connected_ms).into(),
             agent.calls.to_string().into(),
         ]
     };
     first_rows(&COLUMNS, agents, row, style)
+}
+
+/// The version of MCP, and the listener, unless the agent sends lines.
+fn mcp(AgentReport { protocol, listener, .. }: &AgentReport) -> Cell {
+    let listener = Some(&**listener).filter(|listener| !["", "lines"].contains(listener));
+    let parts: Vec<_> = protocol.as_deref().into_iter().chain(listener).collect();
+    if parts.is_empty() { dash() } else { parts.join(" ").into() }
 }
 
 pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
@@ -162,7 +169,11 @@ pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
             _ => profile.servers.join(", ").into(),
         };
         let (tools, agents) = (profile.tools.to_string().into(), profile.agents.to_string().into());
-        [profile.name.as_str().into(), servers, tools, agents, profile.socket.as_str().into()]
+        let socket = match &profile.http {
+            Some(address) => format!("{}, http://{address}/mcp", profile.socket),
+            None => profile.socket.clone(),
+        };
+        [profile.name.as_str().into(), servers, tools, agents, socket.into()]
     };
     first_rows(&COLUMNS, &report.profiles, row, style)
 }

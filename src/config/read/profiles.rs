@@ -1,8 +1,11 @@
 //! Reads `[profiles.NAME]`: what agents see on each socket.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use url::Url;
 
 use super::super::Quotas;
 use super::super::daemon::NAMING_KEYS;
@@ -40,9 +43,24 @@ impl Reader<'_> {
         let workspace_roots =
             self.key(&mut fields, "workspace_roots", |reader, entry| Some(reader.workspace_roots(entry)));
         let quotas = self.keys(&mut fields, Quotas::KEYS.iter());
+        let http = self.key(&mut fields, "http", Self::loopback_address);
+        let http_origins = self.key(&mut fields, "http_origins", |reader, entry| Some(reader.origins(entry)));
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
-        Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids, workspace_roots, quotas })
+        let layer = ProfileLayer {
+            name,
+            servers,
+            rules,
+            expose,
+            read_only,
+            naming,
+            allow_uids,
+            workspace_roots,
+            quotas,
+            http,
+            http_origins,
+        };
+        Some(layer)
     }
 
     fn profile_name(&mut self, entry: &Entry) -> Option<Arc<str>> {
@@ -122,6 +140,40 @@ impl Reader<'_> {
             ("each item of `workspace_roots`", "begin it with `/`, `~/` or a variable such as `${HOME}/shared`");
         let texts = self.strings(entry, r#"["/srv/shared"]"#).into_iter();
         texts.filter_map(|(node, _)| self.absolute_interpolated_path(node, what, help)).collect()
+    }
+
+    /// An address that only this machine reaches.
+    fn loopback_address(&mut self, entry: &Entry) -> Option<SocketAddr> {
+        let text = self.string(&entry.node, "`http`")?;
+        let address = text.parse::<SocketAddr>().ok().filter(|address| {
+            [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip())
+                && address.port() != 0
+        });
+        if address.is_none() {
+            let message = "`http` must be 127.0.0.1 or [::1] with a port: mcpd serves no other address";
+            let help = self.assignment("http", r#""127.0.0.1:7780""#);
+            self.error(Problem::new(entry.node.span.clone(), message).help(help));
+        }
+        address
+    }
+
+    /// Origins of web pages, as browsers send them.
+    fn origins(&mut self, entry: &Entry) -> Vec<String> {
+        let texts = self.strings(entry, r#"["https://ui.example.com"]"#);
+        let mut origins = Vec::new();
+        for (node, text) in texts {
+            let is_origin = Url::parse(text).is_ok_and(|url| {
+                ["http", "https"].contains(&url.scheme()) && url.origin().ascii_serialization() == text
+            });
+            if is_origin {
+                origins.push(text.to_owned());
+            } else {
+                let message = "each item of `http_origins` must be an origin, without a path";
+                let help = self.assignment("http_origins", r#"["https://ui.example.com"]"#);
+                self.error(Problem::new(node.span.clone(), message).help(help));
+            }
+        }
+        origins
     }
 
     /// User ids.

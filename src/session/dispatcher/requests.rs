@@ -268,6 +268,9 @@ impl<T: Transport> Session<T> {
     fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
         if let Some(introduction) = self.agent.record_client(params, is_discover, face) {
             self.recorder.set_client(introduction.client);
+            if let Some(cwd) = params.and_then(|params| InitializeMeta::of(params).cwd) {
+                self.view.set_cwd(cwd);
+            }
             self.attach();
         }
     }

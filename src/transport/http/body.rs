@@ -71,7 +71,7 @@ fn trimmed(text: Bytes) -> Bytes {
 }
 
 /// Puts JSON on one line: line breaks become spaces. Text that is not JSON stays as it is.
-fn one_line(text: Bytes) -> Bytes {
+pub(crate) fn one_line(text: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &text).is_none() || serde_json::from_slice::<&RawValue>(&text).is_err() {
         return text;
     }

@@ -29,7 +29,8 @@ mod renewal;
 mod sse_get;
 mod sse_parser;
 
+pub(crate) use self::body::one_line;
 pub(crate) use self::connection::HttpConnection;
 pub(crate) use self::errors::{Disconnect, RequestError, is_busy, unknown_coding, unprocessed};
-pub(crate) use self::modern::HeaderParams;
+pub(crate) use self::modern::{HeaderParams, check_headers};
 pub(crate) use self::renewal::ReadAgain;

@@ -7,6 +7,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -90,16 +91,7 @@ impl HeaderParams {
     /// # Errors
     /// Why the tool must not be offered.
     pub(crate) fn note(&mut self, tool: &str, definition: &Bytes) -> Result<(), InvalidTool> {
-        // Few tools have it, and none escapes it.
-        if memchr::memmem::find(definition, KEY.as_bytes()).is_none() {
-            return Ok(());
-        }
-        let schema = members(definition, ["inputSchema"]).ok().and_then(|[schema]| schema);
-        let schema = schema.and_then(|schema| serde_json::from_slice(&schema).ok());
-        let schema: Value = schema.ok_or("its schema is nested too deeply")?;
-        let (mut param, mut seen) = (Param::default(), HashSet::new());
-        read(&schema, Position::Top(&mut param), &mut seen)?;
-        if !seen.is_empty() {
+        if let Some(param) = Param::of(definition)? {
             self.0.insert(Bytes::copy_from_slice(tool.as_bytes()), param);
         }
         Ok(())
@@ -114,6 +106,20 @@ impl HeaderParams {
 }
 
 impl Param {
+    /// The header params in a tool's definition, if it has any.
+    fn of(definition: &Bytes) -> Result<Option<Self>, InvalidTool> {
+        // Few tools have it, and none escapes it.
+        if memchr::memmem::find(definition, KEY.as_bytes()).is_none() {
+            return Ok(None);
+        }
+        let schema = members(definition, ["inputSchema"]).ok().and_then(|[schema]| schema);
+        let schema = schema.and_then(|schema| serde_json::from_slice(&schema).ok());
+        let schema: Value = schema.ok_or("its schema is nested too deeply")?;
+        let (mut param, mut seen) = (Self::default(), HashSet::new());
+        read(&schema, Position::Top(&mut param), &mut seen)?;
+        Ok((!seen.is_empty()).then_some(param))
+    }
+
     fn add(&self, given: &Bytes, headers: &mut HeaderMap) {
         if let Some(header) = &self.header
             && let Some(mut shown) = shown(given)
@@ -130,6 +136,22 @@ impl Param {
                 }
             });
         }
+    }
+
+    /// Checks the headers of a call against the argument `given`, if there is one. A header without an argument contradicts the body, too.
+    fn check(&self, given: Option<&Bytes>, headers: &HeaderMap) -> Result<(), HeaderMismatch> {
+        if let Some(header) = &self.header {
+            let required = given.filter(|given| shown(given).is_some());
+            if required.is_some() || headers.contains_key(header) {
+                check_value(header, headers, |value| required.is_some_and(|given| is_shown_as(given, value)))?;
+            }
+        }
+        let mut members = HashMap::new();
+        if let Some(given) = given.filter(|_| !self.members.is_empty()) {
+            // Other values have no members.
+            let _ = each(given, |name, value| drop(members.insert(name, value)));
+        }
+        self.members.iter().try_for_each(|(name, param)| param.check(members.get(name), headers))
     }
 }
 
@@ -209,6 +231,15 @@ fn shown(argument: &Bytes) -> Option<HeaderValue> {
     }
 }
 
+/// Whether the text of a header is this argument. Integers may be written in several ways.
+fn is_shown_as(argument: &Bytes, shown: &Bytes) -> bool {
+    match argument.first() {
+        Some(b'"') => text(argument).is_some_and(|argument| argument == *shown),
+        Some(b't' | b'f') => argument == shown,
+        _ => integer(argument) == integer(shown),
+    }
+}
+
 /// Writes an integer in digits. Other numbers stay as they are.
 fn integer(number: &Bytes) -> Bytes {
     if number.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9')) {
@@ -258,4 +289,84 @@ fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Why the headers of a request contradict its body: the header, and what is wrong. For a person.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HeaderMismatch {
+    header: HeaderName,
+    why: &'static str,
+}
+
+impl fmt::Display for HeaderMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "header `{}` {}", self.header, self.why)
+    }
+}
+
+/// Checks the headers of the modern request `line` against it: its method, what it names, its version, if it has one, and the arguments
+/// that its tool requires in headers. `definition` finds the definition of a tool.
+///
+/// # Errors
+/// If a required header is missing or repeated, or differs from the body.
+pub(crate) fn check_headers(
+    line: &Bytes,
+    headers: &HeaderMap,
+    definition: impl FnOnce(&[u8]) -> Option<Bytes>,
+) -> Result<(), HeaderMismatch> {
+    let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
+    let method = method.and_then(|raw| text(&raw));
+    check_header(&METHOD, method.as_ref(), headers)?;
+    let version = params.as_ref().and_then(declared_version);
+    if version.is_some() {
+        check_header(&PROTOCOL, version.as_ref(), headers)?;
+    }
+    let Some((method, params)) = method.zip(params) else { return Ok(()) };
+    let Some(naming_param) = methods::naming_param(&method) else { return Ok(()) };
+    let [name, arguments] = members(&params, [naming_param, "arguments"]).unwrap_or_default();
+    let Some(name) = name.and_then(|raw| text(&raw)) else { return Ok(()) };
+    // Task methods belong to an extension (SEP-2663), whose clients may leave the header out.
+    if naming_param != "taskId" || headers.contains_key(NAME) {
+        check_header(&NAME, Some(&name), headers)?;
+    }
+    if method[..] != *b"tools/call" {
+        return Ok(());
+    }
+    // Clients know no header params of a tool whose definition has invalid ones.
+    let param = definition(&name).and_then(|definition| Param::of(&definition).ok()?);
+    param.map_or(Ok(()), |param| param.check(arguments.as_ref(), headers))
+}
+
+fn declared_version(params: &Bytes) -> Option<Bytes> {
+    let [meta] = members(params, ["_meta"]).ok()?;
+    let [version] = members(&meta?, [era::meta::PROTOCOL]).ok()?;
+    text(&version?)
+}
+
+fn check_header(name: &HeaderName, expected: Option<&Bytes>, headers: &HeaderMap) -> Result<(), HeaderMismatch> {
+    check_value(name, headers, |value| expected == Some(value))
+}
+
+/// Checks the only value of a header.
+fn check_value(
+    name: &HeaderName,
+    headers: &HeaderMap,
+    matches: impl FnOnce(&Bytes) -> bool,
+) -> Result<(), HeaderMismatch> {
+    let wrong = |why| Err(HeaderMismatch { header: name.clone(), why });
+    let mut values = headers.get_all(name).into_iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return wrong("is missing or repeated") };
+    match decoded(value.as_bytes()) {
+        None => wrong("is no valid base64"),
+        Some(value) if matches(&value) => Ok(()),
+        Some(_) => wrong("does not match the body"),
+    }
+}
+
+/// The text of a header value, which may be in base64.
+fn decoded(value: &[u8]) -> Option<Bytes> {
+    match value.strip_prefix(OPENS).and_then(|value| value.strip_suffix(CLOSES)) {
+        Some(encoded) => STANDARD.decode(encoded).ok().map(Bytes::from),
+        None => Some(Bytes::copy_from_slice(value)),
+    }
 }

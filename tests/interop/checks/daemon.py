@@ -76,7 +76,9 @@ class Daemon:
     def __enter__(self):
         arguments = ["serve", "--config", self._config, "--runtime-dir", self.runtime]
         with (self._directory / "log").open("w") as log:
-            self._process = subprocess.Popen([self.mcpd, *arguments], stdin=subprocess.DEVNULL, stderr=log)
+            self._process = subprocess.Popen(
+                [self.mcpd, *arguments], stdin=subprocess.DEVNULL, stderr=log, env=self._environment()
+            )
         try:
             eventually(self._is_accepting, "the socket accepts")
         except AssertionError:
@@ -102,6 +104,11 @@ class Daemon:
         """The command of `mcpd connect`."""
         return [self.mcpd, "connect", "--runtime-dir", str(self.runtime), *more]
 
+    def token(self, profile="default"):
+        """What an agent sends to the address of a profile."""
+        command = [self.mcpd, "token", "--runtime-dir", str(self.runtime), "--profile", profile]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=self._environment()).stdout.strip()
+
     def descendants(self):
         return processes.descendants(self._process.pid)
 
@@ -117,6 +124,10 @@ class Daemon:
 
     def log(self):
         return (self._directory / "log").read_text()
+
+    def _environment(self):
+        """Its tokens are in a directory of its own."""
+        return {**os.environ, "XDG_STATE_HOME": str(self._directory / "state")}
 
     def _is_accepting(self):
         if self._process.poll() is not None:

@@ -5,12 +5,14 @@
 //! `processes` · `http` (servers at URLs) · `landlock` · `wait` (polling) · `output`.
 //!
 //! `messages` builds messages and checks responses. A call waits at a `gate` until the test opens it.
+//! `http_agent` is an agent over HTTP.
 
 mod agent;
 mod config;
 mod daemon;
 mod gate;
 pub(crate) mod http;
+pub(crate) mod http_agent;
 mod landlock;
 mod messages;
 mod modern;

@@ -188,6 +188,8 @@ allow_uids = [7]
 workspace_roots = ["/srv/shared"]
 max_calls = 9
 rate = 9
+http = "127.0.0.1:7780"
+http_origins = ["https://ui.example.com"]
 "#;
 
 #[test]

@@ -56,6 +56,10 @@ const REFUSED: &[&str] = &[
     "[profiles.p]\nallow_uids = [-1]",
     "[profiles.p]\nallow_uids = [65534]",
     "[profiles.p]\nrate = '50/s'",
+    "[profiles.p]\nhttp = '0.0.0.0:7780'",
+    "[profiles.p]\nhttp = '127.0.0.1'",
+    "[profiles.p]\nhttp = '127.0.0.1:0'",
+    "[profiles.p]\nhttp_origins = ['https://a.example/x']",
 ];
 
 /// Lines of a server's table that both refuse.

@@ -1,0 +1,41 @@
+//! Agents over HTTP/1.1: Streamable HTTP of both eras, on the agent sockets and on loopback addresses.
+//!
+//! A session does not know of HTTP. It runs over an [`HttpTransport`](transport::HttpTransport), which shares a [`Hub`](hub::Hub) with
+//! the connections that serve the session: requests become posts to the hub, and each request or GET has a stream of messages there.
+//!
+//! ```text
+//! first bytes ─┬─ a line ──────────────────────────► session over the connection itself
+//!              └─ HTTP ─ Host, Origin, token, path ─┬─ modern ─► hub and session of this connection
+//!                                                   └─ legacy ─► hub of its `Mcp-Session-Id`; the daemon runs the session
+//! ```
+//!
+//! - `protocol`: tells lines from HTTP
+//! - `connection`: serves one connection with hyper
+//! - `endpoint`: what becomes of each HTTP request
+//! - `checks`: whether a request may be served, by its headers (pure)
+//! - `hub`: what a session and its connections share: posts, streams, and what is kept to resume a stream
+//! - `transport`: the session's end of a hub
+//! - `body`: bodies of responses: one message, or an event stream
+//! - `sessions`: the legacy sessions by their ids
+//! - `loopback`, `token`: listeners on loopback addresses, and the tokens that they need
+//!
+//! A modern session belongs to one connection: on HTTP/1.1, the client that closes a stream closes the connection, and so cancels its
+//! requests. A legacy session outlives its connections until DELETE, or until it was not used for a while.
+//!
+//! Source: MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP"; MCP 2026-07-28, `basic/transports/streamable-http`.
+
+mod body;
+mod checks;
+mod connection;
+mod endpoint;
+mod hub;
+mod loopback;
+mod protocol;
+mod sessions;
+pub(crate) mod token;
+mod transport;
+
+pub(crate) use self::connection::Connection;
+pub(crate) use self::loopback::{LoopbackListener, LoopbackStream};
+pub(crate) use self::protocol::{Protocol, first_protocol};
+pub(crate) use self::sessions::{OpenSession, Sessions};

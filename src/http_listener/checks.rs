@@ -55,8 +55,8 @@ pub(super) enum Refusal {
     Unauthorized,
     #[error("no such path: use /mcp, /servers/NAME or /healthz")]
     UnknownPath,
-    #[error("this path does not have this method")]
-    Method,
+    #[error("the method has to be one of: {allowed}")]
+    Method { allowed: &'static str },
     #[error("header `Accept` has to list application/json and text/event-stream")]
     NotAcceptable,
     #[error("header `Accept` has to list text/event-stream")]
@@ -81,7 +81,7 @@ impl Refusal {
             Self::ForeignHost | Self::ForeignOrigin => StatusCode::FORBIDDEN,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::UnknownPath | Self::UnknownSession => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotAcceptable | Self::NoEventsAccepted => StatusCode::NOT_ACCEPTABLE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Version | Self::NoSession | Self::UnknownEvent => StatusCode::BAD_REQUEST,

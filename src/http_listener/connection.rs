@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
@@ -13,10 +13,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Sleep, sleep};
 
 use super::endpoint::{Agent, Endpoint};
 use super::hub::Hub;
 use super::loopback::Stranger;
+use super::protocol::Protocol;
 use super::sessions::{Access, Sessions};
 use super::transport::HttpTransport;
 use crate::session::{self, SessionOrders, SessionSetup};
@@ -42,8 +44,12 @@ fn send_timeout(is_stranger: bool) -> Duration {
     test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(default, Duration::from_millis)
 }
 
+/// Time to write the last responses when the daemon stops: more than sessions take for theirs.
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(750);
+
 /// An HTTP connection.
 pub(crate) struct Connection {
+    pub(crate) protocol: Protocol,
     pub(crate) sessions: Sessions,
     /// Of the session of this connection, which begins with its first modern request.
     pub(crate) setup: SessionSetup,
@@ -58,7 +64,6 @@ pub(crate) struct Connection {
 struct PreparedSession {
     setup: SessionSetup,
     orders: SessionOrders,
-    closing: BoxFuture<'static, ()>,
 }
 
 enum Order {
@@ -69,17 +74,10 @@ enum Order {
 }
 
 impl PreparedSession {
-    fn new(setup: SessionSetup, orders: SessionOrders) -> Self {
-        let mut closing = setup.closing.clone();
-        // A dropped sender means the same.
-        let closing = async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.boxed();
-        Self { setup, orders, closing }
-    }
-
     fn poll_order(&mut self, cx: &mut Context<'_>) -> Poll<Order> {
         if self.orders.cut_off.poll_unpin(cx).is_ready() {
             Poll::Ready(Order::CutOff)
-        } else if self.closing.poll_unpin(cx).is_ready() || self.orders.profile_removed.poll_unpin(cx).is_ready() {
+        } else if self.orders.profile_removed.poll_unpin(cx).is_ready() {
             Poll::Ready(Order::Leave)
         } else {
             Poll::Pending
@@ -90,7 +88,7 @@ impl PreparedSession {
 impl Connection {
     /// Serves it until the client disconnects or the daemon stops.
     pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let Self { sessions, setup, orders, origins, stranger } = self;
+        let Self { protocol, sessions, setup, orders, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
         let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
         let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(Arc::clone(&token.borrow())));
@@ -98,7 +96,7 @@ impl Connection {
         let mut changed = pin!(OptionFuture::from(token.map(async |mut token| token.changed().await.is_ok())).fuse());
         let mut has_token = true;
         let hub = Hub::new(false);
-        let agent = Agent::of(&setup, access);
+        let agent = Agent::of(&setup, protocol, access);
         let (shared_hub, is_authorized) = (Arc::clone(&hub), AtomicBool::new(false));
         let endpoint = Arc::new(Endpoint { agent, sessions, origins, timeout, hub: shared_hub, is_authorized });
         let of_service = Arc::clone(&endpoint);
@@ -107,7 +105,11 @@ impl Connection {
             async move { Ok::<_, Infallible>(endpoint.respond(request).await) }
         });
         let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
-        let mut prepared = Some(PreparedSession::new(setup, orders));
+        let mut closing = setup.closing.clone();
+        // A dropped sender means the same.
+        let mut closing = pin!(async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.fuse());
+        let mut last: Option<Pin<Box<Sleep>>> = None;
+        let mut prepared = Some(PreparedSession { setup, orders });
         let mut session: Option<BoxFuture<'static, ()>> = None;
         let ended = poll_fn(|cx| {
             loop {
@@ -116,6 +118,14 @@ impl Connection {
                 {
                     session = None;
                     http.as_mut().graceful_shutdown();
+                }
+                if closing.poll_unpin(cx).is_ready() {
+                    prepared = None;
+                    http.as_mut().graceful_shutdown();
+                    last = Some(Box::pin(sleep(LAST_RESPONSES_TIMEOUT)));
+                }
+                if last.as_mut().is_some_and(|last| last.poll_unpin(cx).is_ready()) {
+                    return Poll::Ready(Ok(()));
                 }
                 match prepared.as_mut().map(|prepared| prepared.poll_order(cx)) {
                     Some(Poll::Ready(Order::CutOff)) => return Poll::Ready(Ok(())),

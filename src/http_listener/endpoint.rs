@@ -57,11 +57,12 @@ pub(super) struct Agent {
     pub(super) account: Arc<Account>,
     pub(super) limit: MessageLimit,
     pub(super) access: Access,
+    pub(super) protocol: Protocol,
 }
 
 impl Agent {
     /// The agent of a session that is started with `setup`.
-    pub(super) fn of(setup: &SessionSetup, access: Access) -> Self {
+    pub(super) fn of(setup: &SessionSetup, protocol: Protocol, access: Access) -> Self {
         Self {
             user: Arc::clone(&setup.user),
             identity: setup.identity.clone(),
@@ -70,6 +71,7 @@ impl Agent {
             account: Arc::clone(&setup.account),
             limit: setup.message_limit.clone(),
             access,
+            protocol,
         }
     }
 }
@@ -286,12 +288,9 @@ impl Endpoint {
             Failure::Error(StatusCode::SERVICE_UNAVAILABLE, None, error)
         })?;
         let transport = HttpTransport::of_session(Arc::clone(&hub), registration);
-        let Agent { user, identity, own_server, .. } = &self.agent;
-        let (user, identity, own_server) = (Arc::clone(user), identity.clone(), own_server.clone());
-        let protocol = match self.agent.access {
-            Access::Socket => Protocol::Http,
-            Access::Loopback(_) => Protocol::Loopback,
-        };
+        let Agent { user, identity, own_server, protocol, .. } = &self.agent;
+        let (user, identity, own_server, protocol) =
+            (Arc::clone(user), identity.clone(), own_server.clone(), *protocol);
         let open = |answer| OpenSession { user, identity, own_server, protocol, transport, answer };
         let opened = self.sessions.open(open).await;
         opened.ok_or_else(Failure::stopping)?.map_err(|error| {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +21,16 @@ pub(crate) struct LoopbackListener {
     address: SocketAddr,
     strangers: Arc<Semaphore>,
     token: watch::Sender<Arc<str>>,
+    /// It belongs to the service manager.
+    is_activated: bool,
 }
 
 /// A connection to a loopback address.
 #[derive(Debug)]
 pub(crate) struct LoopbackStream {
     pub(crate) stream: TcpStream,
+    /// Of the listener.
+    pub(crate) address: SocketAddr,
     pub(crate) stranger: Stranger,
 }
 
@@ -44,7 +49,7 @@ impl LoopbackListener {
     /// # Errors
     /// If it is no loopback address, or the system refuses.
     pub(crate) fn bind(address: SocketAddr, token: Arc<str>) -> io::Result<Self> {
-        Self::of(std::net::TcpListener::bind(check(address)?)?, token)
+        Self::listening(std::net::TcpListener::bind(check(address)?)?, token, false)
     }
 
     /// Takes over a socket of the service manager.
@@ -52,15 +57,24 @@ impl LoopbackListener {
     /// # Errors
     /// If it listens on no loopback address.
     pub(crate) fn of(socket: std::net::TcpListener, token: Arc<str>) -> io::Result<Self> {
+        Self::listening(socket, token, true)
+    }
+
+    fn listening(socket: std::net::TcpListener, token: Arc<str>, is_activated: bool) -> io::Result<Self> {
         let address = check(socket.local_addr()?)?;
         socket.set_nonblocking(true)?;
         let socket = TcpListener::from_std(socket)?;
         let (strangers, token) = (Arc::new(Semaphore::new(MAX_STRANGERS)), watch::Sender::new(token));
-        Ok(Self { socket, address, strangers, token })
+        Ok(Self { socket, address, strangers, token, is_activated })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A duplicate of the socket, if it belongs to the service manager.
+    pub(crate) fn duplicate(&self) -> Option<io::Result<OwnedFd>> {
+        self.is_activated.then(|| self.socket.as_fd().try_clone_to_owned())
     }
 
     /// Uses another token from now on. Connections and sessions of the former one end.
@@ -81,7 +95,7 @@ impl LoopbackListener {
                     // Small messages would wait for each other.
                     let _ = stream.set_nodelay(true);
                     let stranger = Stranger { token: self.token.subscribe(), permit };
-                    return LoopbackStream { stream, stranger };
+                    return LoopbackStream { stream, address: self.address, stranger };
                 }
                 (_, Err(error)) => {
                     tracing::debug!(address = %self.address, "cannot accept connections for now: {error}");

@@ -74,10 +74,6 @@ impl Stream {
         !self.is_read() && self.has_ended && self.messages.is_empty()
     }
 
-    pub(super) fn has_events(&self) -> bool {
-        self.has_events
-    }
-
     pub(super) fn begin_events(&mut self) {
         self.has_events = true;
     }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 use futures_util::future::{FutureExt, select_all};
 
 use crate::config::Profile;
-use crate::http_listener::{LoopbackListener, LoopbackStream, token};
+use crate::http_listener::token::{self, Token};
+use crate::http_listener::{LoopbackListener, LoopbackStream};
 use crate::manager::ServedProfile;
 use crate::sockets::{ActivatedSockets, SocketError};
 
@@ -38,7 +39,7 @@ fn failed(address: SocketAddr, source: io::Error) -> SocketError {
     SocketError::Io { operation: "listen on", path: address.to_string().into(), source }
 }
 
-fn token_of(profile: &str, address: SocketAddr) -> Result<Arc<str>, SocketError> {
+fn token_of(profile: &str, address: SocketAddr) -> Result<Token, SocketError> {
     token::read_or_create(profile).map_err(|error| failed(address, io::Error::other(error)))
 }
 
@@ -140,7 +141,7 @@ impl LoopbackSockets {
     }
 
     /// The tokens in use, by profile.
-    pub(super) fn tokens(&self) -> Vec<(Arc<str>, Arc<str>)> {
+    pub(super) fn tokens(&self) -> Vec<(Arc<str>, Token)> {
         self.served.iter().map(|socket| (Arc::clone(&socket.profile), socket.listener.token())).collect()
     }
 

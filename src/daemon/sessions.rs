@@ -20,6 +20,7 @@ use crate::account::{Account, Accounts, Held, LimitUse};
 use crate::admin::report::{AgentReport, QuotaReport};
 use crate::calls::History;
 use crate::config::{DaemonConfig, Profile};
+use crate::http_listener::token::Token;
 use crate::http_listener::{self, OpenSession, Protocol};
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply::ErrorObject;
@@ -196,7 +197,7 @@ impl Sessions {
     }
 
     /// Ends the HTTP sessions that use another token of a profile than its current one.
-    pub(super) fn keep_tokens(&self, current: &[(Arc<str>, Arc<str>)]) {
+    pub(super) fn keep_tokens(&self, current: &[(Arc<str>, Token)]) {
         self.http.keep_tokens(current);
     }
 

@@ -91,7 +91,7 @@ impl Connection {
         let Self { protocol, sessions, setup, orders, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
         let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
-        let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(Arc::clone(&token.borrow())));
+        let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(token.borrow().clone()));
         // `false` if the listener is closed.
         let mut changed = pin!(OptionFuture::from(token.map(async |mut token| token.changed().await.is_ok())).fuse());
         let mut has_token = true;

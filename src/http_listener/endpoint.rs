@@ -24,7 +24,6 @@ use super::reply::{
 };
 use super::sessions::{Access, OpenSession, Owner, Sessions};
 use super::stream::Message;
-use super::token::is_same;
 use super::transport::HttpTransport;
 use crate::account::{ALLOWANCE, Account, OverLimit};
 use crate::era::{HEADER_MISMATCH, MODERN};
@@ -134,7 +133,7 @@ impl Endpoint {
 
     fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if let Access::Loopback(token) = &self.agent.access
-            && !checks::token(headers).is_some_and(|given| is_same(given, token))
+            && !checks::token(headers).is_some_and(|given| token.is(given))
         {
             return Err(Refusal::Unauthorized);
         }

@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
+use super::token::Token;
+
 /// Connections that have not sent the token yet. Any user of the machine can open them, so further ones wait in the kernel.
 const MAX_STRANGERS: usize = 64;
 /// Delay before the next attempt after `accept` has failed.
@@ -20,7 +22,7 @@ pub(crate) struct LoopbackListener {
     socket: TcpListener,
     address: SocketAddr,
     strangers: Arc<Semaphore>,
-    token: watch::Sender<Arc<str>>,
+    token: watch::Sender<Token>,
     /// It belongs to the service manager.
     is_activated: bool,
 }
@@ -38,7 +40,7 @@ pub(crate) struct LoopbackStream {
 #[derive(Debug)]
 pub(crate) struct Stranger {
     /// The token, and its changes.
-    pub(super) token: watch::Receiver<Arc<str>>,
+    pub(super) token: watch::Receiver<Token>,
     /// Released with the first request that has the token.
     pub(super) permit: OwnedSemaphorePermit,
 }
@@ -48,7 +50,7 @@ impl LoopbackListener {
     ///
     /// # Errors
     /// If it is no loopback address, or the system refuses.
-    pub(crate) fn bind(address: SocketAddr, token: Arc<str>) -> io::Result<Self> {
+    pub(crate) fn bind(address: SocketAddr, token: Token) -> io::Result<Self> {
         Self::listening(std::net::TcpListener::bind(check(address)?)?, token, false)
     }
 
@@ -56,11 +58,11 @@ impl LoopbackListener {
     ///
     /// # Errors
     /// If it listens on no loopback address.
-    pub(crate) fn of(socket: std::net::TcpListener, token: Arc<str>) -> io::Result<Self> {
+    pub(crate) fn of(socket: std::net::TcpListener, token: Token) -> io::Result<Self> {
         Self::listening(socket, token, true)
     }
 
-    fn listening(socket: std::net::TcpListener, token: Arc<str>, is_activated: bool) -> io::Result<Self> {
+    fn listening(socket: std::net::TcpListener, token: Token, is_activated: bool) -> io::Result<Self> {
         let address = check(socket.local_addr()?)?;
         socket.set_nonblocking(true)?;
         let socket = TcpListener::from_std(socket)?;
@@ -78,12 +80,12 @@ impl LoopbackListener {
     }
 
     /// Uses another token from now on. Connections and sessions of the former one end.
-    pub(crate) fn set_token(&self, token: Arc<str>) {
-        self.token.send_if_modified(|current| std::mem::replace(current, Arc::clone(&token)) != token);
+    pub(crate) fn set_token(&self, token: Token) {
+        self.token.send_if_modified(|current| std::mem::replace(current, token.clone()) != token);
     }
 
-    pub(crate) fn token(&self) -> Arc<str> {
-        Arc::clone(&self.token.borrow())
+    pub(crate) fn token(&self) -> Token {
+        self.token.borrow().clone()
     }
 
     /// Accepts the next connection. Cancel safe.

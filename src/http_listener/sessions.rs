@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::hub::Hub;
 use super::protocol::Protocol;
+use super::token::Token;
 use super::transport::HttpTransport;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::random;
@@ -31,7 +32,7 @@ pub(super) enum Access {
     /// By an agent socket.
     Socket,
     /// By a loopback address, with this token.
-    Loopback(Arc<str>),
+    Loopback(Token),
 }
 
 /// Opens a session that outlives its connections.
@@ -91,7 +92,7 @@ impl Sessions {
     }
 
     /// Ends the sessions that use another token of a profile than its current one.
-    pub(crate) fn keep_tokens(&self, current: &[(Arc<str>, Arc<str>)]) {
+    pub(crate) fn keep_tokens(&self, current: &[(Arc<str>, Token)]) {
         let is_old = |Owner { profile, access, .. }: &Owner| {
             let Access::Loopback(used) = access else { return false };
             current.iter().any(|(name, token)| name == profile && token != used)

@@ -54,6 +54,15 @@ impl LoopbackSocket {
         Ok(Self { profile: Arc::clone(profile), listener })
     }
 
+    /// Serves `profile` with its token.
+    fn with(self, profile: &Arc<str>, token: Token) -> Self {
+        if self.profile == *profile {
+            self.listener.set_token(token);
+            return self;
+        }
+        Self { profile: Arc::clone(profile), listener: self.listener.begin_anew(token) }
+    }
+
     /// Stops listening. A socket of the service manager may be needed again. Connections end after their requests.
     fn close(self, activated: &mut ActivatedSockets) {
         if let Some(Ok(copy)) = self.listener.duplicate() {
@@ -106,10 +115,7 @@ impl LoopbackSockets {
             let Some(address) = profile.http else { continue };
             let known = self.take(address, &mut before);
             let socket = match known {
-                Some(LoopbackSocket { listener, .. }) => token_of(&profile.name, address).map(|token| {
-                    listener.set_token(token);
-                    LoopbackSocket { profile: Arc::clone(&profile.name), listener }
-                }),
+                Some(socket) => token_of(&profile.name, address).map(|token| socket.with(&profile.name, token)),
                 None => LoopbackSocket::listen(&profile.name, address, activated),
             };
             match socket {

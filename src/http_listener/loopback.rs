@@ -84,6 +84,11 @@ impl LoopbackListener {
         self.token.send_if_modified(|current| std::mem::replace(current, token.clone()) != token);
     }
 
+    /// Serves agents with another token, of another profile. Connections end after their requests.
+    pub(crate) fn begin_anew(self, token: Token) -> Self {
+        Self { token: watch::Sender::new(token), ..self }
+    }
+
     pub(crate) fn token(&self) -> Token {
         self.token.borrow().clone()
     }

@@ -94,7 +94,8 @@ impl Sessions {
                 self.open(at, admitted, manager, |setup, orders| session::run(transport, setup, orders));
             }),
             None => {
-                let why = "mcpd is being stopped, or the profile of this connection was removed";
+                let why =
+                    "mcpd is being stopped, or the profile of this connection is no longer available to this agent";
                 Err(ErrorObject::of_mcpd(ErrorCode::ShuttingDown, why, Delivery::NotSent))
             }
         };

@@ -200,8 +200,10 @@ fn messages_that_nobody_reads_wait_for_the_stream_that_is_resumed() {
     drop(lost);
     let mut added = 0_u64;
     until("a message comes while nothing is read", || {
-        added += 1;
-        let change = call(added, "s__mutate_tools", &json!({"add": [format!("fresh{added}")]}));
+        added += 2;
+        // An agent learns of changes to lists that it has read.
+        http.post("/mcp", &post, &request(added, "tools/list", &json!({}))).message();
+        let change = call(added + 1, "s__mutate_tools", &json!({"add": [format!("fresh{added}")]}));
         let is_single = http.post("/mcp", &post, &change).header("content-type") == Some("application/json");
         if !is_single {
             http.messages();

@@ -211,7 +211,7 @@ fn socket_of_the_service_manager_is_used_for_its_address() {
     let server = Server::named("s").toml(&place);
     let file = place.write("activated.toml", format!("[profiles.default]\nhttp = '{address}'\n{server}"));
     let activated = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mcp.http";
-    let mut command = Setup::new().config(file).after_shell(activated).command(&place);
+    let mut command = Setup::new().config(file.clone()).after_shell(activated).command(&place);
     command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
     let mut daemon = command.spawn().expect("mcpd starts");
     let token = place.client(&["token"]).expect_code(0).stdout;

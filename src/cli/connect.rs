@@ -220,7 +220,7 @@ fn print_http_entries(client: &Client, arguments: &Arguments, directory: Option<
             fail(USAGE, format!("the profile `{name}` is not served over HTTP: {help}"))
         })?;
         let token = token::read_or_create(profile.name()).map_err(|error| fail(FAILED, error))?;
-        client.url_entries(&at(&format!("http://{address}")), Some(&token))
+        client.url_entries(&at(&format!("http://{address}")), Some(&token.to_string()))
     };
     let entries = entries.ok_or_else(|| {
         let Client { title, word, .. } = client;

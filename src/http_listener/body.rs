@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{self, Sleep, sleep};
 
-use super::hub::{Event, Message, Reader};
+use super::hub::{Event, Reader};
+use super::stream::Message;
 
 /// An event stream without a message gets a comment so often, because clients commonly close a silent stream after 5 minutes.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);

@@ -12,8 +12,10 @@
 //! - `protocol`: tells lines from HTTP
 //! - `connection`: serves one connection with hyper
 //! - `endpoint`: what becomes of each HTTP request
+//! - `reply`: its response: an error with its status, a message, or an event stream
 //! - `checks`: whether a request may be served, by its headers (pure)
-//! - `hub`: what a session and its connections share: posts, streams, and what is kept to resume a stream
+//! - `hub`: what a session and its connections share: posts and streams
+//! - `stream`: the messages of one stream, and what is kept to resume it
 //! - `transport`: the session's end of a hub
 //! - `body`: bodies of responses: one message, or an event stream
 //! - `sessions`: the legacy sessions by their ids
@@ -31,7 +33,9 @@ mod endpoint;
 mod hub;
 mod loopback;
 mod protocol;
+mod reply;
 mod sessions;
+mod stream;
 pub(crate) mod token;
 mod transport;
 

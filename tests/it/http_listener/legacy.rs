@@ -158,10 +158,61 @@ fn session_belongs_to_its_path_and_ends_with_delete() {
     assert_eq!(http.request("GET /mcp", &get).status, 404);
     assert_eq!(http.request("DELETE /mcp", &get).status, 404);
     assert_eq!(stream.event(), None);
-    open.reply();
+    let lost = open.reply();
+    assert_eq!((lost.error(), &lost.json()["id"]), ((404, -31005), &json!(3)));
+    assert_eq!(lost.json()["error"]["data"]["outcome"], "unknown", "it was sent");
     until("the call was cancelled", || (daemon.status()["servers"][0]["in_flight"] == 0).then_some(()));
     assert_eq!(http.request("GET /mcp", GET).status, 405, "without a session there is no stream");
-    assert_eq!(http.request("DELETE /mcp", GET).status, 405);
+    assert_eq!(http.request("DELETE /mcp", GET).header("allow"), Some("POST"));
+    let legacy = format!("{GET}MCP-Protocol-Version: 2025-06-18\r\n");
+    assert_eq!(http.request("GET /mcp", &legacy).error(), (400, -32600), "a legacy client has forgotten its session");
+}
+
+#[test]
+fn id_of_a_request_stays_in_use_when_its_connection_is_gone() {
+    let daemon = start();
+    let mut http = HttpAgent::connect(&daemon);
+    let (post, _) = session(&mut http);
+    let in_flight = || daemon.status()["servers"][0]["in_flight"].as_u64().expect("a number");
+    let mut lost = HttpAgent::connect(&daemon);
+    lost.start_post("/mcp", &post, &call(3, "s__sleep", &json!({"ms": 60_000})).to_string());
+    until("the call runs", || (in_flight() == 1).then_some(()));
+    drop(lost);
+    let again = call(3, "s__echo", &json!({"text": "again"}));
+    for _ in 0..20 {
+        assert_eq!(in_flight(), 1);
+        assert_eq!(http.post("/mcp", &post, &again).error(), (400, -32600));
+    }
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
+    assert_eq!(http.post("/mcp", &post, &cancelled).status, 202);
+    let answer = until("the id is free", || Some(http.post("/mcp", &post, &again)).filter(|reply| reply.status == 200));
+    assert_eq!(arguments(&answer.message())["text"], "again");
+}
+
+#[test]
+fn messages_that_nobody_reads_wait_for_the_stream_that_is_resumed() {
+    let daemon = start();
+    let mut http = HttpAgent::connect(&daemon);
+    let (post, get) = session(&mut http);
+    let mut lost = HttpAgent::connect(&daemon);
+    lost.request("GET /mcp", &get);
+    let primed = lost.event().expect("an event that primes the client").id.expect("an id");
+    drop(lost);
+    let mut added = 0_u64;
+    until("a message comes while nothing is read", || {
+        added += 2;
+        // An agent learns of changes to lists that it has read.
+        http.post("/mcp", &post, &request(added, "tools/list", &json!({}))).message();
+        let change = call(added + 1, "s__mutate_tools", &json!({"add": [format!("fresh{added}")]}));
+        let is_single = http.post("/mcp", &post, &change).header("content-type") == Some("application/json");
+        if !is_single {
+            http.messages();
+        }
+        is_single.then_some(())
+    });
+    let mut again = HttpAgent::connect(&daemon);
+    assert_eq!(again.request("GET /mcp", &format!("{get}Last-Event-ID: {primed}\r\n")).status, 200);
+    assert_eq!(again.event().expect("a notification").data["method"], "notifications/tools/list_changed");
 }
 
 #[test]

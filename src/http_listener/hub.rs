@@ -165,6 +165,15 @@ impl Stream {
         Some((number, message))
     }
 
+    /// Keeps the message that was taken before it was known that the stream can be resumed.
+    fn keep_first(&mut self, Event { number, message, .. }: &Event) {
+        if *number + 1 == self.first {
+            self.first = *number;
+            self.read_bytes += message.bytes();
+            self.messages.push_front(message.clone());
+        }
+    }
+
     /// Drops the oldest message that is kept.
     fn drop_first(&mut self) -> bool {
         if self.attached != 0 && self.first == self.next {
@@ -539,11 +548,18 @@ impl Reader {
         }
     }
 
-    /// From now on the stream is read as events. Returns whether it can be resumed.
-    pub(super) fn begin_events(&self) -> bool {
+    /// From now on the stream is read as events, of which `first` was read already. Returns whether it can be resumed.
+    pub(super) fn begin_events(&self, first: Option<&Event>) -> bool {
         let mut state = self.hub.state();
-        state.change(self.stream, |stream| stream.has_events = true);
-        state.is_resumable
+        let is_resumable = state.is_resumable;
+        state.change(self.stream, |stream| {
+            stream.has_events = true;
+            if let Some(first) = first.filter(|_| is_resumable) {
+                stream.keep_first(first);
+            }
+        });
+        state.drop_surplus();
+        is_resumable
     }
 
     /// Whether its session has ended before it has answered.

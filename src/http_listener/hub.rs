@@ -143,7 +143,7 @@ impl State {
     }
 
     fn listen_at(&mut self, number: u64) {
-        self.change(number, Stream::begin_events);
+        self.change(number, |stream| stream.begin_events(None));
         self.listening.push(number);
     }
 
@@ -383,11 +383,14 @@ impl Reader {
         }
     }
 
-    /// From now on the stream is read as events. Returns whether it can be resumed.
-    pub(super) fn begin_events(&self) -> bool {
+    /// From now on the stream is read as events, of which `first` was read already. Returns whether it can be resumed.
+    pub(super) fn begin_events(&self, first: Option<&Event>) -> bool {
         let mut state = self.hub.state();
-        state.change(self.stream, Stream::begin_events);
-        state.is_resumable
+        let is_resumable = state.is_resumable;
+        let kept = first.filter(|_| is_resumable).map(|first| (first.number, &first.message));
+        state.change(self.stream, |stream| stream.begin_events(kept));
+        state.drop_surplus();
+        is_resumable
     }
 
     /// The raw id of its request, if the session has ended without a response to it, and whether the session may have received it.

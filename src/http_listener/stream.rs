@@ -74,8 +74,14 @@ impl Stream {
         !self.is_read() && self.has_ended && self.messages.is_empty()
     }
 
-    pub(super) fn begin_events(&mut self) {
+    /// From now on it is read as events. `first` was read before, and is kept.
+    pub(super) fn begin_events(&mut self, first: Option<(u64, &Message)>) {
         self.has_events = true;
+        if let Some((number, message)) = first.filter(|(number, _)| number + 1 == self.first) {
+            self.first = number;
+            self.read_bytes += message.bytes();
+            self.messages.push_front(message.clone());
+        }
     }
 
     pub(super) fn is_received(&self) -> bool {

@@ -261,6 +261,15 @@ impl State {
         self.drop_surplus();
     }
 
+    /// Sends what waits for a GET stream.
+    fn send_waiting(&mut self, stream: u64) {
+        if self.listening.contains(&stream) {
+            for message in std::mem::take(&mut self.waiting) {
+                self.send(Some(stream), message);
+            }
+        }
+    }
+
     /// Drops the oldest kept events beyond the limit, and the streams that have nothing left.
     fn drop_surplus(&mut self) {
         while self.kept > MAX_KEPT {
@@ -358,10 +367,8 @@ impl Hub {
                 state.send(Some(stream), message);
             }
         }
-        for message in std::mem::take(&mut state.waiting) {
-            state.send(Some(stream), message);
-        }
         state.listening.push(stream);
+        state.send_waiting(stream);
         state.change(stream, |stream| stream.has_events = true);
         Some(Reader { hub: Arc::clone(self), stream, number })
     }
@@ -372,6 +379,7 @@ impl Hub {
         let number =
             state.change(stream, |stream| (stream.has_events && stream.rewind(next)).then(|| stream.attach()))??;
         state.last_use = Instant::now();
+        state.send_waiting(stream);
         Some(Reader { hub: Arc::clone(self), stream, number })
     }
 

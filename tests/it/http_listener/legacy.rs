@@ -152,6 +152,7 @@ fn resumed_get_stream_begins_with_what_was_sent_while_nobody_read_it() {
     drop(lost);
     let mut other = HttpAgent::connect(&daemon);
     let (post, read) = session(&mut other);
+    other.post("/mcp", &post, &request(9, "tools/list", &json!({}))).message();
     let mut stream = HttpAgent::connect(&daemon);
     stream.request("GET /mcp", &read);
     stream.event().expect("an event that primes the client");

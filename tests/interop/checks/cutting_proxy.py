@@ -8,22 +8,26 @@ from dataclasses import replace
 
 
 class CuttingProxy:
-    """A listening server behind another port, inside `with`.
+    """A listening server behind another port, or another Unix socket if `paths` names both, inside `with`.
 
     It cuts connections on request. `after` are patterns of what the server sends: when the first data with one of them has been passed
     on, the proxy cuts that connection and forgets the pattern.
     """
 
-    def __init__(self, listening, era="auto", after=()):
+    def __init__(self, listening, era="auto", after=(), paths=None):
         self._server = listening
         self._era = era
+        self._paths = paths
         self.after = list(after)
         self._socket = None
         self._ends = []
 
     def __enter__(self):
         self._server.__enter__()
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        front = self._paths[0] if self._paths else ("127.0.0.1", 0)
+        self._socket = _socket(front)
+        self._socket.bind(front)
+        self._socket.listen()
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -51,7 +55,9 @@ class CuttingProxy:
         with suppress(OSError):
             while True:
                 client, _ = self._socket.accept()
-                server = socket.create_connection(("127.0.0.1", self._server.port))
+                behind = self._paths[1] if self._paths else ("127.0.0.1", self._server.port)
+                server = _socket(behind)
+                server.connect(behind)
                 self._ends += [client, server]
                 for ends in ((client, server, False), (server, client, True)):
                     threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
@@ -71,6 +77,10 @@ class CuttingProxy:
         for pattern in found:
             self.after.remove(pattern)
         return bool(found)
+
+
+def _socket(address):
+    return socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
 
 
 def _close(end):

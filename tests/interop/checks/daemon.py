@@ -111,12 +111,13 @@ class Daemon:
         """The command of `mcpd connect`."""
         return [self.mcpd, "connect", "--runtime-dir", str(self.runtime), *more]
 
-    def address(self, listener):
-        """What leads an agent to the servers: `command`, or `url` with `socket` or `token`."""
+    def address(self, listener, face=None):
+        """What leads an agent to all servers, or to one: `command`, or `url` with `socket` or `token`."""
+        path = f"/servers/{face}" if face else "/mcp"
         return {
-            LINES: lambda: {"command": self.connecting()},
-            HTTP: lambda: {"url": "http://localhost/mcp", "socket": self.socket},
-            LOOPBACK: lambda: {"url": f"http://127.0.0.1:{self.port}/mcp", "token": self.token()},
+            LINES: lambda: {"command": self.connecting(*(["--server", face] if face else []))},
+            HTTP: lambda: {"url": f"http://localhost{path}", "socket": self.socket},
+            LOOPBACK: lambda: {"url": f"http://127.0.0.1:{self.port}{path}", "token": self.token()},
         }[listener]()
 
     def token(self, profile="default"):

@@ -31,7 +31,7 @@ SEEN = {
     "updates": "updated",
     "cancels": "given up",
 }
-CUT = f"{LOOPBACK} with broken connections"
+BROKEN = " with broken connections"
 # What an agent receives last on a connection, each once: the first of several notifications of a call; one that comes unasked.
 LAST = (rb'"progress": ?1(\.0)?\b', rb"notifications/tools/list_changed")
 
@@ -68,21 +68,21 @@ def agents(installed):
     rmcp = [str(installed / "matrix-agent")]
     modules = {"modules": str(installed / "node_modules")}
     python_1, python_2, fastmcp = ([str(installed / name / "bin/python"), python] for name in ("mcp-1", "mcp-2", "fastmcp"))
-    pinned, any_listener = {"pin": "2026-07-28"}, (LINES, HTTP, LOOPBACK, CUT)
-    # Its client for URLs needs another HTTP library.
-    on_unix = (LINES, HTTP)
+    pinned, resuming = {"pin": "2026-07-28"}, (LINES, HTTP, LOOPBACK, LOOPBACK + BROKEN)
+    # For URLs, rmcp needs another HTTP library.
+    at_socket = (LINES, HTTP)
     return {
-        "line 1 of Python": Program(python_1, False, {}, any_listener),
+        "line 1 of Python": Program(python_1, False, {}, resuming),
         "line 2 of Python": Program(python_2, True, {"mode": "auto"}),
-        "line 2 of Python, of the legacy era,": Program(python_2, False, {"mode": "legacy"}, any_listener),
-        "line 1 of TypeScript": Program(node, False, {**modules, "sdk": "sdk"}, any_listener),
-        "line 2 of TypeScript": Program(node, False, {**modules, "sdk": "client", "mode": "legacy"}, any_listener),
+        "line 2 of Python, of the legacy era,": Program(python_2, False, {"mode": "legacy"}, resuming),
+        "line 1 of TypeScript": Program(node, False, {**modules, "sdk": "sdk"}, resuming),
+        "line 2 of TypeScript": Program(node, False, {**modules, "sdk": "client", "mode": "legacy"}, resuming),
         "line 2 of TypeScript, which probes,": Program(node, True, {**modules, "sdk": "client", "mode": "auto"}),
         "line 2 of TypeScript, which is pinned,": Program(node, True, {**modules, "sdk": "client", "mode": pinned}),
-        "rmcp": Program(rmcp, False, {"mode": "legacy"}, on_unix),
-        "rmcp, stateless,": Program(rmcp, True, {"mode": "modern"}, on_unix),
+        "rmcp": Program(rmcp, False, {"mode": "legacy"}, (*at_socket, HTTP + BROKEN)),
+        "rmcp, stateless,": Program(rmcp, True, {"mode": "modern"}, at_socket),
         "FastMCP": Program(fastmcp, True, {"sdk": "fastmcp", "mode": "auto"}, lacks=("changes", "updates")),
-        "FastMCP, of the legacy era,": Program(fastmcp, False, {"sdk": "fastmcp", "mode": "legacy"}, any_listener),
+        "FastMCP, of the legacy era,": Program(fastmcp, False, {"sdk": "fastmcp", "mode": "legacy"}, resuming),
     }
 
 
@@ -98,13 +98,16 @@ def expected(server, agent):
 @contextmanager
 def address(mcpd, servers, listener):
     """Of a daemon with these servers."""
-    daemon = Daemon(mcpd, servers, has_loopback=listener in (LOOPBACK, CUT))
-    if listener != CUT:
+    whole = listener.removesuffix(BROKEN)
+    daemon = Daemon(mcpd, servers, has_loopback=whole == LOOPBACK)
+    if whole == listener:
         with daemon:
             yield daemon.address(listener)
         return
-    with CuttingProxy(daemon, after=LAST) as proxy:
-        yield daemon.address(LOOPBACK) | {"url": f"http://127.0.0.1:{proxy.port}/mcp"}
+    paths = (f"{daemon.runtime}.cut", daemon.socket) if whole == HTTP else None
+    with CuttingProxy(daemon, after=LAST, paths=paths) as proxy:
+        front = {"socket": paths[0]} if paths else {"url": f"http://127.0.0.1:{proxy.port}/mcp"}
+        yield daemon.address(whole) | front
         assert not proxy.after, f"never cut after {proxy.after}"
 
 

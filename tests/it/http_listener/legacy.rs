@@ -141,6 +141,29 @@ fn interrupted_stream_is_resumed_with_its_last_event() {
 }
 
 #[test]
+fn resumed_get_stream_begins_with_what_was_sent_while_nobody_read_it() {
+    let daemon = start();
+    let mut http = HttpAgent::connect(&daemon);
+    let (post, get) = session(&mut http);
+    http.post("/mcp", &post, &request(9, "tools/list", &json!({}))).message();
+    let mut lost = HttpAgent::connect(&daemon);
+    lost.request("GET /mcp", &get);
+    let id = lost.event().expect("an event that primes the client").id.expect("an id");
+    drop(lost);
+    let mut other = HttpAgent::connect(&daemon);
+    let (post, read) = session(&mut other);
+    other.post("/mcp", &post, &request(9, "tools/list", &json!({}))).message();
+    let mut stream = HttpAgent::connect(&daemon);
+    stream.request("GET /mcp", &read);
+    stream.event().expect("an event that primes the client");
+    other.post("/mcp", &post, &call(2, "s__mutate_tools", &json!({"add": ["fresh"]}))).message();
+    assert_eq!(stream.event().expect("a notification").data["method"], "notifications/tools/list_changed");
+    let mut again = HttpAgent::connect(&daemon);
+    assert_eq!(again.request("GET /mcp", &format!("{get}Last-Event-ID: {id}\r\n")).status, 200);
+    assert_eq!(again.event().expect("a notification").data["method"], "notifications/tools/list_changed");
+}
+
+#[test]
 fn session_belongs_to_its_path_and_ends_with_delete() {
     let daemon = start();
     let mut http = HttpAgent::connect(&daemon);

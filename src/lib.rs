@@ -53,6 +53,7 @@ mod sockets;
 mod suggest;
 mod systemctl;
 mod task_state;
+mod tcp_sockets;
 mod test_variable;
 mod transport;
 mod validity;

@@ -1,7 +1,7 @@
 //! The sessions of connected agents.
 //!
 //! Each is charged to the account of its user. While connections together hold too much, some are closed. A connection over HTTP is
-//! prepared as a session from the start. It is an agent once it has begun that session, or else serves sessions that outlive it.
+//! charged like a session, and serves sessions of its agent.
 
 mod transports;
 
@@ -50,7 +50,7 @@ pub(super) struct Sessions {
     accounts: Arc<Accounts>,
     tasks: JoinSet<()>,
     connected: HashMap<Id, ConnectedAgent>,
-    /// HTTP sessions that outlive their connections.
+    /// HTTP sessions, which connections serve.
     http: http_listener::Sessions,
     /// Requests for such sessions.
     openings: mpsc::Receiver<OpenSession>,
@@ -68,7 +68,7 @@ struct ConnectedAgent {
     status: Arc<SessionStatus>,
     /// Unset until its first byte.
     protocol: Arc<OnceLock<Protocol>>,
-    /// Whether it outlives its connections.
+    /// Whether connections serve it.
     is_http_session: bool,
     /// Ends the session after its calls; `None` once used.
     leave: Option<oneshot::Sender<()>>,
@@ -85,7 +85,7 @@ struct Admitted {
     account: Arc<Account>,
     /// Unset until its first byte.
     protocol: Arc<OnceLock<Protocol>>,
-    /// Whether its session outlives its connections.
+    /// Whether connections serve its session.
     is_http_session: bool,
 }
 
@@ -269,9 +269,9 @@ impl Sessions {
 }
 
 impl ConnectedAgent {
-    /// Whether it is an agent, not an HTTP connection without a session of its own.
+    /// Whether it is an agent, not an HTTP connection.
     fn is_agent(&self) -> bool {
-        self.protocol() == Protocol::Lines || self.is_http_session || self.status.introduction().is_some()
+        self.protocol() == Protocol::Lines || self.is_http_session
     }
 
     /// Lines until its first byte.

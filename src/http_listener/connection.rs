@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,13 +16,11 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use super::endpoint::{Agent, Endpoint};
-use super::hub::Hub;
 use super::loopback::Stranger;
 use super::protocol::Protocol;
 use super::sessions::{Access, Sessions};
 use super::token::Token;
-use super::transport::HttpTransport;
-use crate::session::{self, SessionOrders, SessionSetup};
+use crate::session::{SessionOrders, SessionSetup};
 use crate::test_variable::test_variable;
 
 /// Maximum size of the headers of a request.
@@ -53,7 +50,7 @@ const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(750);
 pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     pub(crate) sessions: Sessions,
-    /// Of the session of this connection, which begins with its first modern request.
+    /// Who the agent is, and what its sessions need.
     pub(crate) setup: SessionSetup,
     pub(crate) orders: SessionOrders,
     /// The origins whose pages may send requests.
@@ -69,8 +66,8 @@ struct Orders {
     last: Option<Pin<Box<Sleep>>>,
     /// `true` if the token was replaced, `false` if its listener was closed.
     token_changed: Fuse<BoxFuture<'static, bool>>,
-    /// The session of a connection that has sent no modern request yet. Later, the session follows its orders itself.
-    prepared: Option<(SessionSetup, SessionOrders)>,
+    /// `None` once they were followed.
+    daemon: Option<SessionOrders>,
 }
 
 enum Order {
@@ -81,15 +78,14 @@ enum Order {
 }
 
 impl Orders {
-    fn new(setup: SessionSetup, orders: SessionOrders, token: Option<watch::Receiver<Token>>) -> Self {
-        let mut closing = setup.closing.clone();
+    fn new(mut closing: watch::Receiver<bool>, orders: SessionOrders, token: Option<watch::Receiver<Token>>) -> Self {
         // A dropped sender means the same.
         let closing = async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.boxed().fuse();
         let token_changed = match token {
             Some(mut token) => async move { token.changed().await.is_ok() }.boxed(),
             None => pending().boxed(),
         };
-        Self { closing, last: None, token_changed: token_changed.fuse(), prepared: Some((setup, orders)) }
+        Self { closing, last: None, token_changed: token_changed.fuse(), daemon: Some(orders) }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Order> {
@@ -97,18 +93,18 @@ impl Orders {
             return Poll::Ready(Order::CutOff);
         }
         if self.closing.poll_unpin(cx).is_ready() {
-            self.prepared = None;
+            self.daemon = None;
             self.last = Some(Box::pin(sleep(LAST_RESPONSES_TIMEOUT)));
             return Poll::Ready(Order::Leave);
         }
         if let Poll::Ready(is_replaced) = self.token_changed.poll_unpin(cx) {
             return Poll::Ready(if is_replaced { Order::CutOff } else { Order::Leave });
         }
-        let Some((_, orders)) = &mut self.prepared else { return Poll::Pending };
+        let Some(orders) = &mut self.daemon else { return Poll::Pending };
         if orders.cut_off.poll_unpin(cx).is_ready() {
             Poll::Ready(Order::CutOff)
         } else if orders.profile_removed.poll_unpin(cx).is_ready() {
-            self.prepared = None;
+            self.daemon = None;
             Poll::Ready(Order::Leave)
         } else {
             Poll::Pending
@@ -121,50 +117,33 @@ impl Connection {
     pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
         let Self { protocol, sessions, setup, orders, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
-        let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
-        let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(token.borrow().clone()));
-        let hub = Hub::new(false);
-        let agent = Agent::of(&setup, protocol, access);
-        let (shared_hub, is_authorized) = (Arc::clone(&hub), AtomicBool::new(false));
-        let endpoint = Arc::new(Endpoint { agent, sessions, origins, timeout, hub: shared_hub, is_authorized });
+        let access = match &stranger {
+            Some(stranger) => Access::Loopback(stranger.token.borrow().clone()),
+            None => Access::Socket,
+        };
+        let client = stranger.as_ref().map(|stranger| stranger.client);
+        let (token, mut permit) = stranger.map(|Stranger { token, permit, .. }| (token, permit)).unzip();
+        let mut orders = Orders::new(setup.closing.clone(), orders, token);
+        let endpoint = Arc::new(Endpoint::new(Agent::of(setup, protocol, access, client), sessions, origins, timeout));
         let of_service = Arc::clone(&endpoint);
         let service = service_fn(move |request| {
             let endpoint = Arc::clone(&of_service);
             async move { Ok::<_, Infallible>(endpoint.respond(request).await) }
         });
         let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
-        let mut orders = Orders::new(setup, orders, token);
-        let mut session: Option<BoxFuture<'static, ()>> = None;
         let ended = poll_fn(|cx| {
-            loop {
-                if let Some(running) = &mut session
-                    && running.poll_unpin(cx).is_ready()
-                {
-                    session = None;
-                    http.as_mut().graceful_shutdown();
+            while let Poll::Ready(order) = orders.poll(cx) {
+                match order {
+                    Order::CutOff => return Poll::Ready(Ok(())),
+                    Order::Leave => http.as_mut().graceful_shutdown(),
                 }
-                while let Poll::Ready(order) = orders.poll(cx) {
-                    match order {
-                        Order::CutOff => return Poll::Ready(Ok(())),
-                        Order::Leave => http.as_mut().graceful_shutdown(),
-                    }
-                }
-                if let Poll::Ready(ended) = http.poll_unpin(cx) {
-                    return Poll::Ready(ended);
-                }
-                permit.take_if(|_| endpoint.is_authorized());
-                let Some((setup, orders)) = orders.prepared.take_if(|_| hub.has_posts()) else {
-                    return Poll::Pending;
-                };
-                session = Some(session::run(HttpTransport::of_connection(Arc::clone(&hub)), setup, orders).boxed());
             }
+            let ended = http.poll_unpin(cx);
+            permit.take_if(|_| endpoint.is_authorized());
+            ended
         });
         if let Err(error) = ended.await {
             tracing::debug!("an HTTP connection has failed: {error}");
-        }
-        hub.close();
-        if let Some(session) = session {
-            session.await;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What becomes of each HTTP request of a connection.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,9 +12,10 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming as RequestBody};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::{sleep, timeout};
 
+use super::agents::{Caller, Leases, Origin};
 use super::body::{EventId, EventStream};
 use super::checks::{self, LAST_EVENT_ID, Refusal, SESSION_ID, Target};
 use super::hub::{Event, Hub, PostError, Reader};
@@ -47,46 +49,57 @@ const MAX_DISCARDED: usize = 64 << 20;
 
 /// Who sends the requests of a connection.
 pub(super) struct Agent {
-    pub(super) user: Arc<User>,
-    pub(super) identity: PeerIdentity,
+    origin: OnceCell<Origin>,
+    /// The number of the connection.
+    number: u64,
+    /// The address of a client of a loopback address.
+    client: Option<SocketAddr>,
+    user: Arc<User>,
+    identity: PeerIdentity,
     /// The server that has started the agent, if one has.
-    pub(super) own_server: Option<Arc<str>>,
+    own_server: Option<Arc<str>>,
     /// The view of the profile.
-    pub(super) view: watch::Receiver<Arc<View>>,
-    pub(super) account: Arc<Account>,
-    pub(super) limit: MessageLimit,
-    pub(super) access: Access,
-    pub(super) protocol: Protocol,
+    view: watch::Receiver<Arc<View>>,
+    account: Arc<Account>,
+    limit: MessageLimit,
+    access: Access,
+    protocol: Protocol,
 }
 
 impl Agent {
-    /// The agent of a session that is started with `setup`.
-    pub(super) fn of(setup: &SessionSetup, protocol: Protocol, access: Access) -> Self {
-        Self {
-            user: Arc::clone(&setup.user),
-            identity: setup.identity.clone(),
-            own_server: setup.own_server.clone(),
-            view: setup.view.clone(),
-            account: Arc::clone(&setup.account),
-            limit: setup.message_limit.clone(),
-            access,
-            protocol,
-        }
+    /// The agent whose sessions would be started with `setup`. `client`: its address, if it has one.
+    pub(super) fn of(setup: SessionSetup, protocol: Protocol, access: Access, client: Option<SocketAddr>) -> Self {
+        let SessionSetup { number, user, identity, own_server, view, account, message_limit: limit, .. } = setup;
+        let origin = OnceCell::new();
+        Self { origin, number, client, user, identity, own_server, view, account, limit, access, protocol }
+    }
+
+    /// The process that sends the requests, if it is known.
+    async fn origin(&self) -> Origin {
+        let found = self.origin.get_or_init(async || {
+            let found = match (self.identity.pid, self.client, self.protocol) {
+                (Some(pid), ..) => Some(Origin::Process(pid)),
+                (None, Some(client), Protocol::Loopback(listener)) => Origin::of_tcp(client, listener).await,
+                _ => None,
+            };
+            found.unwrap_or(Origin::Connection(self.number))
+        });
+        *found.await
     }
 }
 
 /// Answers the requests of one connection.
 pub(super) struct Endpoint {
-    pub(super) agent: Agent,
-    pub(super) sessions: Sessions,
+    agent: Agent,
+    sessions: Sessions,
+    /// Of the modern sessions that the connection uses.
+    leases: Leases,
     /// The origins whose pages may send requests.
-    pub(super) origins: Arc<[String]>,
+    origins: Arc<[String]>,
     /// How long a client may pause within a body.
-    pub(super) timeout: Duration,
-    /// Of the session of this connection, for modern requests.
-    pub(super) hub: Arc<Hub>,
+    timeout: Duration,
     /// A request had the token.
-    pub(super) is_authorized: AtomicBool,
+    is_authorized: AtomicBool,
 }
 
 /// Ends a session whose client does not receive its id: initialization has failed, or the client is gone.
@@ -107,6 +120,11 @@ struct Received {
 }
 
 impl Endpoint {
+    pub(super) fn new(agent: Agent, sessions: Sessions, origins: Arc<[String]>, timeout: Duration) -> Self {
+        let (leases, is_authorized) = (Leases::default(), AtomicBool::new(false));
+        Self { agent, sessions, leases, origins, timeout, is_authorized }
+    }
+
     pub(super) async fn respond(&self, request: Request<RequestBody>) -> Reply {
         let (head, mut body) = request.into_parts();
         let mut reply = match self.serve(&head, &mut body).await {
@@ -228,7 +246,7 @@ impl Endpoint {
     async fn receive(&self, target: &Target, headers: &HeaderMap, body: &mut RequestBody) -> Result<Reply, Failure> {
         checks::check_post(headers)?;
         let body = self.read(body).await;
-        self.agent.account.hold(self.hub.receiving(0));
+        self.agent.account.hold(0);
         let received = parse(body?).await?;
         let version = checks::version(headers);
         if received.message.is_modern() == Ok(false) && received.message.is_initialize() {
@@ -267,7 +285,18 @@ impl Endpoint {
             Some(server) => message.at_face(server),
             None => message,
         };
-        let reader = post(&self.hub, Received { message, line })?;
+        let caller = Caller {
+            origin: self.agent.origin().await,
+            owner: Owner { face: None, ..self.owner(target) },
+            directory: message.stated_directory(),
+        };
+        let posted = self.sessions.agents.post(&caller, &self.leases, message, line.len());
+        let ended = |_| Failure::session_ended(id.clone(), Delivery::NotSent, false);
+        let Some((reader, new)) = posted.map_err(ended)? else { return Ok(empty(StatusCode::ACCEPTED)) };
+        if let Some(hub) = new {
+            let transport = HttpTransport::of_agent(Arc::clone(&hub));
+            self.open(transport, id.clone()).await.inspect_err(|_| hub.close())?;
+        }
         let first = First::of(&reader).await;
         if let First::Message(Event { message: Message { parts, is_response: true }, .. }) = &first
             && let Some(code) = error_code(parts)
@@ -287,14 +316,7 @@ impl Endpoint {
             Failure::Error(StatusCode::SERVICE_UNAVAILABLE, None, error)
         })?;
         let transport = HttpTransport::of_session(Arc::clone(&hub), registration);
-        let Agent { user, identity, own_server, protocol, .. } = &self.agent;
-        let (user, identity, own_server, protocol) =
-            (Arc::clone(user), identity.clone(), own_server.clone(), *protocol);
-        let open = |answer| OpenSession { user, identity, own_server, protocol, transport, answer };
-        let opened = self.sessions.open(open).await;
-        opened.ok_or_else(Failure::stopping)?.map_err(|error| {
-            Failure::Error(StatusCode::SERVICE_UNAVAILABLE, received.message.answered_id().cloned(), error)
-        })?;
+        self.open(transport, received.message.answered_id().cloned()).await?;
         if let Some(server) = target.face() {
             let line = reply::notification_with(USE_FACE, &json!({ "server": server }));
             let line = line.slice(..line.len() - 1);
@@ -314,6 +336,16 @@ impl Endpoint {
             unknown.0 = None;
         }
         Ok(reply)
+    }
+
+    /// Has the daemon run a session, for a request with this id.
+    async fn open(&self, transport: HttpTransport, id: Option<Bytes>) -> Result<(), Failure> {
+        let Agent { user, identity, own_server, protocol, .. } = &self.agent;
+        let (user, identity, own_server, protocol) =
+            (Arc::clone(user), identity.clone(), own_server.clone(), *protocol);
+        let open = |answer| OpenSession { user, identity, own_server, protocol, transport, answer };
+        let opened = self.sessions.open(open).await.ok_or_else(Failure::stopping)?;
+        opened.map_err(|error| Failure::Error(StatusCode::SERVICE_UNAVAILABLE, id, error))
     }
 
     /// Reads a body, within the limit of a message.
@@ -350,7 +382,7 @@ impl Endpoint {
                 return Err(too_large(announced));
             }
             text.extend_from_slice(&data);
-            account.hold(self.hub.receiving(text.len()));
+            account.hold(text.len());
             if text.len() > ALLOWANCE {
                 let pause = account.pause_in_line(data.len(), Instant::now());
                 if !pause.is_zero() {

@@ -34,8 +34,6 @@ struct State {
     posts: VecDeque<Post>,
     /// The bytes of `posts`.
     posted: usize,
-    /// Bytes of a body that a connection has received so far.
-    receiving: usize,
     session: Option<Waker>,
     streams: BTreeMap<u64, Stream>,
     next_stream: u64,
@@ -160,6 +158,14 @@ impl State {
         }
     }
 
+    /// Cancels a request that the agent has left, if it is unanswered. Only a modern agent cancels by leaving.
+    fn cancel(&mut self, id: &Bytes, stream: u64) {
+        if self.requests.get(id) == Some(&stream) && !self.has_ended {
+            self.posts.push_back(Post { message: AgentMessage::cancellation(id), bytes: 0, stream });
+            self.wake_session();
+        }
+    }
+
     fn next_post(&mut self) -> Option<AgentMessage> {
         let Post { message, bytes, stream } = self.posts.pop_front()?;
         self.posted -= bytes;
@@ -181,7 +187,6 @@ impl Hub {
             is_resumable,
             posts: VecDeque::new(),
             posted: 0,
-            receiving: 0,
             session: None,
             streams: BTreeMap::new(),
             next_stream: 1,
@@ -259,22 +264,19 @@ impl Hub {
         state.wake_session();
     }
 
-    /// Whether a message waits for the session.
-    pub(super) fn has_posts(&self) -> bool {
-        !self.state().posts.is_empty()
+    /// Whether a message belongs here: a request has a free id, and a cancellation that of an unanswered request.
+    pub(super) fn accepts(&self, message: &AgentMessage) -> bool {
+        let state = self.state();
+        let is_asked = |id: &Bytes| state.requests.contains_key(id);
+        let is_free = message.answered_id().is_none_or(|id| !is_asked(id));
+        let is_about = message.cancelled_id().is_none_or(is_asked);
+        !state.has_ended && !state.is_closed && is_free && is_about
     }
 
     /// Whether the session is over, or is about to be.
     pub(super) fn is_over(&self) -> bool {
         let state = self.state();
         state.has_ended || state.is_closed
-    }
-
-    /// Counts the body that its connection receives. Returns all bytes that are counted for the connection.
-    pub(super) fn receiving(&self, bytes: usize) -> usize {
-        let mut state = self.state();
-        state.receiving = bytes;
-        state.unwritten + state.posted + state.receiving
     }
 
     // The session's end.
@@ -327,7 +329,7 @@ impl Hub {
 
     pub(super) fn unreturned(&self) -> usize {
         let state = self.state();
-        state.posted + state.receiving + state.kept
+        state.posted + state.kept
     }
 
     /// Ready once more messages were read than `seen`, which it updates.
@@ -393,6 +395,11 @@ impl Reader {
         is_resumable
     }
 
+    /// Whether its session is of the legacy era.
+    pub(super) fn is_legacy(&self) -> bool {
+        self.hub.state().is_resumable
+    }
+
     /// The raw id of its request, if the session has ended without a response to it, and whether the session may have received it.
     pub(super) fn lost_request(&self) -> Option<(Bytes, Delivery)> {
         let state = self.hub.state();
@@ -420,7 +427,10 @@ impl Drop for Reader {
         let number = self.number;
         let is_kept = state.change(self.stream, |stream| stream.detach(number));
         if is_kept == Some(false) || !state.is_resumable {
-            state.remove(self.stream);
+            let request = state.remove(self.stream).and_then(|stream| stream.request().cloned());
+            if let Some(id) = request.filter(|_| !state.is_resumable) {
+                state.cancel(&id, self.stream);
+            }
         }
         state.drop_surplus();
         // The session may wait for these bytes to be read.

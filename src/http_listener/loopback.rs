@@ -43,6 +43,8 @@ pub(crate) struct Stranger {
     pub(super) token: watch::Receiver<Token>,
     /// Released with the first request that has the token.
     pub(super) permit: OwnedSemaphorePermit,
+    /// The address of the client.
+    pub(super) client: SocketAddr,
 }
 
 impl LoopbackListener {
@@ -98,10 +100,10 @@ impl LoopbackListener {
         loop {
             let permit = Arc::clone(&self.strangers).acquire_owned().await;
             match (permit, self.socket.accept().await) {
-                (Ok(permit), Ok((stream, _))) => {
+                (Ok(permit), Ok((stream, client))) => {
                     // Small messages would wait for each other.
                     let _ = stream.set_nodelay(true);
-                    let stranger = Stranger { token: self.token.subscribe(), permit };
+                    let stranger = Stranger { token: self.token.subscribe(), permit, client };
                     return LoopbackStream { stream, address: self.address, stranger };
                 }
                 (_, Err(error)) => {

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! first bytes ─┬─ a line ──────────────────────────► session over the connection itself
-//!              └─ HTTP ─ Host, Origin, token, path ─┬─ modern ─► hub and session of this connection
-//!                                                   └─ legacy ─► hub of its `Mcp-Session-Id`; the daemon runs the session
+//!              └─ HTTP ─ Host, Origin, token, path ─┬─ modern ─► hub of its agent
+//!                                                   └─ legacy ─► hub of its `Mcp-Session-Id`
 //! ```
 //!
 //! - `protocol`: tells lines from HTTP
@@ -18,14 +18,16 @@
 //! - `stream`: the messages of one stream, and what is kept to resume it
 //! - `transport`: the session's end of a hub
 //! - `body`: bodies of responses: one message, or an event stream
-//! - `sessions`: the legacy sessions by their ids
+//! - `sessions`: the legacy sessions by their ids, and how the daemon opens sessions
+//! - `agents`: the modern sessions by their agents
 //! - `loopback`, `token`: listeners on loopback addresses, and the tokens that they need
 //!
-//! A modern session belongs to one connection: on HTTP/1.1, the client that closes a stream closes the connection, and so cancels its
-//! requests. A legacy session outlives its connections until DELETE, or until it was not used for a while.
+//! The daemon runs all these sessions. A legacy session outlives its connections until DELETE, or until it was not used for a while. A
+//! modern one ends with the last connection that has used it. A client that leaves the stream of a modern request cancels the request.
 //!
 //! Source: MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP"; MCP 2026-07-28, `basic/transports/streamable-http`.
 
+mod agents;
 mod body;
 mod checks;
 mod connection;

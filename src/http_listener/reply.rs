@@ -46,10 +46,10 @@ impl From<Refusal> for Failure {
 }
 
 impl Failure {
-    /// The request `id` was lost with its session.
-    fn session_ended(id: Bytes, delivery: Delivery) -> Self {
+    /// A request was lost with its session. In the legacy era, the status has the client open another one.
+    pub(super) fn session_ended(id: Option<Bytes>, delivery: Delivery, is_legacy: bool) -> Self {
         let error = ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "the session has ended", delivery);
-        Self::Error(StatusCode::NOT_FOUND, Some(id), error)
+        Self::Error(if is_legacy { StatusCode::NOT_FOUND } else { StatusCode::SERVICE_UNAVAILABLE }, id, error)
     }
 
     pub(super) fn stopping() -> Self {
@@ -117,7 +117,7 @@ pub(super) fn begun(reader: Reader, first: First, Form { prefers_events, is_prim
         First::Message(event) => events(EventStream::new(reader, Some(event), is_primed)),
         First::Silence => events(EventStream::new(reader, None, is_primed)),
         First::End => match reader.lost_request() {
-            Some((id, delivery)) => Failure::session_ended(id, delivery).into_reply(),
+            Some((id, delivery)) => Failure::session_ended(Some(id), delivery, reader.is_legacy()).into_reply(),
             None if reader.is_of_request() => events(EventStream::new(reader, None, false)),
             None => empty(StatusCode::ACCEPTED),
         },

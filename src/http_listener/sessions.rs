@@ -1,4 +1,4 @@
-//! The legacy sessions by their ids.
+//! The legacy sessions by their ids, and how the daemon opens sessions.
 
 #![expect(clippy::disallowed_types, reason = "all connections look sessions up; nothing waits while it is locked")]
 
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::agents::Agents;
 use super::hub::Hub;
 use super::protocol::Protocol;
 use super::token::Token;
@@ -35,7 +36,7 @@ pub(super) enum Access {
     Loopback(Token),
 }
 
-/// Opens a session that outlives its connections.
+/// Opens a session that connections serve.
 pub(crate) struct OpenSession {
     pub(crate) user: Arc<User>,
     pub(crate) identity: PeerIdentity,
@@ -48,10 +49,13 @@ pub(crate) struct OpenSession {
 
 type ById = HashMap<String, (Owner, Arc<Hub>)>;
 
-/// The legacy sessions of all listeners. A clone has the same sessions.
+/// The sessions of all listeners. A clone has the same sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
+    /// The legacy ones.
     by_id: Arc<Mutex<ById>>,
+    /// The modern ones.
+    pub(super) agents: Agents,
     requests: mpsc::Sender<OpenSession>,
 }
 
@@ -65,7 +69,7 @@ pub(super) struct Registration {
 impl Sessions {
     /// `requests` opens sessions.
     pub(crate) fn new(requests: mpsc::Sender<OpenSession>) -> Self {
-        Self { by_id: Arc::default(), requests }
+        Self { by_id: Arc::default(), agents: Agents::default(), requests }
     }
 
     fn by_id(&self) -> MutexGuard<'_, ById> {

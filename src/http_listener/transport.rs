@@ -24,7 +24,7 @@ pub(crate) struct HttpTransport {
     /// What was read at the last `poll_write`.
     seen: u64,
     pause: Option<Pin<Box<Sleep>>>,
-    /// `None` if the session ends with its connection.
+    /// `None` if the session ends with its connections.
     idle: Option<Idle>,
     _end: EndOnDrop,
 }
@@ -42,8 +42,8 @@ struct Idle {
 }
 
 impl HttpTransport {
-    /// Of a modern session, which ends with its connection.
-    pub(super) fn of_connection(hub: Arc<Hub>) -> Self {
+    /// Of a modern session, which ends with its connections.
+    pub(super) fn of_agent(hub: Arc<Hub>) -> Self {
         Self::new(hub, None, None)
     }
 

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
+use super::agent::CWD;
 use super::received_call::ReceivedCall;
 use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
-use crate::jsonrpc::members::members_of_parsed;
+use crate::jsonrpc::members::{members, members_of_parsed};
 use crate::jsonrpc::splice::{applied, cut, without};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::methods::{
@@ -56,6 +58,10 @@ pub(crate) struct Request {
     /// The server whose face a modern request uses.
     pub(super) face: Option<Arc<str>>,
 }
+
+/// The directory that a modern request states, as a digest of what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StatedDirectory([u8; 32]);
 
 #[derive(Debug)]
 pub(crate) struct Notification {
@@ -115,6 +121,20 @@ impl AgentMessage {
             }
             _ => None,
         }
+    }
+
+    /// `notifications/cancelled` of the request with this raw id.
+    pub(crate) fn cancellation(id: &[u8]) -> Self {
+        let (head, tail) = (r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"#, "}}");
+        Incoming::of([head.as_bytes(), id, tail.as_bytes()].concat().into()).into()
+    }
+
+    /// The directory that it states, if it is a request; that of no directory if it states none.
+    pub(crate) fn stated_directory(&self) -> Option<StatedDirectory> {
+        let Self::Request(Request { params, .. }) = self else { return None };
+        let meta = params.as_ref().and_then(|params| members_of_parsed(params, ["_meta"]).ok()).and_then(|[meta]| meta);
+        let stated = meta.and_then(|meta| members(&meta, [CWD]).ok()).and_then(|[cwd]| cwd);
+        Some(StatedDirectory(Sha256::digest(stated.as_deref().unwrap_or_default()).into()))
     }
 
     /// Whether it is `initialize`.

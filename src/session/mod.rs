@@ -43,7 +43,7 @@ mod view;
 
 pub use self::agent::SessionStatus;
 pub(crate) use self::agent::{CONNECT, CWD, IDS_FROM};
-pub(crate) use self::agent_message::AgentMessage;
+pub(crate) use self::agent_message::{AgentMessage, StatedDirectory};
 pub(crate) use self::dispatcher::{SessionOrders, SessionSetup, run};
 pub(crate) use self::named_uris::NamedUris;
 pub use self::task_token::TaskTokenKey;

@@ -137,7 +137,7 @@ fn status_lists_sessions_over_http() {
     let client = |agent: &Value| agent["client"].clone();
     assert_eq!(agents(&daemon).iter().map(client).collect::<Vec<_>>(), ["http-agent 7"]);
     http.modern("/mcp", 1, "tools/list", &json!({})).message();
-    assert_eq!(agents(&daemon).iter().map(client).collect::<Vec<_>>(), ["test-agent 7", "http-agent 7"]);
+    assert_eq!(agents(&daemon).iter().map(client).collect::<Vec<_>>(), ["http-agent 7", "test-agent 7"]);
     assert_eq!(http.request("DELETE /mcp", &format!("Host: localhost\r\n{session}")).status, 204);
     until("the session has ended", || (agents(&daemon).len() == 1).then_some(()));
     drop(http);

@@ -1,4 +1,4 @@
-//! What each session runs over: the lines of an agent socket, one HTTP connection, or an HTTP session that outlives its connections.
+//! What each session runs over: the lines of an agent socket, or the HTTP connections that serve it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -81,7 +81,7 @@ impl Sessions {
         });
     }
 
-    /// Opens a session that outlives its HTTP connections, or answers why it cannot.
+    /// Opens a session that HTTP connections serve, or answers why it cannot.
     pub(super) fn open_http(&mut self, request: OpenSession, sockets: Option<&AgentSockets>, manager: &Manager) {
         let OpenSession { user, identity, own_server, protocol, transport, answer } = request;
         let is_served = |one: &&ProfileListener| {

@@ -1,15 +1,13 @@
 //! Servers of this machine: at a Unix socket, and those whose listener has to belong to certain processes.
 //!
 //! The owner of a Unix socket is the process that listens there, by the credentials that the kernel reports with the connection. The
-//! owner of a TCP port is whoever has its listening socket open: the kernel lists the sockets in `/proc/net/tcp`, and the open ones of a
-//! process in `/proc/PID/fd`. The owner is checked on each new connection, before anything is sent.
+//! owner of a TCP port is whoever has its listening socket open. The owner is checked on each new connection, before anything is sent.
 
-use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, fs};
 
@@ -20,6 +18,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::{NetError, NetErrorKind};
 use crate::config::Address;
+use crate::tcp_sockets::{TcpSocket, tcp_sockets};
 
 /// The processes of a server, as they are now.
 pub(crate) type ProcessIds = Arc<dyn Fn() -> Vec<i32> + Send + Sync>;
@@ -123,11 +122,11 @@ impl Local {
             Owner::Any => None,
             Owner::User => sockets.iter().find(|socket| !is_trusted(socket.uid)),
             Owner::Processes(processes) => {
-                let open: HashSet<u64> = processes().into_iter().flat_map(open_sockets).collect();
-                sockets.iter().find(|socket| !open.contains(&socket.inode))
+                let processes = processes();
+                sockets.iter().find(|socket| !processes.iter().any(|pid| socket.is_open_in(*pid)))
             }
         };
-        foreign.map_or(Ok(()), |socket| Err(self.refused(&socket.listener())))
+        foreign.map_or(Ok(()), |socket| Err(self.refused(&Listener::of_socket(socket))))
     }
 
     fn refused(&self, listener: &Listener) -> NetError {
@@ -161,7 +160,7 @@ pub(crate) fn occupied(address: &Address) -> Option<Listener> {
         };
     }
     let port = address.url().port_or_known_default()?;
-    listening(&address.loopback(), port).first().map(ListeningSocket::listener)
+    listening(&address.loopback(), port).first().map(Listener::of_socket)
 }
 
 impl Listener {
@@ -169,61 +168,19 @@ impl Listener {
         let name = |pid: i32| Some((pid, fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned()));
         Self { uid, process: pid.and_then(name) }
     }
-}
 
-/// A TCP socket that accepts connections.
-#[derive(Debug, PartialEq, Eq)]
-struct ListeningSocket {
-    address: SocketAddr,
-    uid: u32,
-    inode: u64,
-}
-
-impl ListeningSocket {
-    /// The first process that has it open.
-    fn listener(&self) -> Listener {
-        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        Listener::of(self.uid, pids.find(|pid| open_sockets(*pid).any(|inode| inode == self.inode)))
-    }
-
-    /// Whether connections to this address may lead to it.
-    fn receives(&self, address: IpAddr) -> bool {
-        let own = self.address.ip().to_canonical();
-        own == address || own.is_unspecified()
+    fn of_socket(socket: &TcpSocket) -> Self {
+        Self::of(socket.uid, socket.process())
     }
 }
 
 /// The sockets that connections to this port at one of these addresses may lead to.
-fn listening(addresses: &[IpAddr], port: u16) -> Vec<ListeningSocket> {
-    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let sockets = tables.iter().flat_map(|table| table.lines()).filter_map(parse);
-    let leads = |socket: &ListeningSocket| addresses.iter().any(|address| socket.receives(*address));
-    sockets.filter(|socket| socket.address.port() == port && leads(socket)).collect()
-}
-
-/// A line of `/proc/net/tcp` or `/proc/net/tcp6` about a listening socket (proc_pid_net(5)).
-fn parse(line: &str) -> Option<ListeningSocket> {
-    const LISTEN: &str = "0A";
-    let fields: Vec<_> = line.split_ascii_whitespace().collect();
-    let [_, local, _, LISTEN, _, _, _, uid, _, inode, ..] = fields[..] else { return None };
-    let (address, port) = local.split_once(':')?;
-    // Words of 32 bits, each in the byte order of the machine.
-    let words = (0..address.len() / 8).map(|at| u32::from_str_radix(address.get(8 * at..8 * at + 8)?, 16).ok());
-    let bytes: Vec<u8> = words.collect::<Option<Vec<_>>>()?.into_iter().flat_map(u32::to_ne_bytes).collect();
-    let address = match bytes.len() {
-        4 => Ipv4Addr::from(*bytes.first_chunk::<4>()?).into(),
-        _ => Ipv6Addr::from(*bytes.first_chunk::<16>()?).into(),
+fn listening(addresses: &[IpAddr], port: u16) -> Vec<TcpSocket> {
+    let leads = |socket: &TcpSocket| {
+        let own = socket.local.ip().to_canonical();
+        socket.is_listening && socket.local.port() == port && (own.is_unspecified() || addresses.contains(&own))
     };
-    let address = SocketAddr::new(address, u16::from_str_radix(port, 16).ok()?);
-    Some(ListeningSocket { address, uid: uid.parse().ok()?, inode: inode.parse().ok()? })
-}
-
-/// The inodes of the sockets that a process has open.
-fn open_sockets(pid: i32) -> impl Iterator<Item = u64> {
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
-    targets.filter_map(|target: PathBuf| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
+    tcp_sockets().into_iter().filter(leads).collect()
 }
 
 #[cfg(test)]
@@ -257,20 +214,5 @@ mod tests {
             drop(listener);
             assert_eq!(occupied(&address), None);
         }
-    }
-
-    #[test]
-    fn addresses_are_read_as_the_kernel_writes_them() {
-        let line =
-            |local: &str, state: &str| format!("  0: {local} 0:0 {state} 0:0 00:0 0 1000 0 27168469 1 0 100 0 0 10 0");
-        let v4 = if cfg!(target_endian = "big") { "7F000001:1E64" } else { "0100007F:1E64" };
-        let found = parse(&line(v4, "0A")).expect("it listens");
-        assert_eq!(
-            (found.address.to_string(), found.uid, found.inode),
-            ("127.0.0.1:7780".to_owned(), 1000, 27_168_469)
-        );
-        assert_eq!(parse(&line(v4, "01")), None);
-        assert_eq!(parse("  sl  local_address rem_address   st tx_queue"), None);
-        assert_eq!(parse(&line("0100:1", "0A")), None);
     }
 }

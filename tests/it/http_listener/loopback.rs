@@ -230,3 +230,17 @@ fn socket_of_the_service_manager_is_used_for_its_address() {
     signal(daemon.id(), Signal::TERM);
     assert!(wait_exit(&mut daemon).success());
 }
+
+#[test]
+fn connections_of_one_process_are_one_modern_agent() {
+    let address = free();
+    let daemon = start(address);
+    let token = token(&daemon, &["token"]);
+    let body = modern(1, "tools/call", &json!({"name": "s__echo", "arguments": {"x": 1}}));
+    let mut connections = [(); 2].map(|()| HttpAgent::connect_tcp(address));
+    for http in &mut connections {
+        let reply = http.post("/mcp", &format!("{}{token}", modern_headers(&body)), &body);
+        assert_eq!(arguments(&reply.message()), &json!({"x": 1}));
+    }
+    assert_eq!(super::agents(&daemon).len(), 1);
+}

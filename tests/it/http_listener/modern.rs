@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::start;
-use crate::support::http_agent::{GET, HttpAgent, POST, modern, modern_headers, request};
+use crate::support::http_agent::{GET, HttpAgent, HttpReply, POST, modern, modern_headers, request};
 use crate::support::{Place, SUBSCRIPTION, Server, Setup, arguments, until};
 
 #[test]
@@ -169,4 +169,72 @@ fn request_names_the_directory_that_its_server_works_in() {
         reply.json().get("result").map(Value::to_string)
     });
     assert!(answer.contains(place.to_str().expect("text")), "{answer}");
+}
+
+/// The copy of the server that answers a call.
+fn pid_of(reply: &HttpReply) -> Value {
+    reply.message()["result"]["structuredContent"]["pid"].clone()
+}
+
+fn echo(meta: &Value) -> Value {
+    json!({"name": "s__echo", "arguments": {}, "_meta": meta})
+}
+
+#[test]
+fn agent_is_a_process_with_the_directory_that_it_states() {
+    let daemon = Setup::with(Server::named("s").line("sharing = 'session'")).start();
+    let mut one = HttpAgent::connect(&daemon);
+    // Its own copy of the server has to start.
+    until("the tool is listed", || {
+        one.modern("/mcp", 1, "tools/call", &echo(&json!({}))).json().get("result").map(drop)
+    });
+    let pid = pid_of(&one.modern("/mcp", 1, "tools/call", &echo(&json!({}))));
+    let mut other = HttpAgent::connect(&daemon);
+    assert_eq!(pid_of(&other.modern("/mcp", 1, "tools/call", &echo(&json!({})))), pid, "by another connection");
+    assert_eq!(super::agents(&daemon).len(), 1);
+    let elsewhere = echo(&json!({"mcpd/cwd": "/tmp"}));
+    until("the tool is listed", || other.modern("/mcp", 1, "tools/call", &elsewhere).json().get("result").map(drop));
+    assert_ne!(pid_of(&other.modern("/mcp", 1, "tools/call", &elsewhere)), pid);
+    assert_eq!(super::agents(&daemon).len(), 2);
+    drop(other);
+    until("the other has left", || (super::agents(&daemon).len() == 1).then_some(()));
+    assert_eq!(pid_of(&one.modern("/mcp", 2, "tools/call", &echo(&json!({})))), pid, "its session goes on");
+}
+
+#[test]
+fn clients_in_one_process_may_use_the_same_ids() {
+    let daemon = start();
+    let mut connections = [(); 3].map(|()| HttpAgent::connect(&daemon));
+    let in_flight = || daemon.status()["servers"][0]["in_flight"].as_u64().expect("a number");
+    for (at, http) in connections.iter_mut().enumerate() {
+        http.start_modern("/mcp", 1, "tools/call", &json!({"name": "s__sleep", "arguments": {"ms": 60_000}}));
+        until("the call runs", || (in_flight() == at as u64 + 1).then_some(()));
+    }
+    let [one, two, three] = connections;
+    drop((one, two));
+    until("the calls of the closed connections were cancelled", || (in_flight() == 1).then_some(()));
+    let mut http = HttpAgent::connect(&daemon);
+    let sent = json!({"name": "s__echo", "arguments": {"n": 1}});
+    assert_eq!(arguments(&http.modern("/mcp", 1, "tools/call", &sent).message()), &json!({"n": 1}));
+    drop(http);
+    assert_eq!(in_flight(), 1, "the last call goes on");
+    drop(three);
+}
+
+#[test]
+fn agent_that_leaves_a_stream_cancels_only_its_request() {
+    let daemon = start();
+    let (mut staying, mut leaving) = (HttpAgent::connect(&daemon), HttpAgent::connect(&daemon));
+    let in_flight = || daemon.status()["servers"][0]["in_flight"].as_u64().expect("a number");
+    for (id, http) in [(1, &mut staying), (2, &mut leaving)] {
+        http.start_modern("/mcp", id, "tools/call", &json!({"name": "s__sleep", "arguments": {"ms": 60_000}}));
+    }
+    until("the calls run", || (in_flight() == 2).then_some(()));
+    assert_eq!(super::agents(&daemon).len(), 1);
+    drop(leaving);
+    until("one was cancelled", || (in_flight() == 1).then_some(()));
+    assert_eq!(super::agents(&daemon).len(), 1);
+    drop(staying);
+    until("the other was cancelled", || (in_flight() == 0).then_some(()));
+    until("the agent is gone", || super::agents(&daemon).is_empty().then_some(()));
 }

@@ -23,13 +23,13 @@ use crate::session::{self, SessionOrders, SessionSetup};
 use crate::test_variable::test_variable;
 
 /// Maximum size of the headers of a request.
-const MAX_HEAD: usize = 64 << 10;
+pub(super) const MAX_HEAD: usize = 64 << 10;
 /// Maximum number of headers.
-const MAX_HEADERS: usize = 100;
+pub(super) const MAX_HEADERS: usize = 100;
 /// How long a client may take for the headers of a request, or keep a connection without a request, or pause within a body.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same on a loopback address, where any user of the machine can connect.
-const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn server(timeout: Duration) -> http1::Builder {
     let mut server = http1::Builder::new();
@@ -104,7 +104,8 @@ impl Connection {
         let of_service = Arc::clone(&endpoint);
         let service = service_fn(move |request| {
             let endpoint = Arc::clone(&of_service);
-            async move { Ok::<_, Infallible>(endpoint.respond(request).await) }
+            // Boxed, because hyper has space for the future as long as the connection lasts.
+            Box::pin(async move { Ok::<_, Infallible>(endpoint.respond(request).await) })
         });
         let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
         let mut prepared = Some(PreparedSession::new(setup, orders));

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL,
-    CONNECTION, CONTENT_TYPE, HeaderValue, VARY, WWW_AUTHENTICATE,
+    CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -51,6 +51,9 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The headers that a page may send: any, because tools require headers of their own. `*` does not include `Authorization`.
 const PAGE_HEADERS: &str = "authorization, *";
+
+/// Bodies up to this size are copied out of the buffer of their connection, in bytes.
+const COPIED: usize = 4 << 10;
 
 type Reply = Response<ResponseBody>;
 
@@ -125,6 +128,9 @@ impl Failure {
         match status {
             StatusCode::METHOD_NOT_ALLOWED => {
                 headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             StatusCode::UNAUTHORIZED => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -267,7 +273,8 @@ impl Endpoint {
         let received = parse(body?).await?;
         let version = checks::version(&head.headers);
         if received.message.is_modern() == Ok(false) && received.message.is_initialize() {
-            return self.initialize(target, received).await;
+            // Boxed, because it is rare.
+            return Box::pin(self.initialize(target, received)).await;
         }
         let declares_modern = received.message.is_modern() != Ok(false);
         if declares_modern || version == Ok(Some(MODERN)) {
@@ -380,7 +387,8 @@ impl Endpoint {
                 return Err(too_large(None));
             }
             if text.is_empty() && announced == Some(data.len()) {
-                return Ok(data);
+                // A part of a small one that is kept would keep the buffer of its connection.
+                return Ok(if data.len() <= COPIED { Bytes::copy_from_slice(&data) } else { data });
             }
             if !has_memory(&text, data.len()) {
                 return Err(too_large(announced));

@@ -20,9 +20,9 @@ use crate::account::MAX_STREAMS;
 use crate::session::{Address, AgentMessage};
 
 /// Bytes that are kept so that streams can be resumed. The newest event is kept, however large it is.
-const MAX_KEPT: usize = 256 << 10;
+pub(super) const MAX_KEPT: usize = 256 << 10;
 /// Messages for an agent that reads no stream. A full queue drops the oldest.
-const MAX_WAITING: usize = 64;
+pub(super) const MAX_WAITING: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Hub(Mutex<State>);
@@ -37,7 +37,8 @@ struct State {
     /// Bytes of a body that a connection has received so far.
     receiving: usize,
     session: Option<Waker>,
-    streams: BTreeMap<u64, Stream>,
+    /// Boxed, because a map has space for several.
+    streams: BTreeMap<u64, Box<Stream>>,
     next_stream: u64,
     /// The streams of unanswered requests, by raw id.
     requests: HashMap<Bytes, u64>,
@@ -221,13 +222,13 @@ impl State {
     fn open(&mut self, request: Option<Bytes>) -> (u64, u64) {
         let number = self.next_stream;
         self.next_stream += 1;
-        let mut stream = Stream { request, ..Stream::default() };
+        let mut stream = Box::new(Stream { request, ..Stream::default() });
         let reader = stream.attach();
         self.streams.insert(number, stream);
         (number, reader)
     }
 
-    fn remove(&mut self, number: u64) -> Option<Stream> {
+    fn remove(&mut self, number: u64) -> Option<Box<Stream>> {
         let stream = self.streams.remove(&number)?;
         let (unwritten, kept) = stream.charged();
         self.unwritten -= unwritten;
@@ -264,7 +265,7 @@ impl State {
     /// Drops the oldest kept events beyond the limit, and the streams that have nothing left.
     fn drop_surplus(&mut self) {
         while self.kept > MAX_KEPT {
-            let kept = |stream: &Stream| {
+            let kept = |stream: &Box<Stream>| {
                 if stream.attached == 0 || stream.first < stream.next { stream.messages.len() } else { 0 }
             };
             let all: usize = self.streams.values().map(kept).sum();
@@ -275,7 +276,7 @@ impl State {
             if all <= 1 || self.change(oldest, Stream::drop_first) != Some(true) {
                 return;
             }
-            let is_over = |stream: &Stream| stream.attached == 0 && stream.has_ended && stream.messages.is_empty();
+            let is_over = |stream: &Box<Stream>| stream.attached == 0 && stream.has_ended && stream.messages.is_empty();
             if self.streams.get(&oldest).is_some_and(is_over) {
                 self.remove(oldest);
             }
@@ -335,6 +336,10 @@ impl Hub {
         }
         let (stream, number) = state.open(id.clone());
         state.requests.extend(id.map(|id| (id, stream)));
+        // Most agents send one request at a time.
+        if state.posts.capacity() == 0 {
+            state.posts.reserve_exact(1);
+        }
         state.posts.push_back(Post { message, bytes, stream });
         state.posted += bytes;
         state.last_use = Instant::now();

@@ -117,7 +117,7 @@ pub(super) enum Command {
     Schema,
     /// Run the daemon as a systemd user service, from each login on
     Service(Deferred<super::service::Arguments>),
-    /// Print the token for agents on the loopback address of a profile; `--rotate` replaces it
+    /// Print the token for the loopback address of a profile; `--rotate` replaces it
     Token(Deferred<super::token::Arguments>),
     /// Connect an agent: agents launch it as their MCP server; with the name of a client it prints the entry to add there
     Connect(Deferred<super::connect::Arguments>),

@@ -52,7 +52,8 @@ pub(super) struct Arguments {
     /// With `--print`: one entry per server of the profile, each named like its server
     #[arg(long, requires = "entry", conflicts_with = "server")]
     pub(super) each: bool,
-    /// With `--print`: an entry with the URL and token of the profile, for agents that connect over HTTP
+    /// With `--print`: an entry with a URL instead of a command: the loopback address of the profile with its token, or for VS Code the
+    /// profile's socket
     #[arg(long, requires = "entry")]
     pub(super) http: bool,
 }
@@ -192,7 +193,9 @@ pub(super) fn print_entries(
         lines => print_note!("Or run these commands, which add the entries:\n{}", lines.join("\n")),
     }
     print_note!("{OLD_ENTRIES}");
-    warn_unknown(&arguments.profile, directory);
+    if arguments.profile.daemon() == ExpectedListener::OwnDaemon {
+        warn_unknown(arguments.profile.name(), directory);
+    }
     Ok(printed)
 }
 
@@ -217,14 +220,19 @@ fn print_http_entries(client: &Client, arguments: &Arguments, directory: Option<
             fail(USAGE, format!("the profile `{name}` is not served over HTTP: {help}"))
         })?;
         let token = token::read_or_create(profile.name()).map_err(|error| fail(FAILED, error))?;
-        client.url_entries(&at(&format!("http://{address}")), Some(&token))
+        client.url_entries(&at(&format!("http://{address}")), Some(&token.to_string()))
     };
     let entries = entries.ok_or_else(|| {
         let Client { title, word, .. } = client;
         fail(USAGE, format!("{title} launches its servers; use `mcpd connect --print {word}`"))
     })?;
     note_file(client, paths.len());
-    Ok(print(entries))
+    let printed = print(entries);
+    print_note!("{OLD_ENTRIES}");
+    if profile.daemon() == ExpectedListener::OwnDaemon {
+        warn_unknown(profile.name(), directory);
+    }
+    Ok(printed)
 }
 
 /// The loopback address of a profile: of the daemon if one runs, else as configured.
@@ -250,14 +258,14 @@ fn no_directory() -> ExitCode {
     fail(USAGE, "there is no runtime directory: use `--runtime-dir`")
 }
 
-/// Warns that neither the configuration nor the running daemon has the profile.
-fn warn_unknown(profile: &ProfileArg, directory: Option<&RuntimeDir>) {
+/// Warns if neither the configuration nor the running daemon has the profile.
+pub(super) fn warn_unknown(profile: &str, directory: Option<&RuntimeDir>) {
     let Ok(LoadedConfig { config, .. }) = config::load(&[], &Process) else { return };
     let mut known: BTreeSet<String> = directory.map(RuntimeDir::profiles).into_iter().flatten().collect();
     known.extend(config.profiles.iter().map(|known| known.name.to_string()));
-    if profile.daemon() == ExpectedListener::OwnDaemon && !known.contains(profile.name()) {
+    if !known.contains(profile) {
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        print_note!("warning: the configuration has no profile `{}`; it has: {known}", profile.name());
+        print_note!("warning: the configuration has no profile `{profile}`; it has: {known}");
     }
 }
 

@@ -135,6 +135,10 @@ impl ServerLayer {
                 "the `network` of its `sandbox` keeps the server from listening at this port",
                 "remove `network`, or write a Unix socket: `url = \"unix:/PATH#/mcp\"`".to_owned(),
             ),
+            Some(Some(_)) if matches!(&sandbox.network, Network::Ports(ports) if !ports.is_empty()) => (
+                "the `network` of its `sandbox` keeps the server from listening at a Unix socket",
+                "remove `network`, or write `network = \"none\"`".to_owned(),
+            ),
             Some(Some(_)) if !sandbox.unix.unwrap_or(!is_files) => (
                 "its `sandbox` keeps the server from listening at a Unix socket",
                 "write `unix = true` in its `sandbox`".to_owned(),

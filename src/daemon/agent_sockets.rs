@@ -167,6 +167,7 @@ impl AgentSockets {
         let is_in_use = |prepared: &mut PreparedSocket| prepared.users.iter().any(|profile| profile.strong_count() > 0);
         let unused: Vec<_> = self.prepared.extract_if(.., |prepared| !is_in_use(prepared)).collect();
         unused.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
+        self.loopback.remove_unused(&mut self.activated);
     }
 
     /// A socket of the service manager may be needed again.

@@ -1,43 +1,74 @@
 //! The loopback listeners of profiles that have one.
+//!
+//! As with agent sockets, a reload creates new listeners first. A listener that is prepared is kept as long as its profile is in use.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::{FutureExt, select_all};
 
 use crate::config::Profile;
-use crate::http_listener::{LoopbackListener, LoopbackStream, token};
+use crate::http_listener::token::{self, Token};
+use crate::http_listener::{LoopbackListener, LoopbackStream};
 use crate::manager::ServedProfile;
 use crate::sockets::{ActivatedSockets, SocketError};
 
 /// The listeners, each with the profile that it serves.
 #[derive(Debug, Default)]
 pub(super) struct LoopbackSockets {
-    served: Vec<(Arc<str>, LoopbackListener)>,
+    served: Vec<LoopbackSocket>,
     /// Those of profiles that are not served yet.
-    prepared: Vec<LoopbackListener>,
+    prepared: Vec<PreparedSocket>,
+}
+
+#[derive(Debug)]
+struct LoopbackSocket {
+    profile: Arc<str>,
+    listener: LoopbackListener,
+}
+
+#[derive(Debug)]
+struct PreparedSocket {
+    socket: LoopbackSocket,
+    /// Profiles with this address that may still be served.
+    users: Vec<Weak<Profile>>,
 }
 
 fn failed(address: SocketAddr, source: io::Error) -> SocketError {
     SocketError::Io { operation: "listen on", path: address.to_string().into(), source }
 }
 
-fn token_of(profile: &str, address: SocketAddr) -> Result<Arc<str>, SocketError> {
+fn token_of(profile: &str, address: SocketAddr) -> Result<Token, SocketError> {
     token::read_or_create(profile).map_err(|error| failed(address, io::Error::other(error)))
 }
 
-fn listen(
-    profile: &str,
-    address: SocketAddr,
-    activated: &mut ActivatedSockets,
-) -> Result<LoopbackListener, SocketError> {
-    let token = token_of(profile, address)?;
-    let listener = match activated.take_loopback(profile, address) {
-        Some(socket) => LoopbackListener::of(socket, token),
-        None => LoopbackListener::bind(address, token),
-    };
-    listener.map_err(|source| failed(address, source))
+impl LoopbackSocket {
+    fn listen(profile: &Arc<str>, address: SocketAddr, activated: &mut ActivatedSockets) -> Result<Self, SocketError> {
+        let token = token_of(profile, address)?;
+        let listener = match activated.take_loopback(profile, address) {
+            Some(socket) => LoopbackListener::of(socket, token),
+            None => LoopbackListener::bind(address, token),
+        };
+        let listener = listener.map_err(|source| failed(address, source))?;
+        Ok(Self { profile: Arc::clone(profile), listener })
+    }
+
+    /// Serves `profile` with its token.
+    fn with(self, profile: &Arc<str>, token: Token) -> Self {
+        if self.profile == *profile {
+            self.listener.set_token(token);
+            return self;
+        }
+        Self { profile: Arc::clone(profile), listener: self.listener.begin_anew(token) }
+    }
+
+    /// Stops listening. A socket of the service manager may be needed again. Connections end after their requests.
+    fn close(self, activated: &mut ActivatedSockets) {
+        if let Some(Ok(copy)) = self.listener.duplicate() {
+            activated.put_back_loopback(&self.profile, copy);
+        }
+    }
 }
 
 impl LoopbackSockets {
@@ -50,43 +81,64 @@ impl LoopbackSockets {
         profiles: &[Arc<Profile>],
         activated: &mut ActivatedSockets,
     ) -> Result<(), SocketError> {
-        let mut created: Vec<LoopbackListener> = Vec::new();
-        for (profile, address) in profiles.iter().filter_map(|profile| Some((&profile.name, profile.http?))) {
-            let known = self.served.iter().map(|(_, listener)| listener).chain(&self.prepared);
-            if !known.map(LoopbackListener::address).any(|known| known == address) {
-                created.push(listen(profile, address, activated)?);
+        let mut created = Vec::new();
+        for (profile, address) in profiles.iter().filter_map(|profile| Some((profile, profile.http?))) {
+            let users = Arc::downgrade(profile);
+            let is_at = |socket: &LoopbackSocket| socket.listener.address() == address;
+            if let Some(prepared) = self.prepared.iter_mut().find(|prepared| is_at(&prepared.socket)) {
+                prepared.users.push(users);
+            } else if !self.served.iter().any(is_at) {
+                match LoopbackSocket::listen(&profile.name, address, activated) {
+                    Ok(socket) => created.push(PreparedSocket { socket, users: vec![users] }),
+                    Err(error) => {
+                        created.into_iter().for_each(|prepared| prepared.socket.close(activated));
+                        return Err(error);
+                    }
+                }
             }
         }
         self.prepared.append(&mut created);
         Ok(())
     }
 
-    /// Serves these profiles. Closes all other listeners, with their connections.
+    /// Closes the listeners that no profile needs any more.
+    pub(super) fn remove_unused(&mut self, activated: &mut ActivatedSockets) {
+        let is_in_use = |prepared: &mut PreparedSocket| prepared.users.iter().any(|user| user.strong_count() > 0);
+        let unused: Vec<_> = self.prepared.extract_if(.., |prepared| !is_in_use(prepared)).collect();
+        unused.into_iter().for_each(|prepared| prepared.socket.close(activated));
+    }
+
+    /// Serves these profiles. Closes all listeners that were served and have no profile now.
     pub(super) fn serve(&mut self, profiles: &[ServedProfile], activated: &mut ActivatedSockets) {
-        let before = std::mem::take(&mut self.served).into_iter().map(|(_, listener)| listener);
-        let mut before: Vec<_> = before.chain(self.prepared.drain(..)).collect();
+        let mut before = std::mem::take(&mut self.served);
         for profile in profiles.iter().map(|served| &served.profile) {
             let Some(address) = profile.http else { continue };
-            let known = before.iter().position(|listener| listener.address() == address);
-            let listener = match known.map(|at| before.swap_remove(at)) {
-                Some(listener) => token_of(&profile.name, address).map(|token| {
-                    listener.set_token(token);
-                    listener
-                }),
-                None => listen(&profile.name, address, activated),
+            let known = self.take(address, &mut before);
+            let socket = match known {
+                Some(socket) => token_of(&profile.name, address).map(|token| socket.with(&profile.name, token)),
+                None => LoopbackSocket::listen(&profile.name, address, activated),
             };
-            match listener {
-                Ok(listener) => self.served.push((Arc::clone(&profile.name), listener)),
+            match socket {
+                Ok(socket) => self.served.push(socket),
                 Err(error) => tracing::error!(profile = &*profile.name, "is not served over HTTP: {error}"),
             }
         }
-        // No token is empty.
-        before.iter().for_each(|listener| listener.set_token("".into()));
+        before.into_iter().for_each(|socket| socket.close(activated));
+    }
+
+    /// Takes the listener on `address` from those that were served `before`, or are prepared.
+    fn take(&mut self, address: SocketAddr, before: &mut Vec<LoopbackSocket>) -> Option<LoopbackSocket> {
+        let is_at = |socket: &LoopbackSocket| socket.listener.address() == address;
+        if let Some(at) = before.iter().position(is_at) {
+            return Some(before.swap_remove(at));
+        }
+        let at = self.prepared.iter().position(|prepared| is_at(&prepared.socket))?;
+        Some(self.prepared.swap_remove(at).socket)
     }
 
     /// Reads the tokens again. A listener whose token cannot be read keeps it.
     pub(super) fn read_tokens(&self) {
-        for (profile, listener) in &self.served {
+        for LoopbackSocket { profile, listener } in &self.served {
             match token_of(profile, listener.address()) {
                 Ok(token) => listener.set_token(token),
                 Err(error) => tracing::error!(profile = &**profile, "the token has not changed: {error}"),
@@ -94,19 +146,19 @@ impl LoopbackSockets {
         }
     }
 
-    /// The tokens in use.
-    pub(super) fn tokens(&self) -> Vec<Arc<str>> {
-        self.served.iter().map(|(_, listener)| listener.token()).collect()
+    /// The tokens in use, by profile.
+    pub(super) fn tokens(&self) -> Vec<(Arc<str>, Token)> {
+        self.served.iter().map(|socket| (Arc::clone(&socket.profile), socket.listener.token())).collect()
     }
 
     /// The address of a profile.
     pub(super) fn address(&self, profile: &str) -> Option<SocketAddr> {
-        self.served.iter().find(|(name, _)| **name == *profile).map(|(_, listener)| listener.address())
+        self.served.iter().find(|socket| *socket.profile == *profile).map(|socket| socket.listener.address())
     }
 
     /// The next connection, and its profile. Cancel safe.
     pub(super) async fn accept(&self) -> (Arc<str>, LoopbackStream) {
-        let accepts = self.served.iter().map(|(profile, listener)| {
+        let accepts = self.served.iter().map(|LoopbackSocket { profile, listener }| {
             let profile = Arc::clone(profile);
             listener.accept().map(move |stream| (profile, stream)).boxed_local()
         });

@@ -20,6 +20,7 @@ use crate::account::{Account, Accounts, Held, LimitUse};
 use crate::admin::report::{AgentReport, QuotaReport};
 use crate::calls::History;
 use crate::config::{DaemonConfig, Profile};
+use crate::http_listener::token::Token;
 use crate::http_listener::{self, OpenSession, Protocol};
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::reply::ErrorObject;
@@ -180,22 +181,24 @@ impl Sessions {
         self.count.send_replace(self.agents().count());
     }
 
-    /// Applies these profiles to the agents. Disconnects those whose profile was removed or no longer allows them.
+    /// Applies these profiles to the agents. Disconnects those whose profile was removed, has left their loopback address, or no longer
+    /// allows them.
     pub(super) fn apply(&mut self, profiles: &[ServedProfile]) {
         let profiles = profiles.iter().map(|served| &served.profile);
         self.accounts.ledger().apply(profiles.clone(), may_connect);
         for agent in self.connected.values_mut() {
             let profile = profiles.clone().find(|profile| profile.name == agent.profile);
-            if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid)) {
+            let is_served = |profile: &&Arc<Profile>| agent.protocol().is_served(profile.http);
+            if !profile.filter(is_served).is_some_and(|profile| may_connect(profile, agent.peer.uid)) {
                 // The session may have ended already.
                 let _ = agent.leave.take().map(|leave| leave.send(()));
             }
         }
     }
 
-    /// Ends the HTTP sessions of all other tokens of loopback addresses.
-    pub(super) fn keep_tokens(&self, tokens: &[Arc<str>]) {
-        self.http.keep_tokens(tokens);
+    /// Ends the HTTP sessions that use another token of a profile than its current one.
+    pub(super) fn keep_tokens(&self, current: &[(Arc<str>, Token)]) {
+        self.http.keep_tokens(current);
     }
 
     /// Handles the end of a session, an HTTP session to open, or an exceeded limit of what connections hold. Cancel safe.
@@ -268,8 +271,12 @@ impl Sessions {
 impl ConnectedAgent {
     /// Whether it is an agent, not an HTTP connection without a session of its own.
     fn is_agent(&self) -> bool {
-        let is_http = self.protocol.get().is_some_and(|protocol| *protocol != Protocol::Lines);
-        !is_http || self.is_http_session || self.status.introduction().is_some()
+        self.protocol() == Protocol::Lines || self.is_http_session || self.status.introduction().is_some()
+    }
+
+    /// Lines until its first byte.
+    fn protocol(&self) -> Protocol {
+        self.protocol.get().copied().unwrap_or(Protocol::Lines)
     }
 
     fn report(&self) -> AgentReport {
@@ -279,7 +286,7 @@ impl ConnectedAgent {
             profile: self.profile.to_string(),
             pid: self.peer.pid,
             uid: self.peer.uid,
-            listener: self.protocol.get().copied().unwrap_or(Protocol::Lines).word().to_owned(),
+            listener: self.protocol().word().to_owned(),
             client: introduction.and_then(|introduction| introduction.client.clone()),
             server: introduction.and_then(|introduction| introduction.face.as_deref()).map(str::to_owned),
             protocol: introduction.map(|introduction| introduction.protocol_version.to_owned()),

@@ -10,7 +10,8 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{self, Sleep, sleep};
 
-use super::hub::{Event, Message, Reader};
+use super::hub::{Event, Reader};
+use super::stream::Message;
 
 /// An event stream without a message gets a comment so often, because clients commonly close a silent stream after 5 minutes.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
@@ -49,7 +50,7 @@ impl EventStream {
     /// The stream of `reader`. `first` was read already. With `is_primed`, an event without data precedes it, from which a client can
     /// resume the stream.
     pub(super) fn new(reader: Reader, first: Option<Event>, is_primed: bool) -> Box<Self> {
-        let has_ids = reader.begin_events();
+        let has_ids = reader.begin_events(first.as_ref());
         let mut stream = Self { has_ids, encoded: VecDeque::new(), keep_alive: Box::pin(sleep(KEEP_ALIVE)), reader };
         if is_primed && has_ids {
             let before = first.as_ref().map_or(0, |event| event.number);

@@ -55,8 +55,8 @@ pub(super) enum Refusal {
     Unauthorized,
     #[error("no such path: use /mcp, /servers/NAME or /healthz")]
     UnknownPath,
-    #[error("this path does not have this method")]
-    Method,
+    #[error("the method has to be one of: {allowed}")]
+    Method { allowed: &'static str },
     #[error("header `Accept` has to list application/json and text/event-stream")]
     NotAcceptable,
     #[error("header `Accept` has to list text/event-stream")]
@@ -81,7 +81,7 @@ impl Refusal {
             Self::ForeignHost | Self::ForeignOrigin => StatusCode::FORBIDDEN,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::UnknownPath | Self::UnknownSession => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotAcceptable | Self::NoEventsAccepted => StatusCode::NOT_ACCEPTABLE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Version | Self::NoSession | Self::UnknownEvent => StatusCode::BAD_REQUEST,
@@ -137,11 +137,14 @@ fn is_local(host: &str) -> bool {
 }
 
 /// The media ranges of `Accept`, without their parameters.
+fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim())
+}
+
 fn accepts(headers: &HeaderMap, media: &str) -> bool {
     let (of_type, _) = media.split_once('/').unwrap_or_default();
-    let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|range| {
-        let range = range.split(';').next().unwrap_or_default().trim();
+    accepted(headers).any(|range| {
         range.eq_ignore_ascii_case(media)
             || range == "*/*"
             || range.strip_suffix("/*").is_some_and(|found| found.eq_ignore_ascii_case(of_type))
@@ -150,8 +153,7 @@ fn accepts(headers: &HeaderMap, media: &str) -> bool {
 
 /// Whether the client lists event streams before JSON, and so prefers them.
 pub(super) fn prefers_events(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let position = |media: &str| accept.find(media);
+    let position = |media: &str| accepted(headers).position(|range| range.eq_ignore_ascii_case(media));
     matches!((position("text/event-stream"), position("application/json")), (Some(events), Some(json)) if events < json)
 }
 
@@ -246,7 +248,7 @@ mod tests {
             assert_eq!(found, expected, "{content_type} {accept}");
         }
         let preferred = |accept| prefers_events(&headers(&[("accept", accept)]));
-        assert!(preferred("text/event-stream, application/json"));
+        assert!(preferred("text/event-stream, application/json") && preferred("Text/Event-Stream, application/json"));
         assert!(!preferred(both) && !preferred("*/*") && !preferred("text/event-stream, */*"));
         let coded = headers(&[("content-type", "application/json"), ("content-encoding", "gzip"), ("accept", both)]);
         assert_eq!(check_post(&coded), Err(Refusal::MediaType));

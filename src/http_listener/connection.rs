@@ -1,23 +1,27 @@
 //! One HTTP connection, served until the client disconnects.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
+use futures_util::future::{BoxFuture, Fuse, FutureExt};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
 
 use super::endpoint::{Agent, Endpoint};
 use super::hub::Hub;
 use super::loopback::Stranger;
+use super::protocol::Protocol;
 use super::sessions::{Access, Sessions};
+use super::token::Token;
 use super::transport::HttpTransport;
 use crate::session::{self, SessionOrders, SessionSetup};
 use crate::test_variable::test_variable;
@@ -42,8 +46,12 @@ fn send_timeout(is_stranger: bool) -> Duration {
     test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(default, Duration::from_millis)
 }
 
+/// Time to write the last responses when the daemon stops: more than sessions take for theirs.
+const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(750);
+
 /// An HTTP connection.
 pub(crate) struct Connection {
+    pub(crate) protocol: Protocol,
     pub(crate) sessions: Sessions,
     /// Of the session of this connection, which begins with its first modern request.
     pub(crate) setup: SessionSetup,
@@ -54,11 +62,15 @@ pub(crate) struct Connection {
     pub(crate) stranger: Option<Stranger>,
 }
 
-/// The session of a connection that has sent no modern request yet. It follows the orders of the daemon.
-struct PreparedSession {
-    setup: SessionSetup,
-    orders: SessionOrders,
-    closing: BoxFuture<'static, ()>,
+/// What ends a connection besides its client.
+struct Orders {
+    closing: Fuse<BoxFuture<'static, ()>>,
+    /// Until when the last responses are written, once the daemon stops.
+    last: Option<Pin<Box<Sleep>>>,
+    /// `true` if the token was replaced, `false` if its listener was closed.
+    token_changed: Fuse<BoxFuture<'static, bool>>,
+    /// The session of a connection that has sent no modern request yet. Later, the session follows its orders itself.
+    prepared: Option<(SessionSetup, SessionOrders)>,
 }
 
 enum Order {
@@ -68,18 +80,35 @@ enum Order {
     Leave,
 }
 
-impl PreparedSession {
-    fn new(setup: SessionSetup, orders: SessionOrders) -> Self {
+impl Orders {
+    fn new(setup: SessionSetup, orders: SessionOrders, token: Option<watch::Receiver<Token>>) -> Self {
         let mut closing = setup.closing.clone();
         // A dropped sender means the same.
-        let closing = async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.boxed();
-        Self { setup, orders, closing }
+        let closing = async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.boxed().fuse();
+        let token_changed = match token {
+            Some(mut token) => async move { token.changed().await.is_ok() }.boxed(),
+            None => pending().boxed(),
+        };
+        Self { closing, last: None, token_changed: token_changed.fuse(), prepared: Some((setup, orders)) }
     }
 
-    fn poll_order(&mut self, cx: &mut Context<'_>) -> Poll<Order> {
-        if self.orders.cut_off.poll_unpin(cx).is_ready() {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Order> {
+        if self.last.as_mut().is_some_and(|last| last.poll_unpin(cx).is_ready()) {
+            return Poll::Ready(Order::CutOff);
+        }
+        if self.closing.poll_unpin(cx).is_ready() {
+            self.prepared = None;
+            self.last = Some(Box::pin(sleep(LAST_RESPONSES_TIMEOUT)));
+            return Poll::Ready(Order::Leave);
+        }
+        if let Poll::Ready(is_replaced) = self.token_changed.poll_unpin(cx) {
+            return Poll::Ready(if is_replaced { Order::CutOff } else { Order::Leave });
+        }
+        let Some((_, orders)) = &mut self.prepared else { return Poll::Pending };
+        if orders.cut_off.poll_unpin(cx).is_ready() {
             Poll::Ready(Order::CutOff)
-        } else if self.closing.poll_unpin(cx).is_ready() || self.orders.profile_removed.poll_unpin(cx).is_ready() {
+        } else if orders.profile_removed.poll_unpin(cx).is_ready() {
+            self.prepared = None;
             Poll::Ready(Order::Leave)
         } else {
             Poll::Pending
@@ -90,15 +119,12 @@ impl PreparedSession {
 impl Connection {
     /// Serves it until the client disconnects or the daemon stops.
     pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let Self { sessions, setup, orders, origins, stranger } = self;
+        let Self { protocol, sessions, setup, orders, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
         let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
-        let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(Arc::clone(&token.borrow())));
-        // `false` if the listener is closed.
-        let mut changed = pin!(OptionFuture::from(token.map(async |mut token| token.changed().await.is_ok())).fuse());
-        let mut has_token = true;
+        let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(token.borrow().clone()));
         let hub = Hub::new(false);
-        let agent = Agent::of(&setup, access);
+        let agent = Agent::of(&setup, protocol, access);
         let (shared_hub, is_authorized) = (Arc::clone(&hub), AtomicBool::new(false));
         let endpoint = Arc::new(Endpoint { agent, sessions, origins, timeout, hub: shared_hub, is_authorized });
         let of_service = Arc::clone(&endpoint);
@@ -108,7 +134,7 @@ impl Connection {
             Box::pin(async move { Ok::<_, Infallible>(endpoint.respond(request).await) })
         });
         let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
-        let mut prepared = Some(PreparedSession::new(setup, orders));
+        let mut orders = Orders::new(setup, orders, token);
         let mut session: Option<BoxFuture<'static, ()>> = None;
         let ended = poll_fn(|cx| {
             loop {
@@ -118,28 +144,20 @@ impl Connection {
                     session = None;
                     http.as_mut().graceful_shutdown();
                 }
-                match prepared.as_mut().map(|prepared| prepared.poll_order(cx)) {
-                    Some(Poll::Ready(Order::CutOff)) => return Poll::Ready(Ok(())),
-                    Some(Poll::Ready(Order::Leave)) => {
-                        prepared = None;
-                        http.as_mut().graceful_shutdown();
+                while let Poll::Ready(order) = orders.poll(cx) {
+                    match order {
+                        Order::CutOff => return Poll::Ready(Ok(())),
+                        Order::Leave => http.as_mut().graceful_shutdown(),
                     }
-                    Some(Poll::Pending) | None => {}
-                }
-                if has_token && let Poll::Ready(Some(is_other)) = changed.poll_unpin(cx) {
-                    if is_other {
-                        return Poll::Ready(Ok(()));
-                    }
-                    has_token = false;
-                    http.as_mut().graceful_shutdown();
                 }
                 if let Poll::Ready(ended) = http.poll_unpin(cx) {
                     return Poll::Ready(ended);
                 }
                 permit.take_if(|_| endpoint.is_authorized());
-                let Some(prepared) = prepared.take_if(|_| hub.has_posts()) else { return Poll::Pending };
-                let transport = HttpTransport::of_connection(Arc::clone(&hub));
-                session = Some(session::run(transport, prepared.setup, prepared.orders).boxed());
+                let Some((setup, orders)) = orders.prepared.take_if(|_| hub.has_posts()) else {
+                    return Poll::Pending;
+                };
+                session = Some(session::run(HttpTransport::of_connection(Arc::clone(&hub)), setup, orders).boxed());
             }
         });
         if let Err(error) = ended.await {

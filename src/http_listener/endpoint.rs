@@ -1,39 +1,36 @@
 //! What becomes of each HTTP request of a connection.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL,
-    CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
-};
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, EXPECT, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming as RequestBody};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::body::{EventId, EventStream, KEEP_ALIVE, ResponseBody};
+use super::body::{EventId, EventStream};
 use super::checks::{self, LAST_EVENT_ID, Refusal, SESSION_ID, Target};
-use super::hub::{Event, Hub, Message, PostError, Reader};
+use super::hub::{Event, Hub, PostError, Reader};
 use super::protocol::Protocol;
+use super::reply::{Failure, First, Form, Reply};
+use super::reply::{
+    allow_origin, begun, empty, error_code, events, malformed, preflight, status_of, unsupported, whole,
+};
 use super::sessions::{Access, OpenSession, Owner, Sessions};
-use super::token::is_same;
+use super::stream::Message;
 use super::transport::HttpTransport;
 use crate::account::{ALLOWANCE, Account, OverLimit};
-use crate::era::request_meta::MetaError;
-use crate::era::{HEADER_MISMATCH, MISSING_CAPABILITY, MODERN, UNSUPPORTED_VERSION};
+use crate::era::{HEADER_MISMATCH, MODERN};
 use crate::jsonrpc::MessageError;
-use crate::jsonrpc::error_in;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
-use crate::jsonrpc::members::members;
 use crate::jsonrpc::normalise::Sender;
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, PARSE_ERROR};
 use crate::list_kind::ListKind;
 use crate::manager::{View, ViewPart};
 use crate::message_limit::{MessageLimit, has_memory};
@@ -43,19 +40,12 @@ use crate::session::{AgentMessage, PeerIdentity, SessionSetup};
 use crate::transport::http::{check_headers, one_line};
 use crate::transport::{INLINE, Incoming};
 
-/// The newest version whose clients misread an event without data. Source: MCP 2025-11-25, `basic/transports`.
+/// The oldest version whose clients understand an event without data. Source: MCP 2025-11-25, `basic/transports`.
 const PRIMED_SINCE: &str = "2025-11-25";
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
-const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
-/// The headers that a page may send: any, because tools require headers of their own. `*` does not include `Authorization`.
-const PAGE_HEADERS: &str = "authorization, *";
-
+/// Bytes of a refused body that are read and discarded, because many clients read the response only once they have sent the request.
+pub(super) const MAX_DISCARDED: usize = 64 << 20;
 /// Bodies up to this size are copied out of the buffer of their connection, in bytes.
 const COPIED: usize = 4 << 10;
-
-type Reply = Response<ResponseBody>;
 
 /// Who sends the requests of a connection.
 pub(super) struct Agent {
@@ -68,11 +58,12 @@ pub(super) struct Agent {
     pub(super) account: Arc<Account>,
     pub(super) limit: MessageLimit,
     pub(super) access: Access,
+    pub(super) protocol: Protocol,
 }
 
 impl Agent {
     /// The agent of a session that is started with `setup`.
-    pub(super) fn of(setup: &SessionSetup, access: Access) -> Self {
+    pub(super) fn of(setup: &SessionSetup, protocol: Protocol, access: Access) -> Self {
         Self {
             user: Arc::clone(&setup.user),
             identity: setup.identity.clone(),
@@ -81,6 +72,7 @@ impl Agent {
             account: Arc::clone(&setup.account),
             limit: setup.message_limit.clone(),
             access,
+            protocol,
         }
     }
 }
@@ -99,56 +91,15 @@ pub(super) struct Endpoint {
     pub(super) is_authorized: AtomicBool,
 }
 
-/// Why a request gets an error.
-enum Failure {
-    Refused(Refusal),
-    /// With the id of the request, if it was read.
-    Error(StatusCode, Option<Bytes>, ErrorObject),
-}
+/// Ends a session whose client does not receive its id: initialization has failed, or the client is gone.
+struct CloseOnDrop(Option<Arc<Hub>>);
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl Failure {
-    fn stopping() -> Self {
-        let error = ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "mcpd is being stopped", Delivery::NotSent);
-        Self::Error(StatusCode::SERVICE_UNAVAILABLE, None, error.by_stopping_daemon())
-    }
-
-    fn into_reply(self) -> Reply {
-        let (status, id, error) = match self {
-            Self::Refused(refusal) => (refusal.status(), None, ErrorObject::new(INVALID_REQUEST, refusal.to_string())),
-            Self::Error(status, id, error) => (status, id, error),
-        };
-        let mut reply = whole(status, [reply::error(id.as_deref(), &error)]);
-        let headers = reply.headers_mut();
-        match status {
-            StatusCode::METHOD_NOT_ALLOWED => {
-                headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"));
-            }
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            StatusCode::UNAUTHORIZED => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-                headers.insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            _ => {}
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        if let Some(hub) = &self.0 {
+            hub.close();
         }
-        reply
     }
-}
-
-/// What a stream begins with.
-enum First {
-    Message(Event),
-    /// It has ended without a message.
-    End,
-    /// There was none for [`KEEP_ALIVE`].
-    Silence,
 }
 
 /// A message of the agent, and what was read of it besides.
@@ -159,13 +110,20 @@ struct Received {
 
 impl Endpoint {
     pub(super) async fn respond(&self, request: Request<RequestBody>) -> Reply {
-        let origin = checks::listed_origin(request.headers(), &self.origins).cloned();
-        let mut reply = self.serve(request).await.unwrap_or_else(Failure::into_reply);
-        if let Some(origin) = origin {
-            let headers = reply.headers_mut();
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id"));
-            headers.insert(VARY, HeaderValue::from_static("origin"));
+        let (head, mut body) = request.into_parts();
+        let mut reply = match self.serve(&head, &mut body).await {
+            Ok(reply) => reply,
+            Err(failure) => {
+                // A client that waits for `100 Continue` sends no body.
+                if !head.headers.contains_key(EXPECT) {
+                    // A slow sender is disconnected.
+                    let _ = timeout(self.timeout, discard(body)).await;
+                }
+                failure.into_reply()
+            }
+        };
+        if let Some(origin) = checks::listed_origin(&head.headers, &self.origins) {
+            allow_origin(&mut reply, origin.clone());
         }
         reply
     }
@@ -177,7 +135,7 @@ impl Endpoint {
 
     fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if let Access::Loopback(token) = &self.agent.access
-            && !checks::token(headers).is_some_and(|given| is_same(given, token))
+            && !checks::token(headers).is_some_and(|given| token.is(given))
         {
             return Err(Refusal::Unauthorized);
         }
@@ -185,26 +143,30 @@ impl Endpoint {
         Ok(())
     }
 
-    async fn serve(&self, request: Request<RequestBody>) -> Result<Reply, Failure> {
-        checks::check_sender(request.headers(), request.uri(), &self.origins)?;
+    async fn serve(&self, head: &Parts, body: &mut RequestBody) -> Result<Reply, Failure> {
+        let Parts { method, uri, headers, .. } = head;
+        checks::check_sender(headers, uri, &self.origins)?;
         // A browser asks without the token whether a page may send it.
-        let is_preflight = request.method() == Method::OPTIONS
-            && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-            && checks::listed_origin(request.headers(), &self.origins).is_some();
+        let is_preflight = *method == Method::OPTIONS
+            && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+            && checks::listed_origin(headers, &self.origins).is_some();
         if is_preflight {
             return Ok(preflight());
         }
-        self.authorize(request.headers())?;
-        let target = Target::of(request.uri()).filter(|target| self.has(target)).ok_or(Refusal::UnknownPath)?;
-        match (target, request.method()) {
+        self.authorize(headers)?;
+        let target = Target::of(uri).filter(|target| self.has(target)).ok_or(Refusal::UnknownPath)?;
+        match (&target, method) {
             (Target::Health, &Method::GET | &Method::HEAD) => {
                 Ok(whole(StatusCode::OK, [Bytes::from_static(b"{\"status\":\"ok\"}\n")]))
             }
-            (Target::Health, _) => Err(Refusal::Method.into()),
-            (target, &Method::POST) => self.receive(&target, request).await,
-            (target, &Method::GET) => self.listen(&target, request.headers()),
-            (target, &Method::DELETE) => self.end_session(&target, request.headers()),
-            _ => Err(Refusal::Method.into()),
+            (Target::Health, _) => Err(Refusal::Method { allowed: "GET, HEAD" }.into()),
+            (_, &Method::POST) => self.receive(&target, headers, body).await,
+            (_, &Method::GET) => self.listen(&target, headers),
+            (_, &Method::DELETE) => {
+                self.session_of(&target, headers)?.close();
+                Ok(empty(StatusCode::NO_CONTENT))
+            }
+            _ => Err(Refusal::Method { allowed: "GET, POST, DELETE" }.into()),
         }
     }
 
@@ -236,12 +198,20 @@ impl Endpoint {
         found.filter(|hub| !hub.is_over()).ok_or(Refusal::UnknownSession)
     }
 
+    /// The legacy session of a GET or DELETE. Modern clients send only POST.
+    fn session_of(&self, target: &Target, headers: &HeaderMap) -> Result<Arc<Hub>, Refusal> {
+        let version = checks::version(headers)?;
+        match checks::session_id(headers)? {
+            Some(id) if version != Some(MODERN) => self.session(target, id),
+            None if version.is_some_and(|version| version != MODERN) => Err(Refusal::NoSession),
+            _ => Err(Refusal::Method { allowed: "POST" }),
+        }
+    }
+
     /// GET: a stream for messages that belong to no request, or the rest of a stream.
     fn listen(&self, target: &Target, headers: &HeaderMap) -> Result<Reply, Failure> {
-        let version = checks::version(headers)?;
-        let id = checks::session_id(headers)?.filter(|_| version != Some(MODERN)).ok_or(Refusal::Method)?;
+        let hub = self.session_of(target, headers)?;
         checks::check_get(headers)?;
-        let hub = self.session(target, id)?;
         let reader = match headers.get(LAST_EVENT_ID) {
             Some(last) => {
                 let last = last.to_str().ok().and_then(EventId::parse);
@@ -252,41 +222,31 @@ impl Endpoint {
                 Failure::Error(StatusCode::TOO_MANY_REQUESTS, None, error)
             })?,
         };
-        let is_primed = !headers.contains_key(LAST_EVENT_ID) && version >= Some(PRIMED_SINCE);
+        let is_primed = !headers.contains_key(LAST_EVENT_ID) && checks::version(headers)? >= Some(PRIMED_SINCE);
         Ok(events(EventStream::new(reader, None, is_primed)))
     }
 
-    /// DELETE
-    fn end_session(&self, target: &Target, headers: &HeaderMap) -> Result<Reply, Failure> {
-        let version = checks::version(headers)?;
-        let id = checks::session_id(headers)?.filter(|_| version != Some(MODERN)).ok_or(Refusal::Method)?;
-        self.session(target, id)?.close();
-        Ok(empty(StatusCode::NO_CONTENT))
-    }
-
     /// POST: a message of the agent.
-    async fn receive(&self, target: &Target, request: Request<RequestBody>) -> Result<Reply, Failure> {
-        checks::check_post(request.headers())?;
-        let (head, body) = request.into_parts();
+    async fn receive(&self, target: &Target, headers: &HeaderMap, body: &mut RequestBody) -> Result<Reply, Failure> {
+        checks::check_post(headers)?;
         let body = self.read(body).await;
         self.agent.account.hold(self.hub.receiving(0));
         let received = parse(body?).await?;
-        let version = checks::version(&head.headers);
+        let version = checks::version(headers);
         if received.message.is_modern() == Ok(false) && received.message.is_initialize() {
             // Boxed, because it is rare.
             return Box::pin(self.initialize(target, received)).await;
         }
         let declares_modern = received.message.is_modern() != Ok(false);
         if declares_modern || version == Ok(Some(MODERN)) {
-            return self.receive_modern(target, &head.headers, received).await;
+            return self.receive_modern(target, headers, received).await;
         }
         let id = received.message.answered_id().cloned();
-        let version = version.map_err(|_| unsupported(id, &head.headers))?;
-        let session = checks::session_id(&head.headers)?.ok_or(Refusal::NoSession)?;
+        let version = version.map_err(|_| unsupported(id, headers))?;
+        let session = checks::session_id(headers)?.ok_or(Refusal::NoSession)?;
         let reader = post(&self.session(target, session)?, received)?;
-        let first = first(&reader).await;
-        let form =
-            Form { prefers_events: checks::prefers_events(&head.headers), is_primed: version >= Some(PRIMED_SINCE) };
+        let first = First::of(&reader).await;
+        let form = Form { prefers_events: checks::prefers_events(headers), is_primed: version >= Some(PRIMED_SINCE) };
         Ok(begun(reader, first, form))
     }
 
@@ -311,7 +271,7 @@ impl Endpoint {
             None => message,
         };
         let reader = post(&self.hub, Received { message, line })?;
-        let first = first(&reader).await;
+        let first = First::of(&reader).await;
         if let First::Message(Event { message: Message { parts, is_response: true }, .. }) = &first
             && let Some(code) = error_code(parts)
         {
@@ -324,14 +284,15 @@ impl Endpoint {
     /// Opens a legacy session.
     async fn initialize(&self, target: &Target, received: Received) -> Result<Reply, Failure> {
         let hub = Hub::new(true);
-        let (id, registration) = self.sessions.register(self.owner(target), &hub).map_err(|_| Failure::stopping())?;
+        let mut unknown = CloseOnDrop(Some(Arc::clone(&hub)));
+        let (id, registration) = self.sessions.register(self.owner(target), &hub).map_err(|error| {
+            let error = ErrorObject::of_mcpd(ErrorCode::Unavailable, error.to_string(), Delivery::NotSent);
+            Failure::Error(StatusCode::SERVICE_UNAVAILABLE, None, error)
+        })?;
         let transport = HttpTransport::of_session(Arc::clone(&hub), registration);
-        let Agent { user, identity, own_server, .. } = &self.agent;
-        let (user, identity, own_server) = (Arc::clone(user), identity.clone(), own_server.clone());
-        let protocol = match self.agent.access {
-            Access::Socket => Protocol::Http,
-            Access::Loopback(_) => Protocol::Loopback,
-        };
+        let Agent { user, identity, own_server, protocol, .. } = &self.agent;
+        let (user, identity, own_server, protocol) =
+            (Arc::clone(user), identity.clone(), own_server.clone(), *protocol);
         let open = |answer| OpenSession { user, identity, own_server, protocol, transport, answer };
         let opened = self.sessions.open(open).await;
         opened.ok_or_else(Failure::stopping)?.map_err(|error| {
@@ -344,23 +305,22 @@ impl Endpoint {
             drop(post(&hub, Received { message, line })?);
         }
         let reader = post(&hub, received)?;
-        let first = first(&reader).await;
-        let is_refused = match &first {
-            First::Message(Event { message, .. }) => message.is_response && error_code(&message.parts).is_some(),
-            First::End | First::Silence => false,
+        let first = First::of(&reader).await;
+        let is_open = match &first {
+            First::Message(Event { message, .. }) => !message.is_response || error_code(&message.parts).is_none(),
+            First::Silence => true,
+            First::End => false,
         };
-        if is_refused {
-            hub.close();
-        }
         let mut reply = begun(reader, first, Form::default());
-        if let Some(id) = HeaderValue::from_str(&id).ok().filter(|_| !is_refused) {
+        if let Some(id) = HeaderValue::from_str(&id).ok().filter(|_| is_open) {
             reply.headers_mut().insert(SESSION_ID, id);
+            unknown.0 = None;
         }
         Ok(reply)
     }
 
     /// Reads a body, within the limit of a message.
-    async fn read(&self, mut body: RequestBody) -> Result<Bytes, Failure> {
+    async fn read(&self, body: &mut RequestBody) -> Result<Bytes, Failure> {
         let Agent { limit, account, .. } = &self.agent;
         let too_large = |size: Option<usize>| {
             let error = ErrorObject::of_mcpd(
@@ -405,6 +365,15 @@ impl Endpoint {
     }
 }
 
+/// Reads the rest of a body, within [`MAX_DISCARDED`].
+async fn discard(mut body: RequestBody) {
+    let mut left = MAX_DISCARDED;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+        left = rest;
+    }
+}
+
 /// Parses a body, a large one on another thread.
 async fn parse(body: Bytes) -> Result<Received, Failure> {
     let parse = |body: Bytes| {
@@ -427,24 +396,6 @@ async fn parse(body: Bytes) -> Result<Received, Failure> {
     parsed.unwrap_or_else(|_| Err(malformed(MessageError::NotJson)))
 }
 
-fn malformed(error: MessageError) -> Failure {
-    let (code, why, id) = match error {
-        MessageError::NotJson => (PARSE_ERROR, "not JSON", None),
-        MessageError::Batch => (INVALID_REQUEST, "batches are not supported", None),
-        MessageError::NotAMessage { id } => (INVALID_REQUEST, "not a JSON-RPC 2.0 message", id),
-        MessageError::BadResponse { .. } | MessageError::StrayResponse { .. } => {
-            (INVALID_REQUEST, "no valid response", None)
-        }
-    };
-    Failure::Error(StatusCode::BAD_REQUEST, id, ErrorObject::new(code, why))
-}
-
-fn unsupported(id: Option<Bytes>, headers: &HeaderMap) -> Failure {
-    let requested = headers.get(checks::VERSION).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let requested = requested.map(|version| crate::printable::excerpt(&version, 64)).unwrap_or_default();
-    Failure::Error(StatusCode::BAD_REQUEST, id, MetaError::Version(requested).to_object())
-}
-
 fn post(hub: &Arc<Hub>, Received { message, line }: Received) -> Result<Reader, Failure> {
     let id = message.answered_id().cloned();
     hub.post(message, line.len()).map_err(|error| match error {
@@ -454,90 +405,4 @@ fn post(hub: &Arc<Hub>, Received { message, line }: Received) -> Result<Reader, 
             Failure::Error(StatusCode::BAD_REQUEST, id, error)
         }
     })
-}
-
-async fn first(reader: &Reader) -> First {
-    match timeout(KEEP_ALIVE, poll_fn(|cx| reader.poll_next(cx))).await {
-        Ok(Some(event)) => First::Message(event),
-        Ok(None) => First::End,
-        Err(_) => First::Silence,
-    }
-}
-
-/// The form of a response that a client can read.
-#[derive(Clone, Copy, Default)]
-struct Form {
-    /// As an event stream, even if nothing precedes the response.
-    prefers_events: bool,
-    /// An event without data may come first.
-    is_primed: bool,
-}
-
-/// The response to a message: one message of JSON, or an event stream if something precedes the response.
-fn begun(reader: Reader, first: First, Form { prefers_events, is_primed }: Form) -> Reply {
-    match first {
-        First::Message(Event { message: Message { parts, is_response: true }, .. }) if !prefers_events => {
-            whole(StatusCode::OK, parts)
-        }
-        First::Message(event) => events(EventStream::new(reader, Some(event), is_primed)),
-        First::Silence => events(EventStream::new(reader, None, is_primed)),
-        First::End if reader.has_lost_session() => Failure::stopping().into_reply(),
-        First::End if reader.is_of_request() => events(EventStream::new(reader, None, false)),
-        First::End => empty(StatusCode::ACCEPTED),
-    }
-}
-
-/// The code of an error response.
-fn error_code(parts: &[Bytes]) -> Option<i32> {
-    let [line] = parts else { return None };
-    memchr::memmem::find(line, b"\"error\"")?;
-    let [code] = members(&error_in(line)?, ["code"]).ok()?;
-    str::from_utf8(&code?).ok()?.parse().ok()
-}
-
-/// The status of an error of the modern era. Source: MCP 2026-07-28, `basic/transports/streamable-http`.
-fn status_of(code: i32, is_complete: bool) -> StatusCode {
-    match code {
-        HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION | INVALID_REQUEST | PARSE_ERROR => {
-            StatusCode::BAD_REQUEST
-        }
-        INVALID_PARAMS if !is_complete => StatusCode::BAD_REQUEST,
-        METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
-        _ => StatusCode::OK,
-    }
-}
-
-/// What pages of listed origins may send.
-fn preflight() -> Reply {
-    let mut reply = empty(StatusCode::NO_CONTENT);
-    let headers = reply.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(PAGE_HEADERS));
-    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    reply
-}
-
-fn with_body(status: StatusCode, body: ResponseBody) -> Reply {
-    let mut reply = Response::new(body);
-    *reply.status_mut() = status;
-    reply
-}
-
-fn empty(status: StatusCode) -> Reply {
-    with_body(status, ResponseBody::empty())
-}
-
-fn whole(status: StatusCode, parts: impl IntoIterator<Item = Bytes>) -> Reply {
-    let mut reply = with_body(status, ResponseBody::whole(parts));
-    reply.headers_mut().insert(CONTENT_TYPE, JSON);
-    reply
-}
-
-fn events(stream: Box<EventStream>) -> Reply {
-    let mut reply = with_body(StatusCode::OK, ResponseBody::Events(stream));
-    let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, EVENTS);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(BUFFERING, HeaderValue::from_static("no"));
-    reply
 }

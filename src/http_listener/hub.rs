@@ -16,13 +16,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::stream::{Message, Stream, wake};
 use crate::account::MAX_STREAMS;
+use crate::jsonrpc::mcpd_error::Delivery;
 use crate::session::{Address, AgentMessage};
 
 /// Bytes that are kept so that streams can be resumed. The newest event is kept, however large it is.
 pub(super) const MAX_KEPT: usize = 256 << 10;
-/// Messages for an agent that reads no stream. A full queue drops the oldest.
-pub(super) const MAX_WAITING: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Hub(Mutex<State>);
@@ -40,12 +40,10 @@ struct State {
     /// Boxed, because a map has space for several.
     streams: BTreeMap<u64, Box<Stream>>,
     next_stream: u64,
-    /// The streams of unanswered requests, by raw id.
+    /// The streams of unanswered requests, by raw id. The agent may have left a stream before its response.
     requests: HashMap<Bytes, u64>,
     /// The GET streams, the newest last.
     listening: Vec<u64>,
-    /// Messages that no stream could take.
-    waiting: VecDeque<Message>,
     unwritten: usize,
     kept: usize,
     /// Messages that were read from streams.
@@ -66,35 +64,6 @@ struct Post {
     message: AgentMessage,
     bytes: usize,
     stream: u64,
-}
-
-/// A message to the agent.
-#[derive(Debug, Clone)]
-pub(super) struct Message {
-    /// One line together.
-    pub(super) parts: Vec<Bytes>,
-    pub(super) is_response: bool,
-}
-
-/// Messages that belong to one request of the agent, or to one GET.
-#[derive(Debug, Default)]
-struct Stream {
-    /// The raw id of its request.
-    request: Option<Bytes>,
-    messages: VecDeque<Message>,
-    /// The number of the first of these.
-    first: u64,
-    /// The number of the next message to read.
-    next: u64,
-    read_bytes: usize,
-    unread_bytes: usize,
-    reader: Option<Waker>,
-    /// The number of the reader that may read; 0 for none.
-    attached: u64,
-    readers: u64,
-    /// It is read as events, which can be resumed.
-    has_events: bool,
-    has_ended: bool,
 }
 
 /// Why a message was not posted.
@@ -122,87 +91,6 @@ pub(super) struct Event {
     pub(super) message: Message,
 }
 
-fn wake(waiting: &mut Option<Waker>) {
-    if let Some(waker) = waiting.take() {
-        waker.wake();
-    }
-}
-
-impl Message {
-    pub(super) fn bytes(&self) -> usize {
-        self.parts.iter().map(Bytes::len).sum()
-    }
-}
-
-impl Stream {
-    /// Bytes that are unwritten, and bytes that are kept.
-    fn charged(&self) -> (usize, usize) {
-        match self.attached {
-            0 => (0, self.read_bytes + self.unread_bytes),
-            _ => (self.unread_bytes, self.read_bytes),
-        }
-    }
-
-    fn push(&mut self, message: Message) {
-        self.unread_bytes += message.bytes();
-        self.has_ended |= message.is_response;
-        self.messages.push_back(message);
-        wake(&mut self.reader);
-    }
-
-    /// The next message. It is kept if the stream can be resumed.
-    fn take(&mut self, is_kept: bool) -> Option<(u64, Message)> {
-        let at = usize::try_from(self.next - self.first).ok()?;
-        let message = self.messages.get(at)?.clone();
-        let (number, bytes) = (self.next, message.bytes());
-        self.next += 1;
-        self.unread_bytes -= bytes;
-        if is_kept {
-            self.read_bytes += bytes;
-        } else {
-            self.messages.pop_front();
-            self.first += 1;
-        }
-        Some((number, message))
-    }
-
-    /// Drops the oldest message that is kept.
-    fn drop_first(&mut self) -> bool {
-        if self.attached != 0 && self.first == self.next {
-            return false;
-        }
-        let Some(message) = self.messages.pop_front() else { return false };
-        if self.first < self.next {
-            self.read_bytes -= message.bytes();
-        } else {
-            self.unread_bytes -= message.bytes();
-            self.next += 1;
-        }
-        self.first += 1;
-        true
-    }
-
-    /// Continues with the message of this number. `false` if it was dropped, or is none of this stream.
-    fn rewind(&mut self, next: u64) -> bool {
-        if next > self.next || next < self.first {
-            return false;
-        }
-        self.next = next;
-        let at = usize::try_from(self.next - self.first).unwrap_or(usize::MAX).min(self.messages.len());
-        self.read_bytes = self.messages.iter().take(at).map(Message::bytes).sum();
-        self.unread_bytes = self.messages.iter().skip(at).map(Message::bytes).sum();
-        true
-    }
-
-    fn attach(&mut self) -> u64 {
-        self.readers += 1;
-        self.attached = self.readers;
-        // A former reader ends.
-        wake(&mut self.reader);
-        self.readers
-    }
-}
-
 impl State {
     fn wake_session(&mut self) {
         wake(&mut self.session);
@@ -222,7 +110,7 @@ impl State {
     fn open(&mut self, request: Option<Bytes>) -> (u64, u64) {
         let number = self.next_stream;
         self.next_stream += 1;
-        let mut stream = Box::new(Stream { request, ..Stream::default() });
+        let mut stream = Box::new(Stream::new(request));
         let reader = stream.attach();
         self.streams.insert(number, stream);
         (number, reader)
@@ -233,61 +121,57 @@ impl State {
         let (unwritten, kept) = stream.charged();
         self.unwritten -= unwritten;
         self.kept -= kept;
-        if let Some(id) = stream.request.as_ref().filter(|id| self.requests.get(*id) == Some(&number)) {
-            self.requests.remove(id);
-        }
         self.listening.retain(|listening| *listening != number);
         Some(stream)
     }
 
-    /// The stream for a message that belongs to no request: the newest GET stream that is read, or else the newest request.
-    fn of_session(&self) -> Option<u64> {
-        let is_read = |number: &u64| self.streams.get(number).is_some_and(|stream| stream.attached != 0);
+    /// The stream for a message that belongs to no request: the newest GET stream that is read, or else that of the newest request. While
+    /// nothing is read, a GET stream without a reader, which is resumed or which the next GET continues.
+    fn of_session(&mut self) -> Option<u64> {
+        let is_read = |number: &u64| self.streams.get(number).is_some_and(|stream| stream.is_read());
         let listening = self.listening.iter().rev().copied().find(is_read);
-        let of_request = || self.requests.values().copied().filter(is_read).max();
-        listening.or_else(of_request)
+        let read = listening.or_else(|| self.requests.values().copied().filter(is_read).max());
+        read.or_else(|| self.is_resumable.then(|| self.unread()))
     }
 
-    fn send(&mut self, stream: Option<u64>, message: Message) {
-        let mut message = Some(message);
-        if let Some(stream) = stream {
-            self.change(stream, |stream| message.take().map(|message| stream.push(message)));
-        }
-        if let Some(message) = message.filter(|message| self.is_resumable && !message.is_response) {
-            self.waiting.extend([message]);
-            if self.waiting.len() > MAX_WAITING {
-                self.waiting.pop_front();
-            }
-        }
-        self.drop_surplus();
+    fn unread(&mut self) -> u64 {
+        self.listening.last().copied().unwrap_or_else(|| {
+            let (number, reader) = self.open(None);
+            self.listen_at(number);
+            self.change(number, |stream| stream.detach(reader));
+            number
+        })
     }
 
-    /// Drops the oldest kept events beyond the limit, and the streams that have nothing left.
+    fn listen_at(&mut self, number: u64) {
+        self.change(number, |stream| stream.begin_events(None));
+        self.listening.push(number);
+    }
+
+    /// Drops the oldest kept messages beyond the limit, and the streams that have nothing left.
     fn drop_surplus(&mut self) {
         while self.kept > MAX_KEPT {
-            let kept = |stream: &Box<Stream>| {
-                if stream.attached == 0 || stream.first < stream.next { stream.messages.len() } else { 0 }
-            };
-            let all: usize = self.streams.values().map(kept).sum();
-            let Some(oldest) = self.streams.iter().find(|(_, stream)| kept(stream) > 0).map(|(number, _)| *number)
-            else {
-                return;
-            };
-            if all <= 1 || self.change(oldest, Stream::drop_first) != Some(true) {
-                return;
-            }
-            let is_over = |stream: &Box<Stream>| stream.attached == 0 && stream.has_ended && stream.messages.is_empty();
-            if self.streams.get(&oldest).is_some_and(is_over) {
+            let all: usize = self.streams.values().map(|stream| stream.surplus()).sum();
+            let oldest = self.streams.iter().find(|(_, stream)| stream.surplus() > 0).map(|(number, _)| *number);
+            let Some(oldest) = oldest.filter(|_| all > 1) else { return };
+            self.change(oldest, Stream::drop_first);
+            if self.streams.get(&oldest).is_some_and(|stream| stream.is_spent()) {
                 self.remove(oldest);
             }
         }
     }
 
-    fn end_stream(&mut self, number: u64) {
-        self.change(number, |stream| {
-            stream.has_ended = true;
-            wake(&mut stream.reader);
-        });
+    fn next_post(&mut self) -> Option<AgentMessage> {
+        let Post { message, bytes, stream } = self.posts.pop_front()?;
+        self.posted -= bytes;
+        self.change(stream, Stream::set_received);
+        if message.answered_id().is_none() {
+            self.change(stream, Stream::end);
+        }
+        if let Some(cancelled) = message.cancelled_id().and_then(|id| self.requests.remove(id)) {
+            self.change(cancelled, Stream::end);
+        }
+        Some(message)
     }
 }
 
@@ -304,7 +188,6 @@ impl Hub {
             next_stream: 1,
             requests: HashMap::new(),
             listening: Vec::new(),
-            waiting: VecDeque::new(),
             unwritten: 0,
             kept: 0,
             taken: 0,
@@ -350,32 +233,25 @@ impl Hub {
     /// Opens a stream for messages that belong to no request. It begins with those that nobody has read. `None` if there are too many.
     pub(super) fn listen(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.state();
-        let is_read =
-            |state: &State, number: &u64| state.streams.get(number).is_some_and(|stream| stream.attached != 0);
-        let (read, left): (Vec<u64>, Vec<u64>) = state.listening.iter().partition(|number| is_read(&state, number));
+        let is_read = |number: &u64| state.streams.get(number).is_some_and(|stream| stream.is_read());
+        let (read, left): (Vec<u64>, Vec<u64>) = state.listening.iter().partition(|number| is_read(number));
         if read.len() >= MAX_STREAMS {
             return None;
         }
         let (stream, number) = state.open(None);
-        for left in left.into_iter().filter_map(|left| state.remove(left)).collect::<Vec<_>>() {
-            let unread = usize::try_from(left.next - left.first).unwrap_or(usize::MAX);
-            for message in left.messages.into_iter().skip(unread) {
-                state.send(Some(stream), message);
-            }
+        let left: Vec<_> = left.into_iter().filter_map(|left| state.remove(left)).collect();
+        for message in left.into_iter().flat_map(|left| left.into_unread()) {
+            state.change(stream, |stream| stream.push(message));
         }
-        for message in std::mem::take(&mut state.waiting) {
-            state.send(Some(stream), message);
-        }
-        state.listening.push(stream);
-        state.change(stream, |stream| stream.has_events = true);
+        state.drop_surplus();
+        state.listen_at(stream);
         Some(Reader { hub: Arc::clone(self), stream, number })
     }
 
     /// Continues a stream with the event of this number. `None` if the event is not known, or not any more.
     pub(super) fn resume(self: &Arc<Self>, stream: u64, next: u64) -> Option<Reader> {
         let mut state = self.state();
-        let number =
-            state.change(stream, |stream| (stream.has_events && stream.rewind(next)).then(|| stream.attach()))??;
+        let number = state.change(stream, |stream| stream.rewind(next).then(|| stream.attach()))??;
         state.last_use = Instant::now();
         Some(Reader { hub: Arc::clone(self), stream, number })
     }
@@ -409,30 +285,17 @@ impl Hub {
     // The session's end.
 
     pub(super) fn poll_post(&self, cx: &mut Context<'_>) -> Poll<Option<AgentMessage>> {
-        match self.next_post() {
-            Some(message) => Poll::Ready(Some(message)),
-            None => {
-                let mut state = self.state();
-                if state.is_closed || state.has_stopped_receiving {
-                    return Poll::Ready(None);
-                }
-                state.session = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        let mut state = self.state();
+        let message = state.next_post();
+        if message.is_some() || state.is_closed || state.has_stopped_receiving {
+            return Poll::Ready(message);
         }
+        state.session = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     pub(super) fn next_post(&self) -> Option<AgentMessage> {
-        let mut state = self.state();
-        let Post { message, bytes, stream } = state.posts.pop_front()?;
-        state.posted -= bytes;
-        if message.answered_id().is_none() {
-            state.end_stream(stream);
-        }
-        if let Some(cancelled) = message.cancelled_id().and_then(|id| state.requests.remove(id)) {
-            state.end_stream(cancelled);
-        }
-        Some(message)
+        self.state().next_post()
     }
 
     pub(super) fn stop_receiving(&self) {
@@ -451,18 +314,16 @@ impl Hub {
     pub(super) fn send(&self, to: Address<'_>, parts: Vec<Bytes>) {
         let mut state = self.state();
         let (stream, is_response) = match to {
-            Address::Response(id) => match state.requests.remove(id) {
-                Some(stream) => (Some(stream), true),
-                // Its connection is gone.
-                None => return,
-            },
-            Address::DuringCall(id) => match state.requests.get(id) {
-                Some(stream) => (Some(*stream), false),
-                None => return,
-            },
+            Address::Response(id) => (state.requests.remove(id), true),
+            Address::DuringCall(id) => (state.requests.get(id).copied(), false),
             Address::Session => (state.of_session(), false),
         };
-        state.send(stream, Message { parts, is_response });
+        let message = Message { parts, is_response };
+        // The stream of a request has gone if its reader has.
+        if let Some(stream) = stream {
+            state.change(stream, |stream| stream.push(message));
+            state.drop_surplus();
+        }
     }
 
     pub(super) fn unwritten(&self) -> usize {
@@ -486,20 +347,15 @@ impl Hub {
 
     pub(super) fn drop_unwritten(&self) {
         let mut state = self.state();
-        state.waiting.clear();
         for stream in state.streams.keys().copied().collect::<Vec<_>>() {
-            state.change(stream, |stream| {
-                let read = usize::try_from(stream.next - stream.first).unwrap_or(usize::MAX);
-                stream.messages.truncate(read);
-                stream.unread_bytes = 0;
-            });
+            state.change(stream, Stream::drop_unread);
         }
     }
 
     /// The time since the agent last used the session. `None` while it reads a stream.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
-        state.streams.values().all(|stream| stream.attached == 0).then_some(state.last_use)
+        (!state.streams.values().any(|stream| stream.is_read())).then_some(state.last_use)
     }
 
     /// The session is over. What was sent can still be read.
@@ -509,7 +365,7 @@ impl Hub {
         state.posts.clear();
         state.posted = 0;
         for stream in state.streams.keys().copied().collect::<Vec<_>>() {
-            state.end_stream(stream);
+            state.change(stream, Stream::end);
         }
     }
 }
@@ -519,19 +375,7 @@ impl Reader {
     pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut state = self.hub.state();
         let (is_resumable, number) = (state.is_resumable, self.number);
-        let polled = state.change(self.stream, |stream| {
-            if stream.attached != number {
-                return Poll::Ready(None);
-            }
-            if let Some(taken) = stream.take(is_resumable && stream.has_events) {
-                return Poll::Ready(Some(taken));
-            }
-            if stream.has_ended {
-                return Poll::Ready(None);
-            }
-            stream.reader = Some(cx.waker().clone());
-            Poll::Pending
-        });
+        let polled = state.change(self.stream, |stream| stream.poll_next(number, is_resumable, cx));
         match polled {
             Some(Poll::Ready(Some((number, message)))) => {
                 state.taken += 1;
@@ -544,28 +388,28 @@ impl Reader {
         }
     }
 
-    /// From now on the stream is read as events. Returns whether it can be resumed.
-    pub(super) fn begin_events(&self) -> bool {
+    /// From now on the stream is read as events, of which `first` was read already. Returns whether it can be resumed.
+    pub(super) fn begin_events(&self, first: Option<&Event>) -> bool {
         let mut state = self.hub.state();
-        state.change(self.stream, |stream| stream.has_events = true);
-        state.is_resumable
+        let is_resumable = state.is_resumable;
+        let kept = first.filter(|_| is_resumable).map(|first| (first.number, &first.message));
+        state.change(self.stream, |stream| stream.begin_events(kept));
+        state.drop_surplus();
+        is_resumable
     }
 
-    /// Whether its session has ended before it has answered.
-    pub(super) fn has_lost_session(&self) -> bool {
+    /// The raw id of its request, if the session has ended without a response to it, and whether the session may have received it.
+    pub(super) fn lost_request(&self) -> Option<(Bytes, Delivery)> {
         let state = self.hub.state();
-        state.has_ended && self.is_unanswered(&state)
-    }
-
-    fn is_unanswered(&self, state: &State) -> bool {
-        state.streams.get(&self.stream).is_some_and(|stream| {
-            stream.request.as_ref().is_some_and(|id| state.requests.get(id) == Some(&self.stream))
-        })
+        let stream = state.streams.get(&self.stream).filter(|_| state.has_ended)?;
+        let id = stream.request().filter(|id| state.requests.get(*id) == Some(&self.stream))?;
+        let delivery = if stream.is_received() { Delivery::Unknown } else { Delivery::NotSent };
+        Some((id.clone(), delivery))
     }
 
     /// Whether it is the stream of a request.
     pub(super) fn is_of_request(&self) -> bool {
-        self.hub.state().streams.get(&self.stream).is_some_and(|stream| stream.request.is_some())
+        self.hub.state().streams.get(&self.stream).is_some_and(|stream| stream.request().is_some())
     }
 
     /// Its number, for the ids of events.
@@ -579,14 +423,7 @@ impl Drop for Reader {
         let mut state = self.hub.state();
         state.last_use = Instant::now();
         let number = self.number;
-        let is_kept = state.change(self.stream, |stream| {
-            if stream.attached != number {
-                // Another reader continues it.
-                return true;
-            }
-            stream.attached = 0;
-            stream.has_events && (!stream.has_ended || !stream.messages.is_empty())
-        });
+        let is_kept = state.change(self.stream, |stream| stream.detach(number));
         if is_kept == Some(false) || !state.is_resumable {
             state.remove(self.stream);
         }

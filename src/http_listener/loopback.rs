@@ -2,12 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
+
+use super::token::Token;
 
 /// Connections that have not sent the token yet. Any user of the machine can open them, so further ones wait in the kernel.
 pub(super) const MAX_STRANGERS: usize = 64;
@@ -19,13 +22,17 @@ pub(crate) struct LoopbackListener {
     socket: TcpListener,
     address: SocketAddr,
     strangers: Arc<Semaphore>,
-    token: watch::Sender<Arc<str>>,
+    token: watch::Sender<Token>,
+    /// It belongs to the service manager.
+    is_activated: bool,
 }
 
 /// A connection to a loopback address.
 #[derive(Debug)]
 pub(crate) struct LoopbackStream {
     pub(crate) stream: TcpStream,
+    /// Of the listener.
+    pub(crate) address: SocketAddr,
     pub(crate) stranger: Stranger,
 }
 
@@ -33,7 +40,7 @@ pub(crate) struct LoopbackStream {
 #[derive(Debug)]
 pub(crate) struct Stranger {
     /// The token, and its changes.
-    pub(super) token: watch::Receiver<Arc<str>>,
+    pub(super) token: watch::Receiver<Token>,
     /// Released with the first request that has the token.
     pub(super) permit: OwnedSemaphorePermit,
 }
@@ -43,33 +50,47 @@ impl LoopbackListener {
     ///
     /// # Errors
     /// If it is no loopback address, or the system refuses.
-    pub(crate) fn bind(address: SocketAddr, token: Arc<str>) -> io::Result<Self> {
-        Self::of(std::net::TcpListener::bind(check(address)?)?, token)
+    pub(crate) fn bind(address: SocketAddr, token: Token) -> io::Result<Self> {
+        Self::listening(std::net::TcpListener::bind(check(address)?)?, token, false)
     }
 
     /// Takes over a socket of the service manager.
     ///
     /// # Errors
     /// If it listens on no loopback address.
-    pub(crate) fn of(socket: std::net::TcpListener, token: Arc<str>) -> io::Result<Self> {
+    pub(crate) fn of(socket: std::net::TcpListener, token: Token) -> io::Result<Self> {
+        Self::listening(socket, token, true)
+    }
+
+    fn listening(socket: std::net::TcpListener, token: Token, is_activated: bool) -> io::Result<Self> {
         let address = check(socket.local_addr()?)?;
         socket.set_nonblocking(true)?;
         let socket = TcpListener::from_std(socket)?;
         let (strangers, token) = (Arc::new(Semaphore::new(MAX_STRANGERS)), watch::Sender::new(token));
-        Ok(Self { socket, address, strangers, token })
+        Ok(Self { socket, address, strangers, token, is_activated })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Uses another token from now on. Connections and sessions of the former one end.
-    pub(crate) fn set_token(&self, token: Arc<str>) {
-        self.token.send_if_modified(|current| std::mem::replace(current, Arc::clone(&token)) != token);
+    /// A duplicate of the socket, if it belongs to the service manager.
+    pub(crate) fn duplicate(&self) -> Option<io::Result<OwnedFd>> {
+        self.is_activated.then(|| self.socket.as_fd().try_clone_to_owned())
     }
 
-    pub(crate) fn token(&self) -> Arc<str> {
-        Arc::clone(&self.token.borrow())
+    /// Uses another token from now on. Connections and sessions of the former one end.
+    pub(crate) fn set_token(&self, token: Token) {
+        self.token.send_if_modified(|current| std::mem::replace(current, token.clone()) != token);
+    }
+
+    /// Serves agents with another token, of another profile. Connections end after their requests.
+    pub(crate) fn begin_anew(self, token: Token) -> Self {
+        Self { token: watch::Sender::new(token), ..self }
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.token.borrow().clone()
     }
 
     /// Accepts the next connection. Cancel safe.
@@ -81,7 +102,7 @@ impl LoopbackListener {
                     // Small messages would wait for each other.
                     let _ = stream.set_nodelay(true);
                     let stranger = Stranger { token: self.token.subscribe(), permit };
-                    return LoopbackStream { stream, stranger };
+                    return LoopbackStream { stream, address: self.address, stranger };
                 }
                 (_, Err(error)) => {
                     tracing::debug!(address = %self.address, "cannot accept connections for now: {error}");

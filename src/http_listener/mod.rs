@@ -12,8 +12,10 @@
 //! - `protocol`: tells lines from HTTP
 //! - `connection`: serves one connection with hyper
 //! - `endpoint`: what becomes of each HTTP request
+//! - `reply`: its response: an error with its status, a message, or an event stream
 //! - `checks`: whether a request may be served, by its headers (pure)
-//! - `hub`: what a session and its connections share: posts, streams, and what is kept to resume a stream
+//! - `hub`: what a session and its connections share: posts and streams
+//! - `stream`: the messages of one stream, and what is kept to resume it
 //! - `transport`: the session's end of a hub
 //! - `body`: bodies of responses: one message, or an event stream
 //! - `sessions`: the legacy sessions by their ids
@@ -31,7 +33,9 @@ mod endpoint;
 mod hub;
 mod loopback;
 mod protocol;
+mod reply;
 mod sessions;
+mod stream;
 pub(crate) mod token;
 mod transport;
 
@@ -43,7 +47,8 @@ pub(crate) use self::sessions::{OpenSession, Sessions};
 #[cfg(test)]
 mod tests {
     use super::connection::{MAX_HEAD, MAX_HEADERS, SEND_TIMEOUT, STRANGER_TIMEOUT};
-    use super::hub::{MAX_KEPT, MAX_WAITING};
+    use super::endpoint::MAX_DISCARDED;
+    use super::hub::MAX_KEPT;
     use super::loopback::MAX_STRANGERS;
     use super::transport::IDLE_LIMIT;
 
@@ -56,8 +61,8 @@ mod tests {
             format!("| headers of a request | {} KiB together, {MAX_HEADERS} headers |", MAX_HEAD >> 10),
             format!("each pause within a body | {send} s; {stranger} s at a loopback address |"),
             format!("without the token | {MAX_STRANGERS} |"),
-            format!("can be resumed | {} KiB |", MAX_KEPT >> 10),
-            format!("that no stream can take | {MAX_WAITING} |"),
+            format!("that no stream has taken | {} KiB |", MAX_KEPT >> 10),
+            format!("body of a refused request, read and discarded | {} MiB |", MAX_DISCARDED >> 20),
             format!("for a legacy session | {} min |", IDLE_LIMIT.as_secs() / 60),
         ] {
             assert!(PAGE.contains(&row), "{row}");

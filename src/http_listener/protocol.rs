@@ -1,6 +1,7 @@
 //! What an agent speaks, by its first byte: lines or HTTP.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use bytes::Bytes;
@@ -20,8 +21,8 @@ pub(crate) enum Protocol {
     Lines,
     /// HTTP on an agent socket.
     Http,
-    /// HTTP on a loopback address.
-    Loopback,
+    /// HTTP on this loopback address.
+    Loopback(SocketAddr),
 }
 
 impl Protocol {
@@ -30,7 +31,15 @@ impl Protocol {
         match self {
             Self::Lines => "lines",
             Self::Http => "http",
-            Self::Loopback => "loopback",
+            Self::Loopback(_) => "loopback",
+        }
+    }
+
+    /// Whether a profile with this loopback address serves the agent.
+    pub(crate) fn is_served(self, loopback: Option<SocketAddr>) -> bool {
+        match self {
+            Self::Lines | Self::Http => true,
+            Self::Loopback(address) => loopback == Some(address),
         }
     }
 
@@ -52,7 +61,7 @@ impl Protocol {
         let body = reply::error(None, error);
         match self {
             Self::Lines => body,
-            Self::Http | Self::Loopback => {
+            Self::Http | Self::Loopback(_) => {
                 let head = format!("{REFUSED}Content-Length: {}\r\n\r\n", body.len());
                 [head.as_bytes(), &body].concat().into()
             }

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::hub::Hub;
 use super::protocol::Protocol;
+use super::token::Token;
 use super::transport::HttpTransport;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::random;
@@ -31,7 +32,7 @@ pub(super) enum Access {
     /// By an agent socket.
     Socket,
     /// By a loopback address, with this token.
-    Loopback(Arc<str>),
+    Loopback(Token),
 }
 
 /// Opens a session that outlives its connections.
@@ -90,11 +91,13 @@ impl Sessions {
         self.by_id().get(id).filter(|(found, _)| found == owner).map(|(_, hub)| Arc::clone(hub))
     }
 
-    /// Ends the sessions of all other tokens.
-    pub(crate) fn keep_tokens(&self, tokens: &[Arc<str>]) {
-        let is_old = |access: &Access| matches!(access, Access::Loopback(token) if !tokens.contains(token));
-        let by_id = self.by_id();
-        by_id.values().filter(|(owner, _)| is_old(&owner.access)).for_each(|(_, hub)| hub.close());
+    /// Ends the sessions that use another token of a profile than its current one.
+    pub(crate) fn keep_tokens(&self, current: &[(Arc<str>, Token)]) {
+        let is_old = |Owner { profile, access, .. }: &Owner| {
+            let Access::Loopback(used) = access else { return false };
+            current.iter().any(|(name, token)| name == profile && token != used)
+        };
+        self.by_id().values().filter(|(owner, _)| is_old(owner)).for_each(|(_, hub)| hub.close());
     }
 
     /// Asks the daemon to run a session. `None` while the daemon stops.

@@ -1,5 +1,6 @@
 //! The token of a loopback listener: a file of each profile, for its owner alone. It is made when it is first needed.
 
+use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -16,6 +17,10 @@ use crate::random;
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4 << 10;
 
+/// The token of a profile. It is not shown where it is logged.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(Arc<str>);
+
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
@@ -30,6 +35,25 @@ pub(crate) enum TokenError {
     Random(#[from] random::NoRandomNumbers),
 }
 
+impl Token {
+    /// Whether a request has this token. It compares digests, so that the time tells nothing about the token.
+    pub(super) fn is(&self, given: &str) -> bool {
+        Sha256::digest(given) == Sha256::digest(&*self.0)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
 fn file(profile: &str) -> Result<PathBuf, TokenError> {
     let state = Process.state_home().ok_or(TokenError::NoDirectory)?;
     Ok(state.join("mcpd/tokens").join(profile))
@@ -39,14 +63,14 @@ fn file(profile: &str) -> Result<PathBuf, TokenError> {
 ///
 /// # Errors
 /// If its file cannot be read, or made.
-pub(crate) fn read_or_create(profile: &str) -> Result<Arc<str>, TokenError> {
+pub(crate) fn read_or_create(profile: &str) -> Result<Token, TokenError> {
     let path = file(profile)?;
     let found = fs::metadata(&path).and_then(|found| match found.len() {
         0..=MAX_FILE => fs::read_to_string(&path),
         _ => Err(io::Error::other("it is no token")),
     });
     match found {
-        Ok(text) if !text.trim().is_empty() => Ok(text.trim().into()),
+        Ok(text) if !text.trim().is_empty() => Ok(Token(text.trim().into())),
         Ok(_) => rotate(profile),
         Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path),
         Err(source) => Err(TokenError::File { path, source }),
@@ -54,7 +78,7 @@ pub(crate) fn read_or_create(profile: &str) -> Result<Arc<str>, TokenError> {
 }
 
 /// Makes the first token, unless another process has made it meanwhile.
-fn create(path: &Path) -> Result<Arc<str>, TokenError> {
+fn create(path: &Path) -> Result<Token, TokenError> {
     let token = random::token()?;
     let directory = path.parent().unwrap_or(path);
     let made = || -> io::Result<String> {
@@ -69,24 +93,19 @@ fn create(path: &Path) -> Result<Arc<str>, TokenError> {
         }
     };
     let made = made().map_err(|source| TokenError::File { path: path.to_owned(), source });
-    made.map(|token| token.trim().into())
+    made.map(|token| Token(token.trim().into()))
 }
 
 /// Replaces the token of a profile.
 ///
 /// # Errors
 /// If its file cannot be written; the old token then stays.
-pub(crate) fn rotate(profile: &str) -> Result<Arc<str>, TokenError> {
+pub(crate) fn rotate(profile: &str) -> Result<Token, TokenError> {
     let path = file(profile)?;
     let token = random::token()?;
     let directory = path.parent().unwrap_or(&path);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     let written = made.and_then(|()| replace_private(&path, format!("{token}\n").as_bytes()));
     written.map_err(|source| TokenError::File { path: path.clone(), source })?;
-    Ok(token.into())
-}
-
-/// Compares digests, so that the time tells nothing about the token.
-pub(super) fn is_same(given: &str, token: &str) -> bool {
-    Sha256::digest(given) == Sha256::digest(token)
+    Ok(Token(token.into()))
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -58,17 +58,22 @@ impl ActivatedSockets {
 
     /// Takes the socket named `PROFILE.http`, `mcp.http` for the default profile, if it listens on `address`.
     pub(crate) fn take_loopback(&mut self, profile: &str, address: SocketAddr) -> Option<TcpListener> {
-        let name = format!("{}.http", agent_socket(profile).trim_end_matches(".sock"));
+        let name = loopback_name(profile);
         let index = self.0.iter().position(|(known, _)| *known == name)?;
-        let (_, socket) = self.0.swap_remove(index);
-        let listener = TcpListener::from(OwnedFd::from(socket));
-        match listener.local_addr() {
-            Ok(found) if found == address => Some(listener),
-            _ => {
+        let copy = self.0[index].1.as_fd().try_clone_to_owned().map(TcpListener::from);
+        let listener = copy.ok().filter(|copy| copy.local_addr().is_ok_and(|found| found == address));
+        match listener {
+            Some(_) => drop(self.0.swap_remove(index)),
+            None => {
                 tracing::warn!("the service manager passed a socket named `{name}` that does not listen on {address}");
-                None
             }
         }
+        listener
+    }
+
+    /// Puts back a socket named `PROFILE.http`.
+    pub(crate) fn put_back_loopback(&mut self, profile: &str, socket: OwnedFd) {
+        self.0.push((loopback_name(profile), socket.into()));
     }
 
     /// Puts back the socket of `listener`, if it came from the service manager. It keeps listening and may be taken again.
@@ -87,6 +92,10 @@ impl ActivatedSockets {
             );
         }
     }
+}
+
+fn loopback_name(profile: &str) -> String {
+    format!("{}.http", agent_socket(profile).trim_end_matches(".sock"))
 }
 
 /// An owned descriptor for a number from the environment. A copy by pidfd_getfd(2) needs no `unsafe`.

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from suite import EDITIONS, Suite, listed, stop
+from suite import EDITIONS, Suite, exit_on_signal, listed
 
 HERE = Path(__file__).parent
 # Scenarios about modern requests, which the suite also runs with an earlier revision. For a legacy agent mcpd would
@@ -69,7 +69,7 @@ def main():
     parser.add_argument("--mcpd", type=Path, required=True)
     parser.add_argument("--installed", type=Path, required=True, help="the directory that run.sh installs in")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, exit_on_signal)
 
     outcomes = play_all(Suite(arguments.installed), arguments.mcpd.resolve())
     passing = listed(HERE / "client-passing.txt")

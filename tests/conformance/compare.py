@@ -1,9 +1,8 @@
 """Runs the conformance suite for servers of both eras against the fixture, without mcpd and through it, and compares.
 
-Without mcpd, all passes that is scored. Through it, whatever way the server is shared, and both in the aggregate and at the face of
-the server, a scenario that passing.txt lists passes the same checks, but for those that cannot.txt has for that way with the reason;
-of each other one it is said how it differs, or that it could be listed. So it is where the fixture speaks the other era, and where
-it speaks both: then each agent with an instance of its own has its era, and a shared instance has the legacy one.
+Without mcpd, every scored scenario passes. Through it, on each of the `WAYS`, a scenario that passing.txt lists passes the same
+checks, but for those that cannot.txt lists for that way with the reason. For each other scenario it prints how it differs, or
+that passing.txt can list it.
 """
 
 import argparse
@@ -11,102 +10,106 @@ import signal
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import forwarder
 from daemon import Daemon, Server
+from forwarder import Forwarder, tcp, unix, with_token
 from peers import Child, Socket
 from sessions import SessionBridge
 from stateless import StatelessBridge
-from suite import EDITIONS, NOT_RUN, Suite, listed, stop
+from suite import EDITIONS, NOT_RUN, Suite, exit_on_signal, listed
 
 HERE = Path(__file__).parent
 BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
 # The scenarios use bare tool names.
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
-# The HTTP listeners of mcpd itself, with no bridge.
-SOCKET, LOOPBACK = LISTENERS = ("Unix socket", "loopback")
-# A fixture in the era of its first request.
-DUAL = "dual"
-# The names of the paths through mcpd in cannot.txt.
-SHARED, SESSION, CROSSED = KINDS = ("shared", "session", "crossed")
-
-# Sharing, whether at the face, and the listener.
-BY_HTTP = (
-    (SHARED, False, SOCKET),
-    (SHARED, True, LOOPBACK),
-    (SESSION, False, LOOPBACK),
-    (SESSION, True, SOCKET),
-)
+# How the suite reaches mcpd: lines on its Unix socket behind a bridge, or HTTP at one of its listeners with no bridge.
+LINES, SOCKET, LOOPBACK = ("lines", "Unix socket", "loopback")
+# The era of the fixture: that of the edition, the other one, or that of the first request.
+OWN, CROSSED, DUAL = ("own", "crossed", "dual")
+SHARED, SESSION = ("shared", "session")
 
 
 @dataclass(frozen=True)
 class Way:
-    """A path of the suite to the fixture of this era: through mcpd if it has a `sharing`, to the face of the fixture or to the
-    aggregate; by a bridge, or by HTTP at a listener of mcpd."""
+    """A path of the suite to the fixture: through mcpd if it has a `listener`, to the aggregate or to the face of the fixture."""
 
+    listener: str | None
     era: str
-    sharing: str | None = None
+    sharing: str = SHARED
     is_face: bool = False
-    listener: str | None = None
 
     def __str__(self):
-        parts = [self.sharing or "directly", f"{self.era} fixture"]
-        return ", ".join(parts + ["face"] * self.is_face + [f"HTTP on {self.listener}"] * bool(self.listener))
+        if not self.listener:
+            return "directly"
+        return ", ".join([self.listener, self.sharing, f"{self.era} fixture"] + ["face"] * self.is_face)
+
+    def names(self):
+        """The words for it in cannot.txt: its kind on every listener, and its kind by HTTP."""
+        kind = CROSSED if self.era == CROSSED else self.sharing
+        return {kind} if self.listener == LINES else {kind, f"{kind}-http"}
 
 
-def directly(edition):
-    return Way(edition.era)
+DIRECTLY = Way(None, OWN)
+# Each listener meets both eras, both kinds of sharing, the aggregate and the face.
+WAYS = (
+    Way(LINES, OWN, SHARED),
+    Way(LINES, OWN, SESSION, is_face=True),
+    Way(LINES, CROSSED),
+    Way(LINES, DUAL, SESSION),
+    Way(SOCKET, OWN, SHARED),
+    Way(SOCKET, OWN, SESSION, is_face=True),
+    Way(SOCKET, CROSSED),
+    Way(LOOPBACK, OWN, SHARED, is_face=True),
+    Way(LOOPBACK, OWN, SESSION),
+    Way(LOOPBACK, CROSSED, is_face=True),
+)
 
 
-def ways(edition):
-    """All of them, the direct one first."""
+def fixture_era(edition, way):
+    """The era that the fixture is started with."""
     crossed = next(era for era in BRIDGES if era != edition.era)
-    dual = [Way(DUAL, sharing) for sharing in (SHARED, SESSION) if (edition.era, sharing) != ("modern", SHARED)]
-    of_era = [Way(edition.era, sharing, is_face) for sharing in (SHARED, SESSION) for is_face in (False, True)]
-    http = [Way(edition.era, sharing, is_face, listener) for sharing, is_face, listener in BY_HTTP]
-    return [directly(edition), *of_era, Way(crossed, SHARED), *dual, *http, Way(crossed, SHARED, False, SOCKET)]
+    return {OWN: edition.era, CROSSED: crossed, DUAL: DUAL}[way.era]
 
 
 def run(suite, edition, way, mcpd):
     """The results of one edition. Each run has a separate daemon."""
-    name = f"{edition}-{way}".replace(",", "").replace(" ", "-")
     bridge = BRIDGES[edition.era]
-    fixture = [sys.executable, "-S", "-B", str(HERE / "fixture/server.py"), way.era]
-    if not way.sharing:
-        with bridge(lambda: Child(fixture)) as bridge:
-            return suite.run(edition, bridge.url, name)
-    servers = {"fixture": Server(fixture, sharing=way.sharing)}
-    if way.listener:
-        return run_by_http(suite, edition, way, mcpd, servers, name)
+    fixture = [sys.executable, "-S", "-B", str(HERE / "fixture/server.py"), fixture_era(edition, way)]
     face = "fixture" if way.is_face else None
-    with Daemon(mcpd, servers, SETTINGS) as daemon, bridge(lambda: Socket(daemon.socket, face)) as bridge:
-        return suite.run(edition, bridge.url, name)
+    path = f"/servers/{face}" if face else "/mcp"
+    servers = {"fixture": Server(fixture, sharing=way.sharing)}
+    with ExitStack() as stack:
+        start = lambda settings="": stack.enter_context(Daemon(mcpd, servers, SETTINGS + settings))
+        match way.listener:
+            case None:
+                reached = bridge(lambda: Child(fixture))
+            case "lines":
+                daemon = start()
+                reached = bridge(lambda: Socket(daemon.socket, face))
+            case "Unix socket":
+                reached = Forwarder(unix(start().socket), path)
+            case "loopback":
+                port = stack.enter_context(reserved_port())
+                daemon = start(f'[profiles.default]\nhttp = "127.0.0.1:{port}"\n')
+                reached = Forwarder(tcp(("127.0.0.1", port)), path, with_token(daemon.token()))
+        name = f"{edition}-{way}".replace(",", "").replace(" ", "-")
+        return suite.run(edition, stack.enter_context(reached).url, name)
 
 
-def run_by_http(suite, edition, way, mcpd, servers, name):
-    """As `run`, at a listener of mcpd. On loopback, each request gets the token."""
-    path = "/servers/fixture" if way.is_face else "/mcp"
-    port = free_port()
-    settings = SETTINGS + (f'[profiles.default]\nhttp = "127.0.0.1:{port}"\n' if way.listener == LOOPBACK else "")
-    with Daemon(mcpd, servers, settings) as daemon:
-        if way.listener == LOOPBACK:
-            to_mcpd = forwarder.Forwarder(forwarder.tcp(("127.0.0.1", port)), path, forwarder.with_token(daemon.token()))
-        else:
-            to_mcpd = forwarder.Forwarder(forwarder.unix(daemon.socket), path)
-        with to_mcpd:
-            return suite.run(edition, to_mcpd.url, name)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+@contextmanager
+def reserved_port():
+    """A port that nobody else is given. mcpd can listen on it, since neither excludes the other."""
+    with socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
 
 
 class Comparison:
-    """The results of the suite on each path, and where they are worse than the direct ones."""
+    """The results of the suite on each way, and where they are worse than the direct ones."""
 
     def __init__(self, suite, mcpd):
         self._suite = suite
@@ -115,62 +118,47 @@ class Comparison:
 
     def run(self):
         """Runs everything and prints progress."""
-        runs = [(edition, way) for edition in EDITIONS for way in ways(edition)]
+        runs = [(edition, way) for edition in EDITIONS for way in (DIRECTLY, *WAYS)]
         with ThreadPoolExecutor(2) as pool:
             for one, result in zip(runs, pool.map(lambda one: run(self._suite, *one, self._mcpd), runs)):
                 print(*one, result, sep=", ", flush=True)
                 self._results[one] = result
 
-    def found(self, kind):
-        """For each scenario that passes directly: the paths where it fails through mcpd, with checks and reasons."""
+    def found(self):
+        """For each scenario that passes directly: what fails on each way, by edition and way, with reasons by check."""
         found = {}
-        for edition, way in self._results:
-            if kind_of(edition, way) == kind:
-                for name, worse in self._worse((edition, way)):
-                    where = found.setdefault(f"{edition.revision}/{name}", {})
-                    if worse:
-                        where[f"{edition}, {way}"] = worse
+        for (edition, way), result in self._results.items():
+            for name, outcome in self._clean(edition).items():
+                there = result.scenarios.get(name, NOT_RUN)
+                missing = dict.fromkeys(sorted(outcome.passed - there.passed), "does not pass")
+                found.setdefault(f"{edition.revision}/{name}", {})[edition, way] = missing | there.failures
         return found
 
     def faults(self):
         """The editions in which the fixture itself fails, with messages."""
-        direct = ((edition, self._results[edition, directly(edition)]) for edition in EDITIONS)
+        direct = ((edition, self._results[edition, DIRECTLY]) for edition in EDITIONS)
         return {edition: result.log for edition, result in direct if not result.is_fine}
 
     def _clean(self, edition):
         """The scenarios that check something and pass directly."""
-        scenarios = self._results[edition, directly(edition)].scenarios
+        scenarios = self._results[edition, DIRECTLY].scenarios
         return {name: outcome for name, outcome in scenarios.items() if outcome.passed and not outcome.failures}
-
-    def _worse(self, one):
-        for name, outcome in self._clean(one[0]).items():
-            there = self._results[one].scenarios.get(name, NOT_RUN)
-            missing = dict.fromkeys(sorted(outcome.passed - there.passed), "does not pass")
-            yield name, missing | there.failures
-
-
-def kind_of(edition, way):
-    """One of the kinds; `None` for the direct way."""
-    return CROSSED if way.era not in (edition.era, DUAL) else way.sharing
 
 
 def without(found, cannot):
-    """The results without the checks in cannot.txt; prints those that pass."""
-    met = {f"{name}/{check}" for name, where in found.items() for worse in where.values() for check in worse}
-    for check in sorted(cannot - met):
-        print(f"new {check}: passes, so that cannot.txt need not have it")
+    """The failures that are not in cannot.txt, where there are any. Prints the entries of cannot.txt that pass."""
+    met = set()
     left = {}
-    for name, where in found.items():
-        for worse in where.values():
-            for check in [check for check in worse if f"{name}/{check}" in cannot]:
-                del worse[check]
-        left[name] = {place: worse for place, worse in where.items() if worse}
+    for name, ways in found.items():
+        left[name] = {}
+        for (edition, way), worse in ways.items():
+            entries = {check: {f"{word} {name}/{check}" for word in way.names()} & cannot for check in worse}
+            met.update(*entries.values())
+            if unexplained := {check: why for check, why in worse.items() if not entries[check]}:
+                left[name][f"{edition}, {way}"] = unexplained
+    for entry in sorted(cannot - met):
+        print(f"new {entry}: passes, so that cannot.txt need not have it")
     return left
-
-
-def listed_for(kind, cannot):
-    """The checks of one path in cannot.txt."""
-    return {line.removeprefix(f"{kind} ") for line in cannot if line.startswith(f"{kind} ")}
 
 
 def judge(passing, found):
@@ -178,13 +166,11 @@ def judge(passing, found):
     failed = 0
     for name in sorted(passing | found.keys()):
         where = found.get(name, {"the list": {"": "there is no such scenario"}})
-        why = "; ".join(f"{check}: {why}" for check, why in next(iter(where.values()), {}).items())
-        line = f"{name} ({'; '.join(where)}): {why[:400]}"
-        if where and name in passing:
-            print(f"FAIL {line}")
-            failed += 1
-        elif where:
-            print(f"differs {line}")
+        for way, worse in where.items():
+            why = "; ".join(f"{check}: {why}" for check, why in worse.items())
+            print(f"{'FAIL' if name in passing else 'differs'} {name} ({way}): {why[:400]}")
+        if where:
+            failed += name in passing
         elif name not in passing:
             print(f"new {name}: passes, so that passing.txt can list it")
     return len(passing) - failed, failed
@@ -195,7 +181,7 @@ def main():
     parser.add_argument("--mcpd", type=Path, required=True)
     parser.add_argument("--installed", type=Path, required=True, help="the directory that run.sh installs in")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, exit_on_signal)
 
     comparison = Comparison(Suite(arguments.installed), arguments.mcpd)
     comparison.run()
@@ -204,12 +190,9 @@ def main():
     faults = comparison.faults()
     for edition, log in faults.items():
         print(f"FAIL {edition} finds fault with the fixture itself: {log}")
-    counts = [(len(EDITIONS) - len(faults), len(faults))]
-    for kind in KINDS:
-        counts.append(judge(passing, without(comparison.found(kind), listed_for(kind, cannot))))
-    passed, failed = map(sum, zip(*counts))
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    passed, failed = judge(passing, without(comparison.found(), cannot))
+    print(f"{len(EDITIONS) - len(faults) + passed} passed, {len(faults) + failed} failed")
+    sys.exit(failed + len(faults) > 0)
 
 
 if __name__ == "__main__":

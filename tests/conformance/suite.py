@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Thread
 
 # Time limit of a whole run, in seconds.
 TIMEOUT = 60
@@ -79,6 +80,41 @@ class Result:
         return f"{passed} checks passed, {failed} failed, in {len(self.scenarios)} scenarios"
 
 
+class Runs:
+    """The processes of the suites. `stop` ends them, so that no thread waits for one."""
+
+    def __init__(self):
+        self._lock = Lock()
+        self._running = set()
+        self._is_stopped = False
+
+    def conduct(self, command, output):
+        """Its exit status, if it ends in time."""
+        with self._lock:
+            if self._is_stopped:
+                return None
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self._running.add(process)
+        try:
+            return process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return None
+        finally:
+            with self._lock:
+                self._running.remove(process)
+
+    def stop(self):
+        with self._lock:
+            self._is_stopped = True
+            for process in self._running:
+                process.terminate()
+
+
+RUNS = Runs()
+
+
 class Suite:
     """A suite installed in a directory, which also stores its results."""
 
@@ -125,10 +161,7 @@ class Suite:
         """Its exit status, if it ends in time. Its output is in `log`."""
         with (directory / "log").open("a") as output:
             command = [*self._command(version), *arguments, "--output-dir", directory]
-            try:
-                return subprocess.run(command, stdout=output, stderr=output, timeout=TIMEOUT).returncode
-            except subprocess.TimeoutExpired:
-                return None
+            return RUNS.conduct(command, output)
 
     def _command(self, version):
         return [self._node, self._modules / f"conformance-{version}/dist/index.js"]
@@ -155,7 +188,9 @@ def listed(file):
     return {line for line in file.read_text().splitlines() if line and not line.startswith("#")}
 
 
-def stop(*_):
-    """Cleans up and exits, even if `timeout` sends a second signal."""
+def exit_on_signal(*_):
+    """Ends the suites and exits once their daemons have ended, even if `timeout` sends a second signal."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # In another thread, since this one may hold the lock.
+    Thread(target=RUNS.stop).start()
     sys.exit(1)

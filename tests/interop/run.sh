@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
-# checks with both lines of the Python and of the TypeScript SDK, each to each and to rmcp, and in raw bytes, with agent frameworks
-# and with the agents of examples/agents; then what mcpd saves, and its Debian package. Needs Node 20, Python 3.11, git, dpkg-dev
-# for the package and, to install, package registries; leaves no process.
+# checks with both lines of the Python and of the TypeScript SDK, each to each and to rmcp, by lines and over HTTP, and in raw bytes,
+# with agent frameworks and with the agents of examples/agents; then what mcpd saves, and its Debian package. Needs Node 20, Python
+# 3.11, git, dpkg-dev for the package and, to install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail

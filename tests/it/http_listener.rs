@@ -74,8 +74,14 @@ fn request_that_http_or_the_protocol_forbids_gets_its_status() {
         http.start_post("/mcp", &with(&|all| all), body);
         assert_eq!(http.reply().error(), expected, "{body}");
     }
-    for line in ["PUT /mcp", "OPTIONS /mcp", "PATCH /mcp"] {
-        assert_eq!(http.request(line, &format!("{GET}{session}")).status, 405, "{line}");
+    for (line, allowed) in [
+        ("PUT /mcp", "GET, POST, DELETE"),
+        ("OPTIONS /mcp", "GET, POST, DELETE"),
+        ("PATCH /mcp", "GET, POST, DELETE"),
+        ("DELETE /healthz", "GET, HEAD"),
+    ] {
+        let refused = http.request(line, &format!("{GET}{session}"));
+        assert_eq!((refused.status, refused.header("allow")), (405, Some(allowed)), "{line}");
     }
     let not_acceptable = GET.replace("text/event-stream", "application/json");
     assert_eq!(http.request("GET /mcp", &format!("{not_acceptable}{session}")).status, 406);
@@ -94,8 +100,13 @@ fn body_may_have_line_breaks_and_a_message_over_the_limit_is_refused() {
         assert_eq!(arguments(&http.reply().message()), &sent, "{size}");
     }
     let large = call(2, "s__echo", &json!({"text": "x".repeat(200 << 10)})).to_string();
-    http.start_post("/mcp", &session, &large);
-    assert_eq!(http.reply().error(), (413, -31006));
+    for size in [200 << 10, 5 << 20] {
+        // Most clients read the response once they have sent all.
+        http.start_post("/mcp", &session, &call(2, "s__echo", &json!({"text": "x".repeat(size)})).to_string());
+        assert_eq!(http.reply().error(), (413, -31006));
+    }
+    http.start_post("/mcp", &session.replace("application/json\r\nAccept", "text/plain\r\nAccept"), &large);
+    assert_eq!(http.reply().error(), (415, -32600));
     let mut http = HttpAgent::connect(&daemon);
     http.write(format!("POST /mcp HTTP/1.1\r\n{session}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", large.len()));
     http.try_write(format!("{large}\r\n0\r\n\r\n"));

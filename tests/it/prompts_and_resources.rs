@@ -98,7 +98,7 @@ fn list_change_is_announced_for_that_list_only_to_agents_that_see_it() {
     let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     list(&mut reader, "resources/list");
     list(&mut other, "prompts/list");
-    daemon.place().write("r.library", OTHER_LIBRARY);
+    daemon.place().replace("r.library", OTHER_LIBRARY);
     let change = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n";
     result(&other.call("r__raw", &json!({"text": change})));
     reader.expect_notification("notifications/resources/list_changed");

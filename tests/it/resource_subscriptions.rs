@@ -321,10 +321,10 @@ fn renewed_subscription_ends_alike_if_the_server_refuses_or_does_not_answer_it()
         let daemon = Setup::with(server().line("handshake_timeout = \"5s\"")).start_in(&place);
         let mut agent = Agent::ready(&daemon);
         result(&subscribe(&mut agent, "x://1"));
-        place.write("s.library", LIBRARY.replace("x://no", "x://1").replace("refused", key));
+        place.replace("s.library", LIBRARY.replace("x://no", "x://1").replace("refused", key));
         daemon.client(&["restart", "s"]).expect_code(0);
         until(key, || daemon.log().contains("does not tell of changes of x://1").then_some(()));
-        place.write("s.library", LIBRARY);
+        place.replace("s.library", LIBRARY);
         let before = request_count(&daemon, "subscribe", "x://1");
         result(&subscribe(&mut agent, "x://1"));
         assert_eq!(request_count(&daemon, "subscribe", "x://1"), before + 1, "{key}: the server decides again");

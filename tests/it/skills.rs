@@ -246,7 +246,7 @@ fn changed_resources_update_the_list_of_skills() {
     let daemon = Setup::with(server_one(Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(list_skills(&mut agent).len(), 2);
-    place.write("one.library", library(&["skill://fresh"], &[], "one").to_string());
+    place.replace("one.library", library(&["skill://fresh"], &[], "one").to_string());
     let change = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
     agent.call("one__raw", &json!({"text": format!("{change}\n")}));
     agent.expect_notification("notifications/resources/list_changed");

@@ -246,6 +246,37 @@ fn modules_import_only_from_lower_layers() {
     }
 }
 
+/// Only the composition root, the configuration of profiles and their sockets know of the HTTP listener.
+#[test]
+fn only_the_composition_root_knows_the_http_listener() {
+    const KNOWN_BY: &[&str] = &[
+        "cli/connect",
+        "cli/token",
+        "daemon/admission",
+        "daemon/agent_sockets",
+        "daemon/loopback_sockets",
+        "daemon/sessions",
+        "daemon/sessions/transports",
+    ];
+    let importing: Vec<_> = imports(&modules())
+        .into_iter()
+        .filter(|(module, imported)| {
+            top(module) != "http_listener" && imported.iter().any(|other| top(other) == "http_listener")
+        })
+        .map(|(module, _)| module)
+        .collect();
+    assert_eq!(importing, KNOWN_BY, "these modules import the HTTP listener");
+}
+
+#[test]
+fn sessions_do_not_know_http() {
+    for (module, code) in modules().iter().filter(|(module, _)| top(module) == "session") {
+        for name in ["http::", "hyper", "http_listener", "transport::http"] {
+            assert!(!code.contains(name), "src/{module} names {name}");
+        }
+    }
+}
+
 /// Everything that a module imports, directly or by others.
 fn reachable(imports: &Imports, module: &str) -> BTreeSet<String> {
     let (mut pending, mut found) = (vec![module.to_owned()], BTreeSet::new());

@@ -140,7 +140,7 @@ fn no_deadline_uses_a_wall_clock() {
 const LISTENS: [(&str, &str); 3] = [
     ("oauth/loopback.rs", "Ipv4Addr::LOCALHOST"),
     ("http_listener/loopback.rs", "is_loopback()"),
-    ("sockets/activation.rs", "Ok(found) if found == address"),
+    ("sockets/activation.rs", "is_ok_and(|found| found == address)"),
 ];
 
 #[test]

@@ -44,9 +44,7 @@ pub enum UnusableValue {
     #[error("`${{agent:cwd}}` needs `sharing = \"workspace\"` or `\"session\"`")]
     AgentCwd,
     /// A `${agent:cwd}` for an agent whose working directory is unknown.
-    #[error(
-        "`${{agent:cwd}}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
-    )]
+    #[error("`${{agent:cwd}}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]`")]
     UnknownCwd,
     /// A guest's working directory outside of the roots of its profile.
     #[error(

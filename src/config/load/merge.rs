@@ -144,12 +144,18 @@ impl ProfileLayers {
         Some(name.location.error(problem))
     }
 
-    /// Errors for profiles with unknown servers.
+    /// Errors for profiles with unknown servers, or with the address of another profile.
     pub(super) fn check(&self) -> Vec<Diagnostic> {
         let mut known: Vec<_> = self.servers.iter().map(String::as_str).collect();
         known.sort_unstable();
-        let mut wrong = Vec::new();
+        let (mut wrong, mut addresses) = (Vec::new(), HashMap::new());
         for profile in &self.all {
+            if let Some(http) = &profile.http
+                && let Some(first) = addresses.insert(http.value, &profile.name.value)
+            {
+                let problem = http.location.problem(format!("profile `{first}` has the same address"));
+                wrong.push(http.location.error(problem.help("give each profile a port of its own")));
+            }
             let named = profile.servers.iter().flat_map(|servers| &servers.value);
             for server in named.filter(|server| !self.servers.contains(&*server.value)) {
                 let (profile, name) = (&profile.name.value, server.value.escape_debug());

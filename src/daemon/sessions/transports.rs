@@ -61,23 +61,23 @@ impl Sessions {
     /// Serves or refuses a connection to a loopback address. It acts for the user who runs mcpd.
     fn serve_loopback(
         &mut self,
-        LoopbackStream { stream, stranger }: LoopbackStream,
+        LoopbackStream { stream, address, stranger }: LoopbackStream,
         at: &ProfileListener,
         admission: &Admission,
         manager: &Manager,
     ) {
-        let profile = &at.served.profile;
+        let (profile, protocol) = (&at.served.profile, Protocol::Loopback(address));
         let uid = rustix::process::geteuid().as_raw();
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: false });
         let account = match self.charge(&user) {
             Ok(account) => account,
-            Err(error) => return admission.refuse_agent(&stream, Protocol::Loopback, None, &user, &error),
+            Err(error) => return admission.refuse_agent(&stream, protocol, None, &user, &error),
         };
-        let (peer, protocol) = (PeerIdentity { uid, pid: None, cwd: None }, Arc::new(Protocol::Loopback.into()));
-        let admitted = Admitted { user, peer, own_server: None, account, protocol, is_http_session: false };
+        let (peer, found) = (PeerIdentity { uid, pid: None, cwd: None }, Arc::new(protocol.into()));
+        let admitted = Admitted { user, peer, own_server: None, account, protocol: found, is_http_session: false };
         let (sessions, origins) = (self.http.clone(), Arc::clone(&profile.http_origins));
         self.open(at, admitted, manager, |setup, orders| {
-            Connection { sessions, setup, orders, origins, stranger: Some(stranger) }.serve(stream)
+            Connection { protocol, sessions, setup, orders, origins, stranger: Some(stranger) }.serve(stream)
         });
     }
 
@@ -94,7 +94,8 @@ impl Sessions {
                 self.open(at, admitted, manager, |setup, orders| session::run(transport, setup, orders));
             }),
             None => {
-                let why = "mcpd is being stopped, or the profile of this connection was removed";
+                let why =
+                    "mcpd is being stopped, or the profile of this connection is no longer available to this agent";
                 Err(ErrorObject::of_mcpd(ErrorCode::ShuttingDown, why, Delivery::NotSent))
             }
         };
@@ -127,8 +128,8 @@ async fn serve_by_first_byte(
             let transport = LineTransport::new(stream, setup.message_limit.bytes());
             Box::pin(session::run(transport, setup, orders)).await;
         }
-        Protocol::Http | Protocol::Loopback => {
-            let connection = Connection { sessions, setup, orders, origins, stranger: None };
+        Protocol::Http | Protocol::Loopback(_) => {
+            let connection = Connection { protocol: found, sessions, setup, orders, origins, stranger: None };
             Box::pin(connection.serve(stream)).await;
         }
     }

@@ -97,5 +97,9 @@ fn stopping() -> ErrorObject {
 }
 
 fn profile_removed_error(delivery: Delivery) -> ErrorObject {
-    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "the profile of this connection was removed", delivery)
+    ErrorObject::of_mcpd(
+        ErrorCode::ShuttingDown,
+        "the profile of this connection is no longer available to this agent",
+        delivery,
+    )
 }

@@ -3,19 +3,19 @@
 // usage: node agent.js JSON, which holds
 //   modules  the node_modules with the SDK
 //   sdk      "sdk" for line 1, "client" for line 2
-//   socket   path to connect to, or
-//   launch   {command, args} of a server on stdio
+//   socket   path to connect to by lines, or
+//            the members of an address of `Daemon.address`
 //   calls    [{name, arguments}]
 
 const { createRequire } = require("node:module");
 const net = require("node:net");
+const { connecting } = require("./transport.js");
 
 const config = JSON.parse(process.argv[2]);
 const sdk = createRequire(`${config.modules}/`);
-const { Client, StdioClientTransport, ReadBuffer, serializeMessage } = {
+const { Client, ReadBuffer, serializeMessage } = {
   sdk: () => ({
     ...sdk("@modelcontextprotocol/sdk/client/index.js"),
-    ...sdk("@modelcontextprotocol/sdk/client/stdio.js"),
     ...sdk("@modelcontextprotocol/sdk/shared/stdio.js"),
   }),
   client: () => ({ ...sdk("@modelcontextprotocol/client"), ...sdk("@modelcontextprotocol/client/stdio") }),
@@ -57,7 +57,8 @@ async function outcome(client, call) {
 }
 
 async function main() {
-  const transport = config.socket ? new SocketTransport(config.socket) : new StdioClientTransport(config.launch);
+  const isOnLines = config.socket && !config.url;
+  const transport = isOnLines ? new SocketTransport(config.socket) : connecting(sdk, config.sdk, config);
   // Line 2 asks for the modern era first, and needs an answer to go on; line 1 does not know the option.
   const client = new Client({ name: "interop", version: "1" }, { versionNegotiation: { mode: "auto" } });
   const start = performance.now();

@@ -117,7 +117,26 @@ async def leaving(testbed, door):
         assert await other.text("everything__echo", {"message": "still here"}) == "Echo: still here"
 
 
+async def ending(testbed, door):
+    """has its call cancelled when its session ends, and nobody else notices"""
+    under_way = anyio.Event()
+
+    async def on_progress(*_):
+        under_way.set()
+
+    async with sdk.connect(door(testbed.daemon).transport()) as other:
+        async with sdk.connect(door(testbed.daemon).transport()) as agent, anyio.create_task_group() as tasks:
+            tasks.start_soon(agent.call, LONG, {"duration": 20, "steps": 200}, on_progress)
+            await under_way.wait()
+            tasks.cancel_scope.cancel()
+        while not _was_cancelled(testbed.received("everything")):
+            await anyio.sleep(0.05)
+        assert await other.text("everything__echo", {"message": "still here"}) == "Echo: still here"
+
+
 ALL = [handshake, lists, denials, calls, ten_at_once, progress, leaving]
+# Over HTTP an agent whose connection breaks off may return to its session.
+OVER_HTTP = [handshake, lists, denials, calls, ten_at_once, progress, ending]
 
 
 def _spellings(tool):

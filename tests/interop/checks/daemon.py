@@ -15,6 +15,9 @@ from pathlib import Path
 
 import processes
 
+# What an agent connects to.
+LINES, HTTP, LOOPBACK = "lines", "HTTP on the socket", "HTTP on loopback"
+
 
 @dataclass(frozen=True)
 class Server:
@@ -59,9 +62,11 @@ class Remote:
 class Daemon:
     """Running between `with` and its end, after which nothing of it is left."""
 
-    def __init__(self, mcpd, servers, settings=""):
+    def __init__(self, mcpd, servers, settings="", has_loopback=False):
         """`settings` are lines of the configuration that stand before the servers."""
         self.mcpd = str(mcpd)
+        # On loopback, if it listens there.
+        self.port = free_port() if has_loopback else None
         # A socket's path may have 108 bytes, and a checkout can lie deep.
         self._directory = Path(tempfile.mkdtemp(prefix="mcpd-interop-"))
         self.runtime = self._directory / "run"
@@ -71,6 +76,8 @@ class Daemon:
         self._seen = set()
         self._config = self._directory / "mcpd.toml"
         tables = [self._table(name, server) for name, server in servers.items()]
+        if has_loopback:
+            tables.append(f'[profiles.default]\nhttp = "127.0.0.1:{self.port}"\n')
         self._config.write_text("\n".join([settings, *tables]))
 
     def __enter__(self):
@@ -103,6 +110,15 @@ class Daemon:
     def connecting(self, *more):
         """The command of `mcpd connect`."""
         return [self.mcpd, "connect", "--runtime-dir", str(self.runtime), *more]
+
+    def address(self, listener, face=None):
+        """What leads an agent to all servers, or to one: `command`, or `url` with `socket` or `token`."""
+        path = f"/servers/{face}" if face else "/mcp"
+        return {
+            LINES: lambda: {"command": self.connecting(*(["--server", face] if face else []))},
+            HTTP: lambda: {"url": f"http://localhost{path}", "socket": self.socket},
+            LOOPBACK: lambda: {"url": f"http://127.0.0.1:{self.port}{path}", "token": self.token()},
+        }[listener]()
 
     def token(self, profile="default"):
         """What an agent sends to the address of a profile."""
@@ -137,6 +153,12 @@ class Daemon:
 
     def _table(self, name, server):
         return "\n".join([f"[servers.{name}]", *server.keys(self._mark)]) + "\n"
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def alone(server):

@@ -1,4 +1,4 @@
-"""The two entry points: the socket, and `mcpd connect` for clients that launch a command."""
+"""The entry points: the socket by lines and over HTTP, a loopback address, and `mcpd connect` for clients that launch a command."""
 
 import os
 import signal
@@ -12,6 +12,8 @@ from mcp.shared.message import SessionMessage
 
 import processes
 import sdk
+import transport
+from daemon import HTTP, LOOPBACK
 
 MESSAGE_CAP = 16 << 20
 
@@ -79,3 +81,21 @@ class Connect:
     async def cut(self):
         """What several clients do to a server that they no longer need."""
         os.kill(self._pid, signal.SIGTERM)
+
+
+class Http:
+    """The socket over HTTP."""
+
+    listener = HTTP
+
+    def __init__(self, daemon):
+        self._address = daemon.address(self.listener)
+
+    def transport(self):
+        return transport.connecting(self._address)
+
+
+class Loopback(Http):
+    """The address of the default profile."""
+
+    listener = LOOPBACK

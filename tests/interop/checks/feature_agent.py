@@ -4,7 +4,9 @@ import os
 from contextlib import asynccontextmanager
 
 import anyio
-from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
+from mcp import ClientSession, McpError, types
+
+import transport
 
 # The second root appears once the client has announced a change of its roots.
 ROOTS = [types.Root(uri="file:///one", name="one"), types.Root(uri="file:///two", name="two")]
@@ -101,13 +103,12 @@ class Agent:
 
 
 @asynccontextmanager
-async def connect(command, prefix, declares=()):
-    """Launches what leads to the server, and shakes hands with it."""
+async def connect(address, prefix, declares=()):
+    """Connects to what leads to the server, and shakes hands with it."""
     agent, is_done = Agent(prefix), False
-    launched = StdioServerParameters(command=command[0], args=command[1:])
     try:
         with open(os.devnull, "w") as log:
-            async with stdio_client(launched, errlog=log) as (read, write):
+            async with transport.connecting(address, errlog=log) as (read, write):
                 async with ClientSession(read, write, message_handler=agent.on_message, **agent.callbacks(declares)) as session:
                     agent.session = session
                     await session.initialize()

@@ -1,8 +1,9 @@
-"""Checks that each feature of server-everything works through `mcpd connect` as it does directly, with an SDK of each language.
+"""Checks that each feature of server-everything works through `mcpd connect` and over HTTP as it does directly, with an SDK of each
+language.
 
 What an agent sees on stdio directly is what it has to see with an instance of its own, and with a shared one, whatever leads
 from mcpd to the server: of three copies behind one mcpd, one is on stdio and two are reached by URL. Another agent is connected
-all the time, which may be told nothing but that lists have changed.
+all the time, which may be told nothing but that lists have changed. Over HTTP, an agent uses the face of a copy.
 """
 
 import asyncio
@@ -17,11 +18,13 @@ import anyio
 import results
 import sdk
 from copies import COPIES, SESSION, copies
-from daemon import Daemon, alone
+from daemon import HTTP, LINES, LOOPBACK, Daemon, alone
 from feature_agent import Agent, connect
 from features import ALL, DIRECTLY, OWN, SHARED
 from software import Software
 
+# Copies that agents use over HTTP.
+FACES = {"at_socket": HTTP, "at_loopback": LOOPBACK}
 # One check, however it hangs.
 TIMEOUT = 60
 
@@ -32,9 +35,9 @@ class Python:
     name = f"mcp {sdk.VERSION}"
 
     @asynccontextmanager
-    async def agent(self, command, prefix, declares):
+    async def agent(self, address, prefix, declares):
         """A function that gives what an agent sees of a feature."""
-        async with connect(command, prefix, declares) as agent:
+        async with connect(address, prefix, declares) as agent:
 
             async def observe(check):
                 agent.forget()
@@ -52,8 +55,8 @@ class TypeScript:
         self.name = f"{package['name']} {package['version']}"
 
     @asynccontextmanager
-    async def agent(self, command, prefix, declares):
-        config = {"modules": self._modules, "command": command, "prefix": prefix, "declares": declares}
+    async def agent(self, address, prefix, declares):
+        config = {"modules": self._modules, **address, "prefix": prefix, "declares": declares}
         script = Path(__file__).with_name("features.js")
         process = await asyncio.create_subprocess_exec("node", str(script), json.dumps(config), stdin=-1, stdout=-1, limit=1 << 24)
 
@@ -87,7 +90,7 @@ class Way:
     name: str
     # One of those that features tell apart.
     kind: str
-    command: list
+    address: dict
     # What is put before the server's names.
     prefix: str = ""
     # Does nothing.
@@ -97,14 +100,17 @@ class Way:
 @asynccontextmanager
 async def ways_to(mcpd, software):
     """The direct one; then those with an instance of its own; then those with a shared one."""
-    ways = [[Way(DIRECTLY, DIRECTLY, software.node("everything").command)]]
+    ways = [[Way(DIRECTLY, DIRECTLY, {"command": software.node("everything").command})]]
     async with AsyncExitStack() as stack:
         for kind, sharing in ((OWN, "session"), (SHARED, "shared")):
             servers, settings = stack.enter_context(copies(software, sharing))
             daemon = stack.enter_context(Daemon(mcpd, servers, settings))
-            bystander = await stack.enter_async_context(connect(daemon.connecting(), ""))
-            led = {name: daemon.connecting("--profile", alone(name)) for name in COPIES}
+            bystander = await stack.enter_async_context(connect(daemon.address(LINES), ""))
+            led = {name: {"command": daemon.connecting("--profile", alone(name))} for name in COPIES}
             ways.append([Way(f"{kind}{link}", kind, led[name], f"{name}__", bystander) for name, link in COPIES.items()])
+            over_http = stack.enter_context(Daemon(mcpd, {name: servers["everything"] for name in FACES}, has_loopback=True))
+            faces = {name: over_http.address(listener, name) for name, listener in FACES.items()}
+            ways.append([Way(f"{kind} at a face, {FACES[name]}", kind, address) for name, address in faces.items()])
         yield ways
 
 
@@ -122,7 +128,7 @@ async def check_way(sdk, report, way, expected):
     for declares in dict.fromkeys(feature.declares for feature in here):
         features = [feature for feature in here if feature.declares == declares]
         declaring = f" that declares {', '.join(declares)}" if declares else ""
-        async with sdk.agent(way.command, way.prefix, declares) as observe:
+        async with sdk.agent(way.address, way.prefix, declares) as observe:
             for feature in features:
                 name = f"{sdk.name}, {way.name}: an agent{declaring} {feature.check.__doc__}"
                 with report.check(name), anyio.fail_after(TIMEOUT):

@@ -2,18 +2,18 @@
 //
 // usage: node features.js JSON, which holds
 //   modules   the node_modules with the SDK
-//   command   what leads to the server on stdio
+//             the members of an address of `Daemon.address`
 //   prefix    what stands before the server's own names there
 //   declares  names of capabilities that the client has: sampling, elicitation, roots
 
 const assert = require("node:assert");
 const { createRequire } = require("node:module");
 const { createInterface } = require("node:readline");
+const { connecting } = require("./transport.js");
 
 const config = JSON.parse(process.argv[2]);
 const sdk = createRequire(`${config.modules}/`);
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
-const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
 
 const DOCUMENT = "demo://resource/static/document/features.md";
@@ -62,8 +62,7 @@ class Agent {
   };
 
   connect() {
-    const [command, ...args] = config.command;
-    return this.client.connect(new StdioClientTransport({ command, args, stderr: "ignore" }));
+    return this.client.connect(connecting(sdk, "sdk", config, { stderr: "ignore" }));
   }
 
   call(name, args = {}, options = undefined) {

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import anyio
-from mcp import StdioServerParameters, stdio_client
 
 import lines
 import node_agent
 import results
 import sdk
+import transport
 from cutting_proxy import CuttingProxy
-from daemon import Daemon, alone, alone_each, eventually
+from daemon import LINES, Daemon, alone, alone_each, eventually
 from software import Software
 
 TOOLS = ["echo", "fail", "count", "wait", "was_cancelled"]
@@ -191,17 +191,15 @@ def served(mcpd, servers):
 
 
 async def check_python(daemon, servers):
-    command, *args = daemon.connecting()
-    async with sdk.connect(stdio_client(StdioServerParameters(command=command, args=args))) as agent:
+    async with sdk.connect(transport.connecting(daemon.address(LINES))) as agent:
         assert_exposed(await agent.tools(), servers)
         for name in servers:
             assert await agent.text(f"{name}__echo", {"text": name}) == name
 
 
 async def check_node(daemon, servers, modules):
-    command, *args = daemon.connecting()
     echoes = [(f"{name}__echo", {"text": name}) for name in servers]
-    async with node_agent.agent(modules, "client", {"launch": {"command": command, "args": args}}, echoes) as observed:
+    async with node_agent.agent(modules, "client", daemon.address(LINES), echoes) as observed:
         assert_exposed(observed["tools"], servers)
         assert [outcome["result"]["content"][0]["text"] for outcome in observed["outcomes"]] == list(servers), observed
 

@@ -5,21 +5,20 @@
 //   sdk      "sdk" for line 1, "client" for line 2
 
 const { createRequire } = require("node:module");
+const { connecting } = require("./transport.js");
 
 const config = JSON.parse(process.argv[2]);
 const sdk = createRequire(`${config.modules}/`);
 const LEVEL = "io.modelcontextprotocol/logLevel";
 const TIMEOUT = 60_000;
 
-const { Client, StdioClientTransport, elicitation } = {
+const { Client, elicitation } = {
   sdk: () => ({
     ...sdk("@modelcontextprotocol/sdk/client/index.js"),
-    ...sdk("@modelcontextprotocol/sdk/client/stdio.js"),
     elicitation: sdk("@modelcontextprotocol/sdk/types.js").ElicitRequestSchema,
   }),
   client: () => ({
     ...sdk("@modelcontextprotocol/client"),
-    ...sdk("@modelcontextprotocol/client/stdio"),
     elicitation: "elicitation/create",
   }),
 }[config.sdk]();
@@ -38,7 +37,7 @@ class Agent {
     this.client = new Client({ name: "matrix", version: "1" }, options);
     this.client.setRequestHandler(elicitation, () => ({ action: "accept", content: { name: "Ada" } }));
     this.client.fallbackNotificationHandler = async (notification) => this.received.push(notification);
-    await this.client.connect(new StdioClientTransport({ command: config.command[0], args: config.command.slice(1) }));
+    await this.client.connect(connecting(sdk, config.sdk, config));
     this.isModern = (this.client.getNegotiatedProtocolVersion?.() ?? "") >= "2026-07-28";
     // Servers without a settable level log everything.
     if (!this.isModern) await this.client.setLoggingLevel("info").catch(() => {});

@@ -1,10 +1,11 @@
 """An agent on either line of the Python SDK, which prints as JSON what it observed of each server.
 
 usage: matrix_agent.py JSON, with the members
-  command   the command that connects to the servers on stdio
+            those of an address of `Daemon.address`
   servers   the prefix of the exposed names of each server, by its name
   checks    the names of the checks for each server
-  mode      of line 2: auto, legacy or a version
+  mode      of line 2 and FastMCP: auto, legacy or a version
+  sdk       fastmcp for that client
 """
 
 import json
@@ -13,8 +14,8 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 import mcp
-from mcp import StdioServerParameters, stdio_client
 
+import transport
 from observation import observe
 
 IS_1 = not hasattr(mcp, "Client")
@@ -22,6 +23,15 @@ if IS_1:
     from mcp import types
 else:
     import mcp_types as types
+
+
+def make_client(config, answers):
+    """A client of line 2, or of FastMCP with the same methods."""
+    if config.get("sdk") == "fastmcp":
+        import fastmcp_client
+
+        return fastmcp_client.connected(config, **answers)
+    return mcp.Client(transport.connecting(config), cache=None, mode=config["mode"], log_level="info", **answers)
 
 
 class Agent:
@@ -36,20 +46,19 @@ class Agent:
         self.server = None
 
     @asynccontextmanager
-    async def connected(self, command, mode):
-        transport = stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+    async def connected(self, config):
         answers = {
             "elicitation_callback": self._elicited,
             "logging_callback": self._log,
             "message_handler": self._message,
         }
         if IS_1:
-            async with transport as (read, write), mcp.ClientSession(read, write, **answers) as self.client:
+            async with transport.connecting(config) as (read, write), mcp.ClientSession(read, write, **answers) as self.client:
                 await self.client.initialize()
                 await self._set_level()
                 yield self
             return
-        async with mcp.Client(transport, cache=None, mode=mode, log_level="info", **answers) as self.client:
+        async with make_client(config, answers) as self.client:
             self.is_modern = self.client.protocol_version >= "2026-07-28"
             if not self.is_modern:
                 await self._set_level()
@@ -199,7 +208,7 @@ CHECKS = [lists, calls, errors, progress, asks, logs, changes, updates, cancels]
 async def main():
     config = json.loads(sys.argv[1])
     agent = Agent()
-    async with agent.connected(config["command"], config.get("mode")):
+    async with agent.connected(config):
         observed = {"modern": agent.is_modern}
         for agent.server, prefix in config["servers"].items():
             checks = [check for check in CHECKS if check.__name__ in config["checks"][agent.server]]

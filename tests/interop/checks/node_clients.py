@@ -1,10 +1,13 @@
-"""Checks mcpd with both lines of the TypeScript SDK, at each entry point."""
+"""Checks mcpd with both lines of the TypeScript SDK, at each entry point; an agent on the Python SDK uses the same servers on loopback."""
 
 import json
 
 import anyio
 
 import results
+import sdk as python_sdk
+import transport
+from daemon import HTTP, LINES, LOOPBACK
 from node_agent import agent
 from testbed import TASK_ONLY, Testbed
 
@@ -14,8 +17,8 @@ TIMEOUT = 60
 
 
 def ways_in(testbed):
-    connect = {"command": testbed.daemon.mcpd, "args": ["connect", "--runtime-dir", str(testbed.daemon.runtime)]}
-    return {"socket": {"socket": testbed.daemon.socket}, "connect": {"launch": connect}}
+    address = testbed.daemon.address
+    return {"socket": {"socket": testbed.daemon.socket}, "connect": address(LINES), "http": address(HTTP), "loopback": address(LOOPBACK)}
 
 
 def known_to(sdk, tools):
@@ -29,7 +32,12 @@ def known_to(sdk, tools):
 async def check(testbed, modules, sdk, way):
     calls = [(name, arguments) for name, arguments, _ in testbed.calls]
     refused = [(name, {}) for name in DENIED]
-    async with agent(modules, sdk, way, calls + refused) as one, agent(modules, sdk, way, calls) as other:
+    on_loopback = transport.connecting(testbed.daemon.address(LOOPBACK))
+    async with (
+        agent(modules, sdk, way, calls + refused) as one,
+        agent(modules, sdk, way, calls) as other,
+        python_sdk.connect(on_loopback) as python,
+    ):
         for observed in (one, other):
             # If a peer does not answer `server/discover`, line 2 waits for a minute.
             assert observed["seconds"] < 3, observed["seconds"]
@@ -39,6 +47,8 @@ async def check(testbed, modules, sdk, way):
         refusals = [outcome["error"] for outcome in one["outcomes"][len(calls) :]]
         messages = {refusal["message"].replace(name, "TOOL") for name, refusal in zip(DENIED, refusals)}
         assert {refusal["code"] for refusal in refusals} == {-32602} and len(messages) == 1, refusals
+        for name, arguments, part in testbed.calls:
+            assert part in await python.text(name, arguments), name
         assert set(testbed.copies().values()) == {1}, testbed.copies()
 
 

@@ -32,7 +32,7 @@ class Testbed:
         self.note.write_text(NOTE)
         self.calls = ordinary_calls(self._directory)
         settings = sandboxes(level, installed, self._directory)
-        self._daemon = Daemon(mcpd, {name: self._overheard(name) for name in self._servers}, settings)
+        self._daemon = Daemon(mcpd, {name: self._overheard(name) for name in self._servers}, settings, has_loopback=True)
         self.daemon = None
         self.expected = []
 

@@ -118,7 +118,7 @@ fn interrupted_stream_is_resumed_with_its_last_event() {
     let (post, get) = session(&mut http);
     let mut lost = HttpAgent::connect(&daemon);
     lost.post("/mcp", &post, &progress(9, 3, 30));
-    lost.event().expect("an event that primes the client");
+    let primed = lost.event().expect("an event that primes the client").id.expect("an id");
     let first = lost.event().expect("progress");
     assert_eq!(first.data["params"]["progress"], 1);
     drop(lost);
@@ -127,17 +127,40 @@ fn interrupted_stream_is_resumed_with_its_last_event() {
     http.messages();
     let resume = |id: &str| format!("{get}Last-Event-ID: {id}\r\n");
     let id = first.id.expect("an id");
-    for _ in 0..2 {
+    for (last, left) in [(&primed, &[1, 2, 3][..]), (&id, &[2, 3]), (&id, &[2, 3])] {
         let mut again = HttpAgent::connect(&daemon);
-        assert_eq!(again.request("GET /mcp", &resume(&id)).status, 200);
-        let messages = again.messages();
+        assert_eq!(again.request("GET /mcp", &resume(last)).status, 200);
+        let mut messages = again.messages();
+        assert_eq!(messages.pop().map(|message| message["id"].clone()), Some(json!(9)));
         let found: Vec<_> = messages.iter().map(|message| message["params"]["progress"].clone()).collect();
-        assert_eq!(found, [json!(2), json!(3), Value::Null], "{messages:?}");
-        assert_eq!(messages[2]["id"], 9);
+        assert_eq!(found, left, "{messages:?}");
     }
     for unknown in ["", "x", "999-0", "1-0", &format!("{id}0")] {
         assert_eq!(http.request("GET /mcp", &resume(unknown)).status, 400, "{unknown}");
     }
+}
+
+#[test]
+fn resumed_get_stream_begins_with_what_was_sent_while_nobody_read_it() {
+    let daemon = start();
+    let mut http = HttpAgent::connect(&daemon);
+    let (post, get) = session(&mut http);
+    http.post("/mcp", &post, &request(9, "tools/list", &json!({}))).message();
+    let mut lost = HttpAgent::connect(&daemon);
+    lost.request("GET /mcp", &get);
+    let id = lost.event().expect("an event that primes the client").id.expect("an id");
+    drop(lost);
+    let mut other = HttpAgent::connect(&daemon);
+    let (post, read) = session(&mut other);
+    other.post("/mcp", &post, &request(9, "tools/list", &json!({}))).message();
+    let mut stream = HttpAgent::connect(&daemon);
+    stream.request("GET /mcp", &read);
+    stream.event().expect("an event that primes the client");
+    other.post("/mcp", &post, &call(2, "s__mutate_tools", &json!({"add": ["fresh"]}))).message();
+    assert_eq!(stream.event().expect("a notification").data["method"], "notifications/tools/list_changed");
+    let mut again = HttpAgent::connect(&daemon);
+    assert_eq!(again.request("GET /mcp", &format!("{get}Last-Event-ID: {id}\r\n")).status, 200);
+    assert_eq!(again.event().expect("a notification").data["method"], "notifications/tools/list_changed");
 }
 
 #[test]
@@ -158,10 +181,61 @@ fn session_belongs_to_its_path_and_ends_with_delete() {
     assert_eq!(http.request("GET /mcp", &get).status, 404);
     assert_eq!(http.request("DELETE /mcp", &get).status, 404);
     assert_eq!(stream.event(), None);
-    open.reply();
+    let lost = open.reply();
+    assert_eq!((lost.error(), &lost.json()["id"]), ((404, -31005), &json!(3)));
+    assert_eq!(lost.json()["error"]["data"]["outcome"], "unknown", "it was sent");
     until("the call was cancelled", || (daemon.status()["servers"][0]["in_flight"] == 0).then_some(()));
     assert_eq!(http.request("GET /mcp", GET).status, 405, "without a session there is no stream");
-    assert_eq!(http.request("DELETE /mcp", GET).status, 405);
+    assert_eq!(http.request("DELETE /mcp", GET).header("allow"), Some("POST"));
+    let legacy = format!("{GET}MCP-Protocol-Version: 2025-06-18\r\n");
+    assert_eq!(http.request("GET /mcp", &legacy).error(), (400, -32600), "a legacy client has forgotten its session");
+}
+
+#[test]
+fn id_of_a_request_stays_in_use_when_its_connection_is_gone() {
+    let daemon = start();
+    let mut http = HttpAgent::connect(&daemon);
+    let (post, _) = session(&mut http);
+    let in_flight = || daemon.status()["servers"][0]["in_flight"].as_u64().expect("a number");
+    let mut lost = HttpAgent::connect(&daemon);
+    lost.start_post("/mcp", &post, &call(3, "s__sleep", &json!({"ms": 60_000})).to_string());
+    until("the call runs", || (in_flight() == 1).then_some(()));
+    drop(lost);
+    let again = call(3, "s__echo", &json!({"text": "again"}));
+    for _ in 0..20 {
+        assert_eq!(in_flight(), 1);
+        assert_eq!(http.post("/mcp", &post, &again).error(), (400, -32600));
+    }
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
+    assert_eq!(http.post("/mcp", &post, &cancelled).status, 202);
+    let answer = until("the id is free", || Some(http.post("/mcp", &post, &again)).filter(|reply| reply.status == 200));
+    assert_eq!(arguments(&answer.message())["text"], "again");
+}
+
+#[test]
+fn messages_that_nobody_reads_wait_for_the_stream_that_is_resumed() {
+    let daemon = start();
+    let mut http = HttpAgent::connect(&daemon);
+    let (post, get) = session(&mut http);
+    let mut lost = HttpAgent::connect(&daemon);
+    lost.request("GET /mcp", &get);
+    let primed = lost.event().expect("an event that primes the client").id.expect("an id");
+    drop(lost);
+    let mut added = 0_u64;
+    until("a message comes while nothing is read", || {
+        added += 2;
+        // An agent learns of changes to lists that it has read.
+        http.post("/mcp", &post, &request(added, "tools/list", &json!({}))).message();
+        let change = call(added + 1, "s__mutate_tools", &json!({"add": [format!("fresh{added}")]}));
+        let is_single = http.post("/mcp", &post, &change).header("content-type") == Some("application/json");
+        if !is_single {
+            http.messages();
+        }
+        is_single.then_some(())
+    });
+    let mut again = HttpAgent::connect(&daemon);
+    assert_eq!(again.request("GET /mcp", &format!("{get}Last-Event-ID: {primed}\r\n")).status, 200);
+    assert_eq!(again.event().expect("a notification").data["method"], "notifications/tools/list_changed");
 }
 
 #[test]

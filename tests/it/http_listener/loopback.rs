@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::http_agent::{GET, HttpAgent, POST, call, initialize, modern, modern_headers, request};
 use crate::support::{Daemon, Place, Server, Setup, arguments, signal, until, wait_exit};
@@ -148,6 +148,30 @@ fn reload_opens_moves_and_closes_the_address() {
 }
 
 #[test]
+fn agents_at_an_address_that_is_closed_receive_their_answers() {
+    let address = free();
+    let daemon = start(address);
+    let token = token(&daemon, &["token"]);
+    let mut http = HttpAgent::connect_tcp(address);
+    let reply = http.post("/mcp", &format!("{POST}{token}"), &initialize(1));
+    let id = reply.header("mcp-session-id").expect("a session");
+    let session = format!("{token}Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    let mut stream = HttpAgent::connect_tcp(address);
+    assert_eq!(stream.request("GET /mcp", &format!("{GET}{session}")).status, 200);
+    http.start_post("/mcp", &format!("{POST}{session}"), &call(2, "s__sleep", &json!({"ms": 500})).to_string());
+    until("the call runs", || daemon.journal("s").iter().any(|line| line.contains("\"sleep\"")).then_some(()));
+    let file = daemon.place().path("config.toml");
+    let text = fs::read_to_string(&file).expect("the configuration");
+    fs::write(&file, text.replace(&format!("http = '{address}'"), "")).expect("it is written");
+    daemon.client(&["reload"]).expect_code(0);
+    // The result, or an error if the machine is slow.
+    assert_eq!(http.reply().message()["id"], 2);
+    assert_eq!(stream.messages(), [Value::Null; 0]);
+    assert!(http.try_reply().is_none() && stream.try_reply().is_none(), "both connections are closed");
+    until("the session has ended", || super::agents(&daemon).is_empty().then_some(()));
+}
+
+#[test]
 fn entries_of_clients_have_the_url_and_the_token() {
     let address = free();
     let daemon = start(address);
@@ -187,13 +211,22 @@ fn socket_of_the_service_manager_is_used_for_its_address() {
     let server = Server::named("s").toml(&place);
     let file = place.write("activated.toml", format!("[profiles.default]\nhttp = '{address}'\n{server}"));
     let activated = "exec 3<&0 0</dev/null; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mcp.http";
-    let mut command = Setup::new().config(file).after_shell(activated).command(&place);
+    let mut command = Setup::new().config(file.clone()).after_shell(activated).command(&place);
     command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
     let mut daemon = command.spawn().expect("mcpd starts");
     let token = place.client(&["token"]).expect_code(0).stdout;
     let headers =
         format!("Host: localhost\r\nAuthorization: Bearer {token}").replace('\n', "\r\n").replace("\r\r", "\r");
     assert_eq!(HttpAgent::connect_tcp(address).request("GET /healthz", &headers).status, 200);
+    // A reload that removes the address leaves the socket to the next one.
+    let text = fs::read_to_string(&file).expect("the configuration");
+    fs::write(&file, text.replace(&format!("http = '{address}'"), "")).expect("it is written");
+    place.client(&["reload"]).expect_code(0);
+    let mut waiting = HttpAgent::connect_tcp(address);
+    fs::write(&file, text).expect("it is written");
+    place.client(&["reload"]).expect_code(0);
+    assert_eq!(waiting.request("GET /healthz", &headers).status, 200);
+    drop(waiting);
     signal(daemon.id(), Signal::TERM);
     assert!(wait_exit(&mut daemon).success());
 }

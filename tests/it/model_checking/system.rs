@@ -248,12 +248,12 @@ fn unknown(method: &str, key: &str) -> Value {
 /// Writes what a server offers to where it looks when it is asked.
 fn offer(place: &Place, model: &Model, server: usize) {
     let (name, member) = (SERVERS[server], &model.servers[server]);
-    place.write(&format!("{name}.tools"), member.listing(Kind::Tools, name).to_string());
+    place.replace(&format!("{name}.tools"), member.listing(Kind::Tools, name).to_string());
     let mut library = serde_json::Map::from_iter([("completions".to_owned(), Value::Bool(true))]);
     for kind in [Kind::Prompts, Kind::Resources, Kind::Templates] {
         library.extend(member.listing(kind, name).as_object().expect("an object").clone());
     }
-    place.write(&format!("{name}.library"), Value::from(library).to_string());
+    place.replace(&format!("{name}.library"), Value::from(library).to_string());
 }
 
 /// Writes the configuration.

@@ -75,6 +75,12 @@ impl Place {
         path
     }
 
+    /// Like [`Self::write`], for a file that a running process reads: it finds the old text or the new one, never a part.
+    pub(crate) fn replace(&self, name: &str, text: impl AsRef<[u8]>) {
+        let new = self.write(&format!("{name}.new"), text);
+        fs::rename(new, self.path(name)).expect("both are in the test's own directory");
+    }
+
     /// Writes a file that can be executed, and the directories above it.
     pub(crate) fn write_program(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         fs::create_dir_all(self.path(name).parent().expect("a directory")).expect("it is the test's own");

@@ -293,7 +293,7 @@ fn an_instance_for_a_directory_is_run_there() {
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/p")));
     assert_eq!(
         at(AgentDirectory::Unknown).expect_err("it is not known").to_string(),
-        "`${agent:cwd}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
+        "`${agent:cwd}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]`"
     );
     for (more, directory, expected) in [
         ("", AgentDirectory::Refused, Some(UnusableValue::RefusedDirectory)),

@@ -111,6 +111,10 @@ fn invalid_profile_error_states_what_to_write() {
         "[profiles.p]\nhttp = '192.168.0.2:80'",
         &["7:8 `http` must be 127.0.0.1 or [::1] with a port: mcpd serves no other address | write `http = …`"],
     );
+    check_profile(
+        "[profiles.p]\nhttp = '[::1]:80'\n[profiles.q]\nhttp = '127.0.0.1:80'\n[profiles.r]\nhttp = '[::1]:80'",
+        &["11:8 profile `p` has the same address | give each profile a port of its own"],
+    );
     check_profile("[profiles.p]\nallow_uids = 5", &["7:14 `allow_uids` must be a list of user ids | write …"]);
 }
 

@@ -192,6 +192,10 @@ fn a_program_may_serve_a_url_of_this_machine() {
         "3:7 the `network` of its `sandbox` keeps the server from listening at this port | remove `network`, or…";
     check("url = 'http://[::1]/'\nsandbox = { level = 'files', network = 'none' }", &[offline]);
     check("url = 'http://[::1]/'\nsandbox = { level = 'scope', network = [443] }", &[offline]);
+    let ports =
+        "3:7 the `network` of its `sandbox` keeps the server from listening at a Unix socket | remove `network`, or…";
+    check("url = 'unix:/srv/s'\nsandbox = { level = 'scope', network = [443] }", &[ports]);
+    check("url = 'unix:/srv/s'\nsandbox = { level = 'scope', network = 'none' }", &[]);
     let unix =
         "3:7 its `sandbox` keeps the server from listening at a Unix socket | write `unix = true` in its `sandbox`";
     check("url = 'unix:/srv/s'\nsandbox = 'files'", &[unix]);

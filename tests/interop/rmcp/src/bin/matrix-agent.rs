@@ -16,7 +16,8 @@ use rmcp::model::{
     SubscribeRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, RunningService};
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess, UnixSocketHttpClient};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
@@ -240,19 +241,28 @@ impl Agent {
     }
 }
 
-async fn connect(notification: &Value) -> Result<(RunningService<RoleClient, Ada>, bool), Box<dyn Error>> {
-    let command: Vec<String> = serde_json::from_value(notification["command"].clone())?;
-    let [program, arguments @ ..] = &command[..] else { return Err("no command".into()) };
-    let mut launched = Command::new(program);
-    launched.args(arguments);
-    let (transport, _) = TokioChildProcess::builder(launched).stderr(Stdio::inherit()).spawn()?;
-    let is_modern = notification["mode"] == "modern";
+async fn connect(config: &Value) -> Result<(RunningService<RoleClient, Ada>, bool), Box<dyn Error>> {
+    let is_modern = config["mode"] == "modern";
     let lifecycle = if is_modern {
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
     } else {
         ClientLifecycleMode::Initialize
     };
-    Ok((Ada::default().serve_with_lifecycle(transport, lifecycle).await?, is_modern))
+    let client = if let Some(url) = config["url"].as_str() {
+        let socket = UnixSocketHttpClient::new(config["socket"].as_str().ok_or("no socket")?, url);
+        let to_url = StreamableHttpClientTransportConfig::with_uri(url);
+        Ada::default()
+            .serve_with_lifecycle(StreamableHttpClientTransport::with_client(socket, to_url), lifecycle)
+            .await?
+    } else {
+        let command: Vec<String> = serde_json::from_value(config["command"].clone())?;
+        let [program, arguments @ ..] = &command[..] else { return Err("no command".into()) };
+        let mut launched = Command::new(program);
+        launched.args(arguments);
+        let (transport, _) = TokioChildProcess::builder(launched).stderr(Stdio::inherit()).spawn()?;
+        Ada::default().serve_with_lifecycle(transport, lifecycle).await?
+    };
+    Ok((client, is_modern))
 }
 
 async fn set_level(client: &RunningService<RoleClient, Ada>) {
@@ -262,17 +272,17 @@ async fn set_level(client: &RunningService<RoleClient, Ada>) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let notification: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: matrix-agent JSON")?)?;
-    let (client, is_modern) = connect(&notification).await?;
+    let config: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: matrix-agent JSON")?)?;
+    let (client, is_modern) = connect(&config).await?;
     if !is_modern {
         set_level(&client).await;
     }
     let mut agent = Agent { client, is_modern, server: String::new(), prefix: String::new() };
     let mut saw = Map::from_iter([("modern".to_owned(), json!(is_modern))]);
-    for (server, prefix) in notification["servers"].as_object().ok_or("no servers")? {
+    for (server, prefix) in config["servers"].as_object().ok_or("no servers")? {
         agent.server.clone_from(server);
         prefix.as_str().ok_or("no prefix")?.clone_into(&mut agent.prefix);
-        let checks = notification["checks"][server].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let checks = config["checks"][server].as_array().into_iter().flatten().filter_map(Value::as_str);
         saw.insert(server.clone(), agent.see(&checks.collect::<Vec<_>>()).await);
     }
     println!("{}", Value::Object(saw));

@@ -54,8 +54,7 @@ pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     pub(crate) sessions: Sessions,
     /// Of the session of this connection, which begins with its first modern request.
-    pub(crate) setup: SessionSetup,
-    pub(crate) orders: SessionOrders,
+    pub(crate) prepared: Box<(SessionSetup, SessionOrders)>,
     /// The origins whose pages may send requests.
     pub(crate) origins: Arc<[String]>,
     /// Of a connection to a loopback address.
@@ -70,7 +69,7 @@ struct Orders {
     /// `true` if the token was replaced, `false` if its listener was closed.
     token_changed: Fuse<BoxFuture<'static, bool>>,
     /// The session of a connection that has sent no modern request yet. Later, the session follows its orders itself.
-    prepared: Option<(SessionSetup, SessionOrders)>,
+    prepared: Option<Box<(SessionSetup, SessionOrders)>>,
 }
 
 enum Order {
@@ -81,15 +80,15 @@ enum Order {
 }
 
 impl Orders {
-    fn new(setup: SessionSetup, orders: SessionOrders, token: Option<watch::Receiver<Token>>) -> Self {
-        let mut closing = setup.closing.clone();
+    fn new(prepared: Box<(SessionSetup, SessionOrders)>, token: Option<watch::Receiver<Token>>) -> Self {
+        let mut closing = prepared.0.closing.clone();
         // A dropped sender means the same.
         let closing = async move { closing.wait_for(|closing| *closing).await.map_or((), drop) }.boxed().fuse();
         let token_changed = match token {
             Some(mut token) => async move { token.changed().await.is_ok() }.boxed(),
             None => pending().boxed(),
         };
-        Self { closing, last: None, token_changed: token_changed.fuse(), prepared: Some((setup, orders)) }
+        Self { closing, last: None, token_changed: token_changed.fuse(), prepared: Some(prepared) }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Order> {
@@ -104,7 +103,8 @@ impl Orders {
         if let Poll::Ready(is_replaced) = self.token_changed.poll_unpin(cx) {
             return Poll::Ready(if is_replaced { Order::CutOff } else { Order::Leave });
         }
-        let Some((_, orders)) = &mut self.prepared else { return Poll::Pending };
+        let Some(prepared) = &mut self.prepared else { return Poll::Pending };
+        let (_, orders) = &mut **prepared;
         if orders.cut_off.poll_unpin(cx).is_ready() {
             Poll::Ready(Order::CutOff)
         } else if orders.profile_removed.poll_unpin(cx).is_ready() {
@@ -119,12 +119,12 @@ impl Orders {
 impl Connection {
     /// Serves it until the client disconnects or the daemon stops.
     pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let Self { protocol, sessions, setup, orders, origins, stranger } = self;
+        let Self { protocol, sessions, prepared, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
         let (token, mut permit) = stranger.map(|Stranger { token, permit }| (token, permit)).unzip();
         let access = token.as_ref().map_or(Access::Socket, |token| Access::Loopback(token.borrow().clone()));
         let hub = Hub::new(false);
-        let agent = Agent::of(&setup, protocol, access);
+        let agent = Agent::of(&prepared.0, protocol, access);
         let (shared_hub, is_authorized) = (Arc::clone(&hub), AtomicBool::new(false));
         let endpoint = Arc::new(Endpoint { agent, sessions, origins, timeout, hub: shared_hub, is_authorized });
         let of_service = Arc::clone(&endpoint);
@@ -134,7 +134,7 @@ impl Connection {
             Box::pin(async move { Ok::<_, Infallible>(endpoint.respond(request).await) })
         });
         let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
-        let mut orders = Orders::new(setup, orders, token);
+        let mut orders = Orders::new(prepared, token);
         let mut session: Option<BoxFuture<'static, ()>> = None;
         let ended = poll_fn(|cx| {
             loop {
@@ -154,9 +154,8 @@ impl Connection {
                     return Poll::Ready(ended);
                 }
                 permit.take_if(|_| endpoint.is_authorized());
-                let Some((setup, orders)) = orders.prepared.take_if(|_| hub.has_posts()) else {
-                    return Poll::Pending;
-                };
+                let Some(prepared) = orders.prepared.take_if(|_| hub.has_posts()) else { return Poll::Pending };
+                let (setup, orders) = *prepared;
                 session = Some(session::run(HttpTransport::of_connection(Arc::clone(&hub)), setup, orders).boxed());
             }
         });

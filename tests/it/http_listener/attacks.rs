@@ -60,7 +60,39 @@ fn smuggled_requests_are_refused() {
 }
 
 #[test]
-fn hosts_and_origins_of_other_machines_are_refused() {
+fn targets_and_versions_that_lead_elsewhere_are_refused() {
+    let daemon = start();
+    let rows = [
+        ("GET http://localhost/healthz HTTP/1.1", 200),
+        ("GET http://evil.example.com/healthz HTTP/1.1", 403),
+        ("GET http://localhost@evil.example.com/healthz HTTP/1.1", 403),
+        ("GET http://evil.example.com@localhost/healthz HTTP/1.1", 403),
+        ("GET //evil.example.com/healthz HTTP/1.1", 404),
+        ("GET /servers/../healthz HTTP/1.1", 404),
+        ("GET /%68ealthz HTTP/1.1", 404),
+        ("GET /healthz#x HTTP/1.1", 200),
+        ("GET /healthz HTTP/1.0", 200),
+        ("CONNECT localhost:80 HTTP/1.1", 404),
+        ("CONNECT evil.example.com:80 HTTP/1.1", 403),
+        ("OPTIONS * HTTP/1.1", 404),
+        ("GET healthz HTTP/1.1", 403),
+        ("GET /healthz HTTP/2.0", 400),
+        ("GET /healthz HTTP/1.1 x", 400),
+        ("GET  /healthz HTTP/1.1", 400),
+        ("GET /health\0z HTTP/1.1", 400),
+        ("GET /healthz", 400),
+        ("PRI * HTTP/2.0", 400),
+    ];
+    let found = rows.map(|(line, _)| {
+        let mut http = HttpAgent::connect(&daemon);
+        http.write(format!("{line}\r\nHost: localhost\r\n\r\n"));
+        (line, http.reply().status)
+    });
+    assert_eq!(found, rows);
+}
+
+#[test]
+fn hosts_of_other_machines_are_refused() {
     let daemon = start();
     for (expected, hosts) in [
         (200, &["localhost", "LocalHost:1", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:80", ""][..]),
@@ -96,6 +128,11 @@ fn hosts_and_origins_of_other_machines_are_refused() {
             assert_eq!(http.request("GET /healthz", &format!("Host: {host}\r\n")).status, expected, "{host:?}");
         }
     }
+}
+
+#[test]
+fn origins_of_other_pages_are_refused() {
+    let daemon = start();
     for (expected, origins) in [
         (200, &["http://localhost:7"][..]),
         (

@@ -55,6 +55,19 @@ impl Request {
         Self::new("tools/list", &format!("{{{}}}", era.meta_members().trim_end_matches(',')))
     }
 
+    pub(crate) fn initialize() -> Self {
+        let params =
+            r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
+        Self::new("initialize", params)
+    }
+
+    /// A modern request for changes of the list of tools.
+    pub(crate) fn listen() -> Self {
+        let meta_members = Era::Modern.meta_members();
+        let params = format!(r#"{{{meta_members}"notifications":{{"toolsListChanged":true}}}}"#);
+        Self::new("subscriptions/listen", &params)
+    }
+
     /// The whole message, with its newline.
     pub(crate) fn with_id(&self, id: u64) -> String {
         format!(r#"{{"jsonrpc":"2.0","id":{id}{}"#, self.0)
@@ -66,6 +79,15 @@ struct Reply<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     result: Option<IgnoredAny>,
+}
+
+/// Fails unless this is the result of the request `id`.
+pub(crate) fn check_result_of(message: &[u8], id: u64) -> io::Result<()> {
+    let reply: Reply<'_> = serde_json::from_slice(message)?;
+    match reply.id {
+        Some(found) if reply.result.is_some() && found.get() == id.to_string() => Ok(()),
+        _ => Err(io::Error::other(format!("{:.300} is no result of {id}", String::from_utf8_lossy(message)))),
+    }
 }
 
 pub(crate) struct Connection {
@@ -95,9 +117,7 @@ impl Connection {
     }
 
     pub(crate) fn initialize(&mut self) -> io::Result<()> {
-        let params =
-            r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}"#;
-        self.call(&Request::new("initialize", params))?;
+        self.call(&Request::initialize())?;
         self.writer.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
     }
 

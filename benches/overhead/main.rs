@@ -1,8 +1,9 @@
 //! The cost of mcpd as ratios. One run measures an echo server directly, through a relay that copies bytes without parsing,
-//! and through mcpd; agents and servers of both eras ([`eras`]); and a server at a URL ([`http`]).
+//! and through mcpd; agents and servers of both eras ([`eras`]); a server at a URL ([`http`]);
+//! and agents over HTTP ([`listener`]).
 //!
-//! `cargo bench` takes about five minutes, `cargo bench -- --quick` about two. `--stdio`, `--eras`, `--http`, `--faults` and `--floods`
-//! select parts. Rounds of compared paths are interleaved, so that noise affects all of them. Only ratios are comparable between runs.
+//! `cargo bench` takes about five minutes, `cargo bench -- --quick` about two. `--stdio`, `--eras`, `--http`, `--listener`, `--faults` and
+//! `--floods` select parts. Rounds of compared paths are interleaved, so that noise affects all of them. Only ratios are comparable between runs.
 //! Nothing is asserted, so a slow machine fails no build.
 //!
 //! The bench builds mcpd as it is installed. `MCPD=/usr/bin/mcpd cargo bench` measures that binary instead.
@@ -19,6 +20,7 @@ mod faults;
 mod floods;
 mod http;
 mod life;
+mod listener;
 mod middle;
 mod procfs;
 mod relay;
@@ -32,8 +34,8 @@ use std::io;
 use connection::Era;
 use table::Table;
 
-/// The parts: servers over pipes, both eras, servers at a URL, faults of peers, floods of connections.
-const PARTS: [&str; 5] = ["--stdio", "--eras", "--http", "--faults", "--floods"];
+/// The parts: servers over pipes, both eras, servers at a URL, agents over HTTP, faults of peers, floods of connections.
+const PARTS: [&str; 6] = ["--stdio", "--eras", "--http", "--listener", "--faults", "--floods"];
 
 /// How much to measure.
 struct Effort {
@@ -86,6 +88,11 @@ fn measure(effort: &Effort, is_selected: impl Fn(&str) -> bool) -> io::Result<()
     }
     if is_selected("--http") {
         println!("\nServers over HTTP\n{}", http::measure(effort)?);
+    }
+    if is_selected("--listener") {
+        for (title, table) in listener::measure(effort)? {
+            println!("\n{title}\n{table}");
+        }
     }
     if is_selected("--faults") {
         let mut table = Table::new(["direct", "relay", "mcpd"], 1);

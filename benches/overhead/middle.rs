@@ -114,6 +114,12 @@ impl Middle {
         &self.socket
     }
 
+    /// The token of its loopback address.
+    pub(crate) fn token(&self) -> io::Result<String> {
+        let token = fs::read_to_string(self.directory.path().join("state/mcpd/tokens/default"))?;
+        Ok(token.trim().to_owned())
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }

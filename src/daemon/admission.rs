@@ -91,24 +91,16 @@ impl Admission {
         if self.warnings.admits("refused an operator", &message) {
             tracing::warn!(pid = peer.pid(), "refused an operator: {message}");
         }
-        refuse(stream, &Protocol::Lines.refusal(&ErrorObject::connection_refused(message)));
+        send_reason(stream, &Protocol::Lines.refusal(&ErrorObject::connection_refused(message)));
         false
     }
 
-    /// Sends an agent the reason why its connection is closed.
-    pub(super) fn refuse_agent(
-        &self,
-        stream: impl AsFd,
-        protocol: Protocol,
-        pid: Option<i32>,
-        user: &User,
-        error: &ErrorObject,
-    ) {
+    /// Logs why the connection of an agent is closed.
+    pub(super) fn log_refused_agent(&self, pid: Option<i32>, user: &User, error: &ErrorObject) {
         let User { profile, uid, .. } = user;
         if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {profile}")) {
             tracing::warn!(pid, uid, profile = &**profile, "refused an agent: {}", error.message);
         }
-        refuse(stream, &protocol.refusal(error));
     }
 
     /// Why the peer of `stream` may not be an operator, if it may not. `pid` is its process id according to `SO_PEERCRED`.
@@ -193,7 +185,7 @@ impl Admission {
 }
 
 /// Sends the reason why a new connection is closed. The socket buffer is empty, so it fits.
-fn refuse(stream: impl AsFd, reason: &[u8]) {
+pub(super) fn send_reason(stream: impl AsFd, reason: &[u8]) {
     // Not through the runtime, which may not know yet that a new socket is writable.
     let _ = rustix::net::send(stream, reason, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

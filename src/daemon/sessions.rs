@@ -3,6 +3,7 @@
 //! Each is charged to the account of its user. While connections together hold too much, some are closed. A connection over HTTP is
 //! charged like a session, and serves sessions of its agent.
 
+mod refusals;
 mod transports;
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 
+use self::refusals::Refusals;
 use super::admission::may_connect;
 use super::agent_sockets::{AgentSockets, ProfileListener};
 use crate::account::{Account, Accounts, Held, LimitUse};
@@ -49,6 +51,7 @@ pub(super) struct Sessions {
     closing: watch::Sender<bool>,
     accounts: Arc<Accounts>,
     tasks: JoinSet<()>,
+    refusals: Refusals,
     connected: HashMap<Id, ConnectedAgent>,
     /// HTTP sessions, which connections serve.
     http: http_listener::Sessions,
@@ -110,6 +113,7 @@ impl Sessions {
             stopping: stopping.receiver.clone(),
             closing: watch::Sender::new(false),
             tasks: JoinSet::new(),
+            refusals: Refusals::default(),
             connected: HashMap::new(),
             http: http_listener::Sessions::new(open),
             openings,

@@ -24,13 +24,13 @@ use crate::session::{SessionOrders, SessionSetup};
 use crate::test_variable::test_variable;
 
 /// Maximum size of the headers of a request.
-const MAX_HEAD: usize = 64 << 10;
+pub(super) const MAX_HEAD: usize = 64 << 10;
 /// Maximum number of headers.
-const MAX_HEADERS: usize = 100;
+pub(super) const MAX_HEADERS: usize = 100;
 /// How long a client may take for the headers of a request, or keep a connection without a request, or pause within a body.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same on a loopback address, where any user of the machine can connect.
-const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn server(timeout: Duration) -> http1::Builder {
     let mut server = http1::Builder::new();
@@ -50,9 +50,8 @@ const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(750);
 pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     pub(crate) sessions: Sessions,
-    /// Who the agent is, and what its sessions need.
-    pub(crate) setup: SessionSetup,
-    pub(crate) orders: SessionOrders,
+    /// Who the agent is, and what ends the connection. Boxed, because two futures move it.
+    pub(crate) prepared: Box<(SessionSetup, SessionOrders)>,
     /// The origins whose pages may send requests.
     pub(crate) origins: Arc<[String]>,
     /// Of a connection to a loopback address.
@@ -115,8 +114,9 @@ impl Orders {
 impl Connection {
     /// Serves it until the client disconnects or the daemon stops.
     pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let Self { protocol, sessions, setup, orders, origins, stranger } = self;
+        let Self { protocol, sessions, prepared, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
+        let (setup, orders) = *prepared;
         let access = match &stranger {
             Some(stranger) => Access::Loopback(stranger.token.borrow().clone()),
             None => Access::Socket,
@@ -128,7 +128,8 @@ impl Connection {
         let of_service = Arc::clone(&endpoint);
         let service = service_fn(move |request| {
             let endpoint = Arc::clone(&of_service);
-            async move { Ok::<_, Infallible>(endpoint.respond(request).await) }
+            // Boxed, because hyper has space for the future as long as the connection lasts.
+            Box::pin(async move { Ok::<_, Infallible>(endpoint.respond(request).await) })
         });
         let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
         let ended = poll_fn(|cx| {

@@ -45,7 +45,9 @@ use crate::transport::{INLINE, Incoming};
 /// The oldest version whose clients understand an event without data. Source: MCP 2025-11-25, `basic/transports`.
 const PRIMED_SINCE: &str = "2025-11-25";
 /// Bytes of a refused body that are read and discarded, because many clients read the response only once they have sent the request.
-const MAX_DISCARDED: usize = 64 << 20;
+pub(super) const MAX_DISCARDED: usize = 64 << 20;
+/// Bodies up to this size are copied out of the buffer of their connection, in bytes.
+const COPIED: usize = 4 << 10;
 
 /// Who sends the requests of a connection.
 pub(super) struct Agent {
@@ -250,7 +252,8 @@ impl Endpoint {
         let received = parse(body?).await?;
         let version = checks::version(headers);
         if received.message.is_modern() == Ok(false) && received.message.is_initialize() {
-            return self.initialize(target, received).await;
+            // Boxed, because it is rare.
+            return Box::pin(self.initialize(target, received)).await;
         }
         let declares_modern = received.message.is_modern() != Ok(false);
         if declares_modern || version == Ok(Some(MODERN)) {
@@ -376,7 +379,8 @@ impl Endpoint {
                 return Err(too_large(None));
             }
             if text.is_empty() && announced == Some(data.len()) {
-                return Ok(data);
+                // A part of a small one that is kept would keep the buffer of its connection.
+                return Ok(if data.len() <= COPIED { Bytes::copy_from_slice(&data) } else { data });
             }
             if !has_memory(&text, data.len()) {
                 return Err(too_large(announced));

@@ -22,7 +22,7 @@ use crate::jsonrpc::mcpd_error::Delivery;
 use crate::session::{Address, AgentMessage};
 
 /// Bytes that are kept so that streams can be resumed. The newest event is kept, however large it is.
-const MAX_KEPT: usize = 256 << 10;
+pub(super) const MAX_KEPT: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Hub(Mutex<State>);
@@ -35,7 +35,8 @@ struct State {
     /// The bytes of `posts`.
     posted: usize,
     session: Option<Waker>,
-    streams: BTreeMap<u64, Stream>,
+    /// Boxed, because a map has space for several.
+    streams: BTreeMap<u64, Box<Stream>>,
     next_stream: u64,
     /// The streams of unanswered requests, by raw id. The agent may have left a stream before its response.
     requests: HashMap<Bytes, u64>,
@@ -107,13 +108,13 @@ impl State {
     fn open(&mut self, request: Option<Bytes>) -> (u64, u64) {
         let number = self.next_stream;
         self.next_stream += 1;
-        let mut stream = Stream::new(request);
+        let mut stream = Box::new(Stream::new(request));
         let reader = stream.attach();
         self.streams.insert(number, stream);
         (number, reader)
     }
 
-    fn remove(&mut self, number: u64) -> Option<Stream> {
+    fn remove(&mut self, number: u64) -> Option<Box<Stream>> {
         let stream = self.streams.remove(&number)?;
         let (unwritten, kept) = stream.charged();
         self.unwritten -= unwritten;
@@ -125,7 +126,7 @@ impl State {
     /// The stream for a message that belongs to no request: the newest GET stream that is read, or else that of the newest request. While
     /// nothing is read, a GET stream without a reader, which is resumed or which the next GET continues.
     fn of_session(&mut self) -> Option<u64> {
-        let is_read = |number: &u64| self.streams.get(number).is_some_and(Stream::is_read);
+        let is_read = |number: &u64| self.streams.get(number).is_some_and(|stream| stream.is_read());
         let listening = self.listening.iter().rev().copied().find(is_read);
         let read = listening.or_else(|| self.requests.values().copied().filter(is_read).max());
         read.or_else(|| self.is_resumable.then(|| self.unread()))
@@ -148,11 +149,11 @@ impl State {
     /// Drops the oldest kept messages beyond the limit, and the streams that have nothing left.
     fn drop_surplus(&mut self) {
         while self.kept > MAX_KEPT {
-            let all: usize = self.streams.values().map(Stream::surplus).sum();
+            let all: usize = self.streams.values().map(|stream| stream.surplus()).sum();
             let oldest = self.streams.iter().find(|(_, stream)| stream.surplus() > 0).map(|(number, _)| *number);
             let Some(oldest) = oldest.filter(|_| all > 1) else { return };
             self.change(oldest, Stream::drop_first);
-            if self.streams.get(&oldest).is_some_and(Stream::is_spent) {
+            if self.streams.get(&oldest).is_some_and(|stream| stream.is_spent()) {
                 self.remove(oldest);
             }
         }
@@ -223,6 +224,10 @@ impl Hub {
         }
         let (stream, number) = state.open(id.clone());
         state.requests.extend(id.map(|id| (id, stream)));
+        // Most agents send one request at a time.
+        if state.posts.capacity() == 0 {
+            state.posts.reserve_exact(1);
+        }
         state.posts.push_back(Post { message, bytes, stream });
         state.posted += bytes;
         state.last_use = Instant::now();
@@ -233,14 +238,14 @@ impl Hub {
     /// Opens a stream for messages that belong to no request. It begins with those that nobody has read. `None` if there are too many.
     pub(super) fn listen(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.state();
-        let is_read = |number: &u64| state.streams.get(number).is_some_and(Stream::is_read);
+        let is_read = |number: &u64| state.streams.get(number).is_some_and(|stream| stream.is_read());
         let (read, left): (Vec<u64>, Vec<u64>) = state.listening.iter().partition(|number| is_read(number));
         if read.len() >= MAX_STREAMS {
             return None;
         }
         let (stream, number) = state.open(None);
         let left: Vec<_> = left.into_iter().filter_map(|left| state.remove(left)).collect();
-        for message in left.into_iter().flat_map(Stream::into_unread) {
+        for message in left.into_iter().flat_map(|left| left.into_unread()) {
             state.change(stream, |stream| stream.push(message));
         }
         state.drop_surplus();
@@ -352,7 +357,7 @@ impl Hub {
     /// The time since the agent last used the session. `None` while it reads a stream.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
-        (!state.streams.values().any(Stream::is_read)).then_some(state.last_use)
+        (!state.streams.values().any(|stream| stream.is_read())).then_some(state.last_use)
     }
 
     /// The session is over. What was sent can still be read.

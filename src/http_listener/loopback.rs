@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::token::Token;
 
 /// Connections that have not sent the token yet. Any user of the machine can open them, so further ones wait in the kernel.
-const MAX_STRANGERS: usize = 64;
+pub(super) const MAX_STRANGERS: usize = 64;
 /// Delay before the next attempt after `accept` has failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 

@@ -45,3 +45,29 @@ pub(crate) use self::connection::Connection;
 pub(crate) use self::loopback::{LoopbackListener, LoopbackStream};
 pub(crate) use self::protocol::{Protocol, first_protocol};
 pub(crate) use self::sessions::{OpenSession, Sessions};
+
+#[cfg(test)]
+mod tests {
+    use super::connection::{MAX_HEAD, MAX_HEADERS, SEND_TIMEOUT, STRANGER_TIMEOUT};
+    use super::endpoint::MAX_DISCARDED;
+    use super::hub::MAX_KEPT;
+    use super::loopback::MAX_STRANGERS;
+    use super::transport::IDLE_LIMIT;
+
+    const PAGE: &str = include_str!("../../docs/internals/limits.md");
+
+    #[test]
+    fn page_has_every_limit_of_http() {
+        let (send, stranger) = (SEND_TIMEOUT.as_secs(), STRANGER_TIMEOUT.as_secs());
+        for row in [
+            format!("| headers of a request | {} KiB together, {MAX_HEADERS} headers |", MAX_HEAD >> 10),
+            format!("each pause within a body | {send} s; {stranger} s at a loopback address |"),
+            format!("without the token | {MAX_STRANGERS} |"),
+            format!("that no stream has taken | {} KiB |", MAX_KEPT >> 10),
+            format!("body of a refused request, read and discarded | {} MiB |", MAX_DISCARDED >> 20),
+            format!("for a legacy session | {} min |", IDLE_LIMIT.as_secs() / 60),
+        ] {
+            assert!(PAGE.contains(&row), "{row}");
+        }
+    }
+}

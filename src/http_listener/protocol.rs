@@ -44,7 +44,7 @@ impl Protocol {
     }
 
     /// By the first byte. No message of JSON begins with a capital letter, and every method of HTTP does.
-    fn of(first: &[u8]) -> Self {
+    pub(crate) fn of(first: &[u8]) -> Self {
         match first.first() {
             Some(b'A'..=b'Z') => Self::Http,
             _ => Self::Lines,
@@ -56,7 +56,7 @@ impl Protocol {
         peek(stream).unwrap_or(Self::Lines)
     }
 
-    /// What a refused agent is sent, before any request is read.
+    /// The response to a refused agent, whatever its first request is.
     pub(crate) fn refusal(self, error: &ErrorObject) -> Bytes {
         let body = reply::error(None, error);
         match self {

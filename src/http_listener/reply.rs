@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue,
-    VARY, WWW_AUTHENTICATE,
+    RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use tokio::time::timeout;
@@ -73,6 +73,9 @@ impl Failure {
             Some(Refusal::Unauthorized) => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}
         }

@@ -16,7 +16,7 @@ use crate::session::{Address, AgentMessage, Transport};
 use crate::test_variable::test_variable;
 
 /// A legacy session ends when its agent has neither sent anything nor read a stream for this time.
-const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
+pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Messages of one session over HTTP.
 pub(crate) struct HttpTransport {

@@ -202,6 +202,13 @@ impl Subscriptions {
         };
         let request = self.beginning.extract_if(.., is_complete).next()?.into_accepted();
         let line = request.filter.acknowledgement(id);
+        // Most agents have one, which stays. A vector would have space for four, here and there.
+        if self.requests.is_empty() {
+            self.requests.reserve_exact(1);
+        }
+        if self.beginning.is_empty() {
+            self.beginning = Vec::new();
+        }
         self.requests.push(request);
         Some(line)
     }

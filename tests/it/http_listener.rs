@@ -2,13 +2,15 @@
 
 mod attacks;
 mod legacy;
+mod limits;
 mod loopback;
 mod modern;
+mod shared_server;
 
 use serde_json::{Value, json};
 
 use crate::support::http_agent::{GET, HttpAgent, POST, call, request};
-use crate::support::{Agent, Daemon, Server, Setup, arguments, result, until};
+use crate::support::{Daemon, Server, Setup, arguments, until};
 
 fn start() -> Daemon {
     Setup::with(Server::named("s").line("deny = ['fail']")).server(Server::named("t")).start()
@@ -17,24 +19,6 @@ fn start() -> Daemon {
 /// The agents that `status` lists.
 fn agents(daemon: &Daemon) -> Vec<Value> {
     daemon.status()["agents"].as_array().expect("a list").clone()
-}
-
-#[test]
-fn lines_and_http_share_one_server() {
-    let daemon = start();
-    let (mut lines, mut http) = (Agent::ready(&daemon), HttpAgent::connect(&daemon));
-    let session = format!("{POST}{}", http.initialize("/mcp"));
-    let pid = daemon.server_pid("s");
-    for n in 0..200 {
-        let sent = json!({ "n": n, "text": format!("π {n}") });
-        let by_http = http.post("/mcp", &session, &call(n, "s__echo", &sent)).message();
-        let by_lines = lines.call("s__echo", &sent);
-        let by_modern = http.modern("/mcp", n, "tools/call", &json!({"name": "s__echo", "arguments": sent})).message();
-        for answer in [&by_http, &by_lines, &by_modern] {
-            assert_eq!(arguments(answer), &sent);
-            assert_eq!(result(answer)["structuredContent"]["pid"], pid);
-        }
-    }
 }
 
 #[test]

@@ -256,6 +256,7 @@ fn only_the_composition_root_knows_the_http_listener() {
         "daemon/agent_sockets",
         "daemon/loopback_sockets",
         "daemon/sessions",
+        "daemon/sessions/refusals",
         "daemon/sessions/transports",
     ];
     let importing: Vec<_> = imports(&modules())

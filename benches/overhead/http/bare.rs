@@ -87,7 +87,7 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Reads a response into the buffer. Returns the range of its body.
-fn read_answer(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<Range<usize>> {
+pub(crate) fn read_answer(stream: &mut impl Read, input: &mut Vec<u8>) -> io::Result<Range<usize>> {
     let mut filled = 0;
     loop {
         if filled == input.len() {
@@ -103,7 +103,7 @@ fn read_answer(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<Range<
             None => input[..filled].ends_with(b"\r\n0\r\n\r\n"),
         };
         if is_whole {
-            if !input.starts_with(b"HTTP/1.1 200 ") {
+            if !input.starts_with(b"HTTP/1.1 20") {
                 return Err(io::Error::other(String::from_utf8_lossy(&input[..head]).into_owned()));
             }
             return Ok(head..filled);

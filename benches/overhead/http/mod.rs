@@ -1,6 +1,6 @@
 //! Cost of a call at a URL: bare (persistent connection, no parsing), with the HTTP library that mcpd uses, and through mcpd.
 
-mod bare;
+pub(crate) mod bare;
 mod library;
 mod route;
 pub(crate) mod serve;

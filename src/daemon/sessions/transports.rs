@@ -31,19 +31,29 @@ impl Sessions {
             AgentConnection::Loopback(connection) => return self.serve_loopback(connection, at, admission, manager),
         };
         let admitted = self.admit(&stream, &at.served.profile, admission);
-        let is_admitted = admitted.is_some();
-        if let Some(admitted) = admitted {
-            let (http, origins) = (self.http.clone(), Arc::clone(&at.served.profile.http_origins));
-            let protocol = Arc::clone(&admitted.protocol);
-            self.open(at, admitted, manager, |setup, orders| {
-                serve_by_first_byte(stream, setup, orders, protocol, http, origins)
-            });
+        let is_admitted = matches!(admitted, Some(Ok(_)));
+        match admitted {
+            Some(Ok(admitted)) => {
+                let (http, origins) = (self.http.clone(), Arc::clone(&at.served.profile.http_origins));
+                let protocol = Arc::clone(&admitted.protocol);
+                self.open(at, admitted, manager, |setup, orders| {
+                    serve_by_first_byte(stream, Box::new((setup, orders)), protocol, http, origins)
+                });
+            }
+            Some(Err(reason)) => self.refusals.refuse(stream, None, reason),
+            None => {}
         }
         let mut ledger = self.accounts.ledger();
         at.listener.pause(ledger.pause_after_connection(&at.served.profile, is_admitted, Instant::now()));
     }
 
-    fn admit(&self, stream: &UnixStream, profile: &Profile, admission: &Admission) -> Option<Admitted> {
+    /// `None` if nothing is sent to the peer.
+    fn admit(
+        &self,
+        stream: &UnixStream,
+        profile: &Profile,
+        admission: &Admission,
+    ) -> Option<Result<Admitted, ErrorObject>> {
         let peer = admission.peer(stream, |uid| may_connect(profile, uid))?;
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
@@ -54,8 +64,7 @@ impl Sessions {
             let (user, protocol) = (Arc::clone(&user), Arc::default());
             Ok(Admitted { user, peer, own_server, account, protocol, is_http_session: false })
         });
-        let refuse = |error: &_| admission.refuse_agent(stream, Protocol::arrived(stream), pid, &user, error);
-        admitted.inspect_err(refuse).ok()
+        Some(admitted.inspect_err(|reason| admission.log_refused_agent(pid, &user, reason)))
     }
 
     /// Serves or refuses a connection to a loopback address. It acts for the user who runs mcpd.
@@ -71,13 +80,17 @@ impl Sessions {
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: false });
         let account = match self.charge(&user) {
             Ok(account) => account,
-            Err(error) => return admission.refuse_agent(&stream, protocol, None, &user, &error),
+            Err(reason) => {
+                admission.log_refused_agent(None, &user, &reason);
+                return self.refusals.refuse(stream, Some(protocol), reason);
+            }
         };
         let (peer, found) = (PeerIdentity { uid, pid: None, cwd: None }, Arc::new(protocol.into()));
         let admitted = Admitted { user, peer, own_server: None, account, protocol: found, is_http_session: false };
         let (sessions, origins) = (self.http.clone(), Arc::clone(&profile.http_origins));
         self.open(at, admitted, manager, |setup, orders| {
-            Connection { protocol, sessions, setup, orders, origins, stranger: Some(stranger) }.serve(stream)
+            let prepared = Box::new((setup, orders));
+            Connection { protocol, sessions, prepared, origins, stranger: Some(stranger) }.serve(stream)
         });
     }
 
@@ -113,23 +126,24 @@ impl Sessions {
 /// Serves a connection to an agent socket in the protocol of its first byte.
 async fn serve_by_first_byte(
     stream: UnixStream,
-    setup: SessionSetup,
-    mut orders: SessionOrders,
+    mut prepared: Box<(SessionSetup, SessionOrders)>,
     protocol: Arc<OnceLock<Protocol>>,
     sessions: http_listener::Sessions,
     origins: Arc<[String]>,
 ) {
-    let Some(found) = first_protocol(&stream, &setup, &mut orders).await else { return };
+    let (setup, orders) = &mut *prepared;
+    let Some(found) = first_protocol(&stream, setup, orders).await else { return };
     // Only this task sets it.
     let _ = protocol.set(found);
     // Boxed, because each agent would have the space for both.
     match found {
         Protocol::Lines => {
+            let (setup, orders) = *prepared;
             let transport = LineTransport::new(stream, setup.message_limit.bytes());
             Box::pin(session::run(transport, setup, orders)).await;
         }
         Protocol::Http | Protocol::Loopback(_) => {
-            let connection = Connection { protocol: found, sessions, setup, orders, origins, stranger: None };
+            let connection = Connection { protocol: found, sessions, prepared, origins, stranger: None };
             Box::pin(connection.serve(stream)).await;
         }
     }

@@ -157,12 +157,13 @@ impl HttpAgent {
     #[track_caller]
     pub(crate) fn try_reply(&mut self) -> Option<HttpReply> {
         let status = self.line()?;
-        let status = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).expect("a status line").to_owned();
+        let status = ["HTTP/1.1 ", "HTTP/1.0 "].iter().find_map(|version| status.strip_prefix(version)?.get(..3));
+        let status = status.expect("a status line").parse().expect("a number");
         let mut headers = Map::new();
         while let Some((name, value)) = self.line().expect("an empty line").split_once(": ") {
             headers.insert(name.to_ascii_lowercase(), value.into());
         }
-        let mut reply = HttpReply { status: status.parse().expect("a number"), headers, body: String::new() };
+        let mut reply = HttpReply { status, headers, body: String::new() };
         self.is_chunked = reply.header("transfer-encoding") == Some("chunked");
         if let Some(length) = reply.header("content-length") {
             let mut body = vec![0; length.parse().expect("a length")];

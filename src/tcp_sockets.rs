@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TcpSocket {
+pub(crate) struct Socket {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) is_listening: bool,
@@ -16,7 +16,7 @@ pub(crate) struct TcpSocket {
     inode: u64,
 }
 
-impl TcpSocket {
+impl Socket {
     /// The first process that has it open.
     pub(crate) fn process(&self) -> Option<i32> {
         let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -40,9 +40,9 @@ impl TcpSocket {
 }
 
 /// All sockets of the network namespace of this process.
-pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
+pub(crate) fn tcp_sockets() -> Vec<Socket> {
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    tables.iter().flat_map(|table| table.lines()).filter_map(TcpSocket::parse).collect()
+    tables.iter().flat_map(|table| table.lines()).filter_map(Socket::parse).collect()
 }
 
 fn parse_address(text: &str) -> Option<SocketAddr> {
@@ -88,10 +88,10 @@ mod tests {
             format!("  0: {local} {local} {state} 0:0 00:0 0 1000 0 27168469 1 0 100 0 0 10 0")
         };
         let v4 = if cfg!(target_endian = "big") { "7F000001:1E64" } else { "0100007F:1E64" };
-        let found = TcpSocket::parse(&line(v4, "0A")).expect("it is a socket");
+        let found = Socket::parse(&line(v4, "0A")).expect("it is a socket");
         assert_eq!((found.local.to_string(), found.uid, found.inode), ("127.0.0.1:7780".to_owned(), 1000, 27_168_469));
-        assert!(found.is_listening && !TcpSocket::parse(&line(v4, "01")).expect("it is a socket").is_listening);
-        assert_eq!(TcpSocket::parse("  sl  local_address rem_address   st tx_queue"), None);
-        assert_eq!(TcpSocket::parse(&line("0100:1", "0A")), None);
+        assert!(found.is_listening && !Socket::parse(&line(v4, "01")).expect("it is a socket").is_listening);
+        assert_eq!(Socket::parse("  sl  local_address rem_address   st tx_queue"), None);
+        assert_eq!(Socket::parse(&line("0100:1", "0A")), None);
     }
 }

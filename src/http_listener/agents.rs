@@ -7,43 +7,11 @@
 #![expect(clippy::disallowed_types, reason = "all connections look agents up; nothing waits while they are locked")]
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::task::spawn_blocking;
-
+use super::caller::{Caller, Origin};
 use super::hub::{Hub, PostError, Reader};
-use super::sessions::Owner;
-use crate::session::{AgentMessage, StatedDirectory};
-use crate::tcp_sockets::tcp_sockets;
-
-/// The process that sends the requests of a connection, or the connection itself if the process is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
-    Process(i32),
-    /// By its number.
-    Connection(u64),
-}
-
-impl Origin {
-    /// The process at the other end of this connection to a loopback address.
-    pub(super) async fn of_tcp(client: SocketAddr, listener: SocketAddr) -> Option<Self> {
-        let find = move || {
-            let of_client = |local: SocketAddr, remote: SocketAddr| local == client && remote == listener;
-            tcp_sockets().iter().find(|socket| of_client(socket.local, socket.remote))?.process()
-        };
-        spawn_blocking(find).await.ok().flatten().map(Self::Process)
-    }
-}
-
-/// Who sends a modern message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Caller {
-    pub(super) origin: Origin,
-    pub(super) owner: Owner,
-    /// `None` for a message that is no request.
-    pub(super) directory: Option<StatedDirectory>,
-}
+use crate::session::AgentMessage;
 
 /// A session, while connections use it.
 #[derive(Debug)]

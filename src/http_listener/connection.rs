@@ -15,10 +15,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
+use super::caller::Access;
 use super::endpoint::{Agent, Endpoint};
 use super::loopback::Stranger;
 use super::protocol::Protocol;
-use super::sessions::{Access, Sessions};
+use super::sessions::Sessions;
 use super::token::Token;
 use crate::session::{SessionOrders, SessionSetup};
 use crate::test_variable::test_variable;

@@ -15,8 +15,9 @@ use serde_json::json;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::{sleep, timeout};
 
-use super::agents::{Caller, Leases, Origin};
+use super::agents::Leases;
 use super::body::{EventId, EventStream};
+use super::caller::{Access, Caller, Origin, Owner};
 use super::checks::{self, LAST_EVENT_ID, Refusal, SESSION_ID, Target};
 use super::hub::{Event, Hub, PostError, Reader};
 use super::protocol::Protocol;
@@ -24,7 +25,7 @@ use super::reply::{Failure, First, Form, Reply};
 use super::reply::{
     allow_origin, begun, empty, error_code, events, malformed, preflight, status_of, unsupported, whole,
 };
-use super::sessions::{Access, OpenSession, Owner, Sessions};
+use super::sessions::{OpenSession, Sessions};
 use super::stream::Message;
 use super::transport::HttpTransport;
 use crate::account::{ALLOWANCE, Account, OverLimit};

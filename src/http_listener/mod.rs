@@ -18,6 +18,7 @@
 //! - `stream`: the messages of one stream, and what is kept to resume it
 //! - `transport`: the session's end of a hub
 //! - `body`: bodies of responses: one message, or an event stream
+//! - `caller`: who sends a request
 //! - `sessions`: the legacy sessions by their ids, and how the daemon opens sessions
 //! - `agents`: the modern sessions by their agents
 //! - `loopback`, `token`: listeners on loopback addresses, and the tokens that they need
@@ -29,6 +30,7 @@
 
 mod agents;
 mod body;
+mod caller;
 mod checks;
 mod connection;
 mod endpoint;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::agents::Agents;
+use super::caller::{Access, Owner};
 use super::hub::Hub;
 use super::protocol::Protocol;
 use super::token::Token;
@@ -16,25 +17,6 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::random;
 use crate::server::User;
 use crate::session::PeerIdentity;
-
-/// Who may use a session: the same user, at the same profile and path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) uid: u32,
-    pub(super) profile: Arc<str>,
-    pub(super) face: Option<Arc<str>>,
-    /// The listener, with the token of a loopback address.
-    pub(super) access: Access,
-}
-
-/// How a connection has reached mcpd.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Access {
-    /// By an agent socket.
-    Socket,
-    /// By a loopback address, with this token.
-    Loopback(Token),
-}
 
 /// Opens a session that connections serve.
 pub(crate) struct OpenSession {

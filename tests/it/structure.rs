@@ -38,6 +38,7 @@ const LAYERS: &[&[&str]] = &[
         "clock",
         "naming",
         "printable",
+        "tcp_sockets",
     ],
 ];
 

@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::{NetError, NetErrorKind};
 use crate::config::Address;
-use crate::tcp_sockets::{TcpSocket, tcp_sockets};
+use crate::tcp_sockets::{Socket, tcp_sockets};
 
 /// The processes of a server, as they are now.
 pub(crate) type ProcessIds = Arc<dyn Fn() -> Vec<i32> + Send + Sync>;
@@ -169,14 +169,14 @@ impl Listener {
         Self { uid, process: pid.and_then(name) }
     }
 
-    fn of_socket(socket: &TcpSocket) -> Self {
+    fn of_socket(socket: &Socket) -> Self {
         Self::of(socket.uid, socket.process())
     }
 }
 
 /// The sockets that connections to this port at one of these addresses may lead to.
-fn listening(addresses: &[IpAddr], port: u16) -> Vec<TcpSocket> {
-    let leads = |socket: &TcpSocket| {
+fn listening(addresses: &[IpAddr], port: u16) -> Vec<Socket> {
+    let leads = |socket: &Socket| {
         let own = socket.local.ip().to_canonical();
         socket.is_listening && socket.local.port() == port && (own.is_unspecified() || addresses.contains(&own))
     };

@@ -73,7 +73,8 @@ fn connections_and_sessions_beyond_those_of_a_user_get_503() {
     // What is connected still works.
     arguments(&agent.call("s__echo", &json!({})));
     arguments(&one.post("/mcp", &session, &call(2, "s__echo", &json!({}))).message());
-    other.modern("/mcp", 3, "tools/list", &json!({})).message();
+    let refused = other.modern("/mcp", 3, "tools/list", &json!({}));
+    expect_too_many(&refused, &json!(3));
     assert_eq!(one.request("DELETE /mcp", &session).status, 204);
     until("there is room", || (other.post("/mcp", POST, &initialize(8)).status == 200).then_some(()));
 }
@@ -132,10 +133,10 @@ fn ten_thousand_streams_are_bounded_and_disturb_no_others() {
     let get = format!("GET /mcp HTTP/1.1\r\n{GET}{session}\r\n");
     let mut streams = connect_all(&daemon, OF_SESSION);
     streams.iter_mut().for_each(|stream| stream.write(&get));
-    let listen = modern(1, "subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}));
-    // Besides the agent, the session and its connection.
-    let mut modern_streams = connect_all(&daemon, OF_USER - OF_SESSION - 3);
-    for stream in &mut modern_streams {
+    // Besides the agent, both sessions, and the connection of one.
+    let mut modern_streams = connect_all(&daemon, OF_USER - OF_SESSION - 4);
+    for (id, stream) in (1..).zip(&mut modern_streams) {
+        let listen = modern(id, "subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}));
         stream.start_post("/mcp", &modern_headers(&listen), &listen.to_string());
     }
     for stream in streams.iter_mut().chain(&mut modern_streams) {

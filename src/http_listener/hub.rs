@@ -272,9 +272,9 @@ impl Hub {
     /// Whether a message belongs here: a request has a free id, and a cancellation that of an unanswered request.
     pub(super) fn accepts(&self, message: &AgentMessage) -> bool {
         let state = self.state();
-        let is_asked = |id: &Bytes| state.requests.contains_key(id);
-        let is_free = message.answered_id().is_none_or(|id| !is_asked(id));
-        let is_about = message.cancelled_id().is_none_or(is_asked);
+        let is_unanswered = |id: &Bytes| state.requests.contains_key(id);
+        let is_free = message.answered_id().is_none_or(|id| !is_unanswered(id));
+        let is_about = message.cancelled_id().is_none_or(is_unanswered);
         !state.has_ended && !state.is_closed && is_free && is_about
     }
 

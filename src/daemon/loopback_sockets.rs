@@ -136,7 +136,7 @@ impl LoopbackSockets {
         Some(self.prepared.swap_remove(at).socket)
     }
 
-    /// Reads the tokens again. A listener whose token cannot be read keeps it.
+    /// Reads the tokens again. A listener whose token cannot be read keeps its old one.
     pub(super) fn read_tokens(&self) {
         for LoopbackSocket { profile, listener } in &self.served {
             match token_of(profile, listener.address()) {

@@ -62,7 +62,7 @@ pub(crate) struct Connection {
 /// What ends a connection besides its client.
 struct Orders {
     closing: Fuse<BoxFuture<'static, ()>>,
-    /// Until when the last responses are written, once the daemon stops.
+    /// The deadline for writing the last responses, once the daemon stops.
     last: Option<Pin<Box<Sleep>>>,
     /// `true` if the token was replaced, `false` if its listener was closed.
     token_changed: Fuse<BoxFuture<'static, bool>>,

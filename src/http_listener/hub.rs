@@ -94,7 +94,7 @@ impl State {
         wake(&mut self.session);
     }
 
-    /// Changes a stream, and what it counts for.
+    /// Changes a stream, and updates the totals that include it.
     fn change<T>(&mut self, stream: u64, change: impl FnOnce(&mut Stream) -> T) -> Option<T> {
         let stream = self.streams.get_mut(&stream)?;
         let (unwritten, kept) = stream.charged();
@@ -124,7 +124,7 @@ impl State {
     }
 
     /// The stream for a message that belongs to no request: the newest GET stream that is read, or else that of the newest request. While
-    /// nothing is read, a GET stream without a reader, which is resumed or which the next GET continues.
+    /// no stream is read, a GET stream without a reader: the client resumes it, or the next GET continues it.
     fn of_session(&mut self) -> Option<u64> {
         let is_read = |number: &u64| self.streams.get(number).is_some_and(|stream| stream.is_read());
         let listening = self.listening.iter().rev().copied().find(is_read);
@@ -208,7 +208,7 @@ impl Hub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a message of the agent to the session. The stream has the response; that of a message without one ends once the session
+    /// Passes a message of the agent to the session. The stream has the response. Without a response, the stream ends once the session
     /// has received it.
     ///
     /// # Errors
@@ -269,7 +269,7 @@ impl Hub {
         state.wake_session();
     }
 
-    /// Whether a message belongs here: a request has a free id, and a cancellation that of an unanswered request.
+    /// Whether a message belongs here: a request if its id is free, a cancellation if it names an unanswered request.
     pub(super) fn accepts(&self, message: &AgentMessage) -> bool {
         let state = self.state();
         let is_unanswered = |id: &Bytes| state.requests.contains_key(id);
@@ -337,7 +337,7 @@ impl Hub {
         state.posted + state.kept
     }
 
-    /// Ready once more messages were read than `seen`, which it updates.
+    /// Ready once more messages than `seen` were read. Updates `seen`.
     pub(super) fn poll_written(&self, seen: &mut u64, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if state.taken != std::mem::replace(seen, state.taken) || state.unwritten == 0 {

@@ -85,7 +85,7 @@ pub(crate) async fn first_protocol(
     let mut closing = setup.closing.clone();
     tokio::select! {
         biased;
-        // A session of lines reports what is wrong with a connection.
+        // If this fails, a session over lines reports what is wrong with the connection.
         protocol = stream.async_io(Interest::READABLE, || peek(stream)) => Some(protocol.unwrap_or(Protocol::Lines)),
         _ = closing.wait_for(|closing| *closing) => None,
         Ok(()) = &mut orders.profile_removed => None,

@@ -46,7 +46,7 @@ impl From<Refusal> for Failure {
 }
 
 impl Failure {
-    /// A request was lost with its session. In the legacy era, the status has the client open another one.
+    /// A request was lost with its session. In the legacy era, the status makes the client open a new session.
     pub(super) fn session_ended(id: Option<Bytes>, delivery: Delivery, is_legacy: bool) -> Self {
         let error = ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "the session has ended", delivery);
         Self::Error(if is_legacy { StatusCode::NOT_FOUND } else { StatusCode::SERVICE_UNAVAILABLE }, id, error)

@@ -17,7 +17,7 @@ use crate::random;
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4 << 10;
 
-/// The token of a profile. It is not shown where it is logged.
+/// The token of a profile. Logs do not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(Arc<str>);
 

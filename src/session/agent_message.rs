@@ -129,7 +129,7 @@ impl AgentMessage {
         Incoming::of([head.as_bytes(), id, tail.as_bytes()].concat().into()).into()
     }
 
-    /// The directory that it states, if it is a request; that of no directory if it states none.
+    /// The directory that a request states; the digest of an empty text if it states none. `None` for other messages.
     pub(crate) fn stated_directory(&self) -> Option<StatedDirectory> {
         let Self::Request(Request { params, .. }) = self else { return None };
         let meta = params.as_ref().and_then(|params| members_of_parsed(params, ["_meta"]).ok()).and_then(|[meta]| meta);

@@ -202,7 +202,7 @@ impl Subscriptions {
         };
         let request = self.beginning.extract_if(.., is_complete).next()?.into_accepted();
         let line = request.filter.acknowledgement(id);
-        // Most agents have one, which stays. A vector would have space for four, here and there.
+        // Most agents have one, which stays. By default, each of the two vectors would reserve space for four.
         if self.requests.is_empty() {
             self.requests.reserve_exact(1);
         }

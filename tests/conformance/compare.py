@@ -156,7 +156,7 @@ def without(found, cannot):
             if unexplained := {check: why for check, why in worse.items() if check not in explained}:
                 left[name][f"{edition}, {way}"] = unexplained
     for entry in sorted(cannot - met):
-        print(f"new {entry}: passes, so that cannot.txt need not have it")
+        print(f"new {entry}: passes, so remove it from cannot.txt")
     return left
 
 

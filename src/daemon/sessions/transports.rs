@@ -149,7 +149,7 @@ async fn serve_by_first_byte(
     }
 }
 
-/// Where the process works, if that can be known; it may be anybody's by then.
+/// The working directory of the process, if it can be read. By then, another process may have the id.
 fn working_directory(pid: Option<i32>) -> Option<Arc<str>> {
     let link = std::fs::read_link(format!("/proc/{}/cwd", pid?)).ok()?;
     link.to_str().filter(|path| path.starts_with('/')).map(Arc::from)

@@ -35,7 +35,7 @@ pub(crate) enum NetErrorKind {
     NameLookup,
     ConnectionRefused,
     NetworkUnreachable,
-    /// The process that listens is none that may receive the request.
+    /// The process that listens must not receive the request.
     ForeignListener,
     /// The server redirects to another origin.
     Redirect,

@@ -36,7 +36,7 @@ impl Proxies {
         Self { matcher, hosts }
     }
 
-    /// None, for servers of this machine.
+    /// No proxy, for servers of this machine.
     pub(super) fn none() -> Self {
         Self { matcher: Matcher::builder().build(), hosts: Vec::new() }
     }

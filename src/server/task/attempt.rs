@@ -171,7 +171,7 @@ fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// Why a program must not be started that is to listen at this URL: another process already does.
+/// Why the program for this URL must not be started: another process already listens there.
 async fn occupied(remote: &Remote) -> Option<ServerError> {
     let (origin, address) = (remote.shown_origin(), Address::parse(&remote.url).ok()?);
     let listener = spawn_blocking(move || client::occupied(&address)).await.ok()??.to_string();

@@ -39,7 +39,7 @@ const PROTOCOL: HeaderName = HeaderName::from_static(VERSION_HEADER);
 /// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The first pause of a program that is not listening yet, which doubles up to the longest one.
+/// The first pause while a program is not listening yet. Pauses double, up to the longest one.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(200);
 

@@ -108,7 +108,7 @@ impl HeaderParams {
 impl Param {
     /// The header params in a tool's definition, if it has any.
     fn of(definition: &Bytes) -> Result<Option<Self>, InvalidTool> {
-        // Few tools have it, and none escapes it.
+        // Few tools have this key, and none writes it with escapes.
         if memchr::memmem::find(definition, KEY.as_bytes()).is_none() {
             return Ok(None);
         }

@@ -26,7 +26,7 @@ async def _http(address):
 
 
 def http_client(address):
-    """As the SDK makes it, which has no option for the socket."""
+    """Makes the client as the SDK does, which has no option for a socket."""
     token, at = address.get("token"), httpx.AsyncHTTPTransport(uds=address.get("socket"))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(30, read=300), transport=at)

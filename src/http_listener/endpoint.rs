@@ -80,7 +80,8 @@ impl Agent {
     /// The process that sends the requests, if it is known.
     async fn origin(&self) -> Origin {
         let found = self.origin.get_or_init(async || {
-            let found = match (self.identity.pid, self.client, self.protocol) {
+            // A process outside of this PID namespace has id 0.
+            let found = match (self.identity.pid.filter(|pid| *pid > 0), self.client, self.protocol) {
                 (Some(pid), ..) => Some(Origin::Process(pid)),
                 (None, Some(client), Protocol::Loopback(listener)) => Origin::of_tcp(client, listener).await,
                 _ => None,

@@ -21,7 +21,7 @@ SECONDS=0
 # Their means to run a daemon are those of the interop checks.
 status=0
 for part in compare.py client_suite.py; do
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 400 \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../interop/checks timeout --kill-after=10 900 \
         python3 "$here/$part" --mcpd "$target/installed/release/mcpd" --installed "$scratch" || status=$?
 done
 echo "checked in $SECONDS s"

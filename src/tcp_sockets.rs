@@ -1,4 +1,4 @@
-//! The TCP sockets of this machine, and the processes that have them open.
+//! The TCP sockets of this machine, and the sockets that a process has open.
 //!
 //! The kernel lists the sockets in `/proc/net/tcp`, and the open ones of a process in `/proc/PID/fd`.
 
@@ -58,7 +58,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
 }
 
 /// The inodes of the sockets that a process has open.
-fn open_sockets(pid: i32) -> impl Iterator<Item = u64> {
+pub(crate) fn open_sockets(pid: i32) -> impl Iterator<Item = u64> {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
     targets.filter_map(|target: PathBuf| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())

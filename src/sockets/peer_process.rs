@@ -4,7 +4,6 @@
 //! connection is accepted. A pidfd refers to one process only: Linux 6.5 reports it with the connection (`SO_PEERPIDFD`). On older
 //! kernels, the process that has the id has to have the socket at the other end open.
 
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -14,6 +13,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::tcp_sockets::open_sockets;
 
 /// `SOCK_DIAG_BY_FAMILY`, and the type of the response.
 const BY_FAMILY: u16 = 20;
@@ -52,7 +53,7 @@ impl PeerProcess {
     fn with_socket(socket: impl AsFd, pid: i32) -> Option<Self> {
         let pidfd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
         let is_peer = match peer_inode(socket) {
-            Ok(inode) => has_open(pid, &format!("socket:[{inode}]")),
+            Ok(inode) => open_sockets(pid).any(|open| open == u64::from(inode)),
             Err(DiagError::Unsupported) => true,
             Err(DiagError::Failed) => false,
         };
@@ -65,12 +66,6 @@ impl PeerProcess {
         // A pidfd becomes readable when its process ends.
         retry_on_intr(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))) == Ok(0)
     }
-}
-
-/// Whether one of the process's descriptors refers to `target`.
-fn has_open(pid: i32, target: &str) -> bool {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    descriptors.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == target))
 }
 
 /// Why there is no inode.

@@ -22,14 +22,10 @@ def silence(id):
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
-class Bridge(ThreadingHTTPServer):
-    """Listens inside `with`, and ends every peer after it."""
+class Listening:
+    """A server that listens inside `with`."""
 
     daemon_threads = True
-
-    def __init__(self, handler):
-        super().__init__(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/mcp"
 
     def __enter__(self):
         Thread(target=self.serve_forever, daemon=True).start()
@@ -40,7 +36,15 @@ class Bridge(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, *_):
-        """Ignores disconnects of the suite during streams."""
+        """Ignores disconnects of the suite."""
+
+
+class Bridge(Listening, ThreadingHTTPServer):
+    """Ends every peer after `with`."""
+
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/mcp"
 
 
 def local(method):

@@ -8,31 +8,21 @@ from contextlib import suppress
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 
+from bridge import Listening
+
 PIECE = 65536
 
 
-class Forwarder(ThreadingTCPServer):
-    """Listens inside `with`. `open` connects to mcpd; `head` changes the head of each request."""
+class Forwarder(Listening, ThreadingTCPServer):
+    """`open` connects to mcpd; `head` changes the head of each request."""
 
     allow_reuse_address = True
-    daemon_threads = True
 
     def __init__(self, open, path="/mcp", head=lambda head: head):
         super().__init__(("127.0.0.1", 0), Connection)
         self.open = open
         self.head = head
         self.url = f"http://127.0.0.1:{self.server_address[1]}{path}"
-
-    def __enter__(self):
-        Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.shutdown()
-        self.server_close()
-
-    def handle_error(self, *_):
-        """Ignores disconnects of the suite."""
 
 
 class Connection(BaseRequestHandler):

@@ -7,13 +7,30 @@ mod loopback;
 mod modern;
 mod shared_server;
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use crate::support::http_agent::{GET, HttpAgent, POST, call, request};
-use crate::support::{Daemon, Server, Setup, arguments, until};
+use crate::support::{Daemon, Server, Setup, arguments, skipped, until};
+
+/// A user whom a profile admits.
+const GUEST: u32 = 54_321;
 
 fn start() -> Daemon {
     Setup::with(Server::named("s").line("deny = ['fail']")).server(Server::named("t")).start()
+}
+
+/// A daemon that admits a guest, at this socket. `None` unless this is root, who alone can connect as somebody else.
+fn with_guests() -> Option<(Daemon, PathBuf)> {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root can connect as somebody else");
+        return None;
+    }
+    let profile = format!("[profiles.guests]\nallow_uids = [{GUEST}]");
+    let daemon = Setup::with(Server::named("s")).head(&profile).start();
+    let socket = daemon.profile_socket("guests");
+    Some((daemon, socket))
 }
 
 /// The agents that `status` lists.

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 
-use super::start;
+use super::{GUEST, start, with_guests};
 use crate::support::http_agent::{GET, HttpAgent, POST, request};
-use crate::support::{Agent, Server, Setup, arguments, connect_as, skipped, until};
+use crate::support::{Agent, Server, Setup, arguments, connect_as, until};
 
-const GUEST: u32 = 54_321;
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n";
 
 #[test]
@@ -277,13 +276,7 @@ fn forged_and_replayed_session_ids_are_unknown() {
 
 #[test]
 fn session_of_another_user_is_unknown() {
-    if !rustix::process::geteuid().is_root() {
-        skipped("only root can connect as somebody else");
-        return;
-    }
-    let profile = format!("[profiles.guests]\nallow_uids = [{GUEST}]");
-    let daemon = Setup::with(Server::named("s")).head(&profile).start();
-    let socket = daemon.profile_socket("guests");
+    let Some((_daemon, socket)) = with_guests() else { return };
     let mut own = HttpAgent::connect_to(&socket);
     let mut guest = HttpAgent::from_stream(connect_as(GUEST, &socket).expect("the mode lets it"));
     let (of_own, of_guest) = (own.initialize("/mcp"), guest.initialize("/mcp"));

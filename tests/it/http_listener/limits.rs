@@ -4,12 +4,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::loopback::free;
-use super::start;
+use super::{GUEST, start, with_guests};
 use crate::support::http_agent::{GET, HttpAgent, HttpReply, POST, call, initialize, modern, modern_headers, request};
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, resident_kib, signal, skipped, until};
+use crate::support::{Agent, Daemon, Server, Setup, arguments, code, connect_as, resident_kib, signal, until};
 
-/// Of a user whom a profile admits.
-const GUEST: u32 = 54_321;
 /// Open files of a daemon. Half of them may be connections, and half of these of one user.
 const FILES: usize = 400;
 const OF_USER: usize = FILES / 4;
@@ -105,13 +103,7 @@ fn refused_connection_gets_the_reason_in_its_protocol() {
 
 #[test]
 fn http_connections_of_a_guest_are_charged_to_the_guest() {
-    if !rustix::process::geteuid().is_root() {
-        skipped("only root can connect as somebody else");
-        return;
-    }
-    let profile = format!("[profiles.guests]\nallow_uids = [{GUEST}]");
-    let daemon = Setup::with(Server::named("s")).head(&profile).start();
-    let socket = daemon.profile_socket("guests");
+    let Some((_daemon, socket)) = with_guests() else { return };
     let guest = || HttpAgent::from_stream(connect_as(GUEST, &socket).expect("the mode lets it"));
     let _others: Vec<_> = (3..OF_GUEST).map(|_| guest()).collect();
     let (mut first, mut second) = (guest(), guest());

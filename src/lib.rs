@@ -12,6 +12,8 @@ mod catalog;
 mod cli;
 mod client;
 mod client_capabilities;
+#[cfg_attr(not(test), expect(dead_code, reason = "for `mcpd link`"))]
+mod client_files;
 mod clock;
 pub mod config;
 mod config_lints;

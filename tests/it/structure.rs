@@ -24,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "deadline_timer",
         "backoff",
+        "client_files",
         "random",
         "disk",
         "duration",
@@ -51,6 +52,7 @@ const ACYCLIC: &[&str] = &[
     "calls",
     "catalog",
     "cli",
+    "client_files",
     "config",
     "daemon",
     "http_listener",

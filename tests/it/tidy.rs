@@ -15,6 +15,7 @@ const PURE: &[&str] = &[
     "bridge",
     "catalog",
     "client_capabilities",
+    "client_files",
     "known_clients",
     "config",
     "era",

@@ -1,0 +1,44 @@
+//! What all syntaxes have in common is tested per syntax, as tables and as properties.
+
+mod json;
+
+use super::*;
+
+/// An entry as `mcpd link` writes it.
+fn mcpd() -> Value {
+    let text = |text: &str| Value::Text(text.to_owned());
+    Value::Table(vec![
+        ("command".to_owned(), text("mcpd")),
+        ("args".to_owned(), Value::List(vec!["connect".to_owned(), "a b".to_owned()])),
+        ("env".to_owned(), Value::Table(vec![("X_Y".to_owned(), text("\"1\" ü"))])),
+    ])
+}
+
+fn parsed(syntax: Syntax, text: &str) -> ClientText {
+    ClientText::parse(syntax, text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// `text` with [`mcpd`] inserted.
+fn inserted(syntax: Syntax, text: &str, table: &[&str]) -> String {
+    let mut file = parsed(syntax, text);
+    file.insert(table, "mcpd", &mcpd()).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert!(file.means(table, "mcpd", &mcpd()), "{text}");
+    file.text().to_owned()
+}
+
+/// `text` without an entry, which then comes back.
+fn removed(syntax: Syntax, text: &str, table: &[&str], name: &str) -> String {
+    let mut file = parsed(syntax, text);
+    let removed = file.remove(table, name).unwrap_or_else(|error| panic!("{error}: {text}")).expect("an entry");
+    let without = file.text().to_owned();
+    file.restore(&removed).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(file.text(), text, "put back into {without}");
+    without
+}
+
+/// Inserts and removes [`mcpd`].
+fn assert_undone(syntax: Syntax, text: &str, table: &[&str]) {
+    let with = inserted(syntax, text, table);
+    assert_ne!(with, text);
+    assert_eq!(removed(syntax, &with, table, "mcpd"), text);
+}

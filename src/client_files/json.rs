@@ -13,7 +13,7 @@ use super::layout::{
     splice,
 };
 use super::tree::Tree;
-use super::{Cut, EditError, Gap, Mark, Removed, SyntaxError, Value};
+use super::{Cut, EditError, Gap, Mark, Part, Removed, SyntaxError, Value};
 
 use format::Style;
 
@@ -232,7 +232,7 @@ pub(super) fn remove(text: &str, table: &[&str], name: &str) -> Result<Cut, Edit
     // The comma is no part of it: `restore` writes one where it has to be.
     let value_end = object.members[at].value.end;
     let behind = extent.comma.as_ref().map_or(value_end, |comma| comma.end);
-    let parts = [extent.range.start..value_end, behind..extent.range.end].map(|range| text[range].to_owned());
+    let parts = [extent.range.start..value_end, behind..extent.range.end].map(|range| Part::from(&text[range]));
     Ok(Cut { parts: parts.to_vec(), gaps: vec![(gap, around)] })
 }
 
@@ -368,7 +368,7 @@ pub(super) fn restore(text: &str, removed: &Removed) -> Result<Vec<Splice>, Edit
     let path = removed.table();
     let style = Style::of(text, parse(text).map_err(|_| EditError::Unsafe)?.as_ref());
     let [source, comment] = &removed.parts[..] else { return Err(EditError::Unsafe) };
-    let member = NewMember { source: source.clone(), comment: comment.clone() };
+    let member = NewMember { source: source.text.clone(), comment: comment.text.clone() };
     let Some(Place { object, missing }) = place(text, &path) else {
         let inside = nested_source(&style, &path, &member);
         return Ok(vec![Splice::at(text.len(), format!("{{{inside}}}{}", style.line_end))]);
@@ -386,9 +386,9 @@ pub(super) fn restore(text: &str, removed: &Removed) -> Result<Vec<Splice>, Edit
     if extent.begins_line {
         let indentation = indentation(text, next_member.start);
         let line_end = style.line_end;
-        return Ok(vec![Splice::at(start, format!("{source},{comment}{line_end}{indentation}"))]);
+        return Ok(vec![Splice::at(start, format!("{},{}{line_end}{indentation}", member.source, member.comment))]);
     }
-    Ok(vec![Splice::at(start, format!("{source},{}{}", member.closed_comment(&style), style.space()))])
+    Ok(vec![Splice::at(start, format!("{},{}{}", member.source, member.closed_comment(&style), style.space()))])
 }
 
 /// The inside of an object that has a member below `keys`.

@@ -91,14 +91,29 @@ struct Gap {
     without: String,
 }
 
+/// A part of an entry's source text.
+#[derive(Clone, Serialize, Deserialize)]
+struct Part {
+    /// In TOML, the keys of the header that it stands below.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    section: Vec<String>,
+    text: String,
+}
+
+impl From<&str> for Part {
+    fn from(text: &str) -> Self {
+        Self { section: Vec::new(), text: text.to_owned() }
+    }
+}
+
 /// An entry that `remove` took out of a text, with what `restore` needs. It holds whatever the entry held, so secrets, too.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Removed {
     table: Vec<String>,
     name: String,
     tree: Tree,
-    /// Its source text, with its comments: a text for each part, if there are several.
-    parts: Vec<String>,
+    /// Its source text, with its comments.
+    parts: Vec<Part>,
     /// The places of the parts.
     gaps: Vec<Gap>,
 }
@@ -123,7 +138,7 @@ impl fmt::Debug for Removed {
 /// How a syntax takes an entry out.
 struct Cut {
     /// As in [`Removed`].
-    parts: Vec<String>,
+    parts: Vec<Part>,
     /// With the range of each in the text.
     gaps: Vec<(Gap, Range<usize>)>,
 }
@@ -213,7 +228,7 @@ impl ClientText {
             Syntax::Toml => toml::insert(self.body(), table, name, entry),
             Syntax::Yaml => yaml::insert(self.body(), table, name, entry),
         }?;
-        self.apply(&splices, wanted)
+        self.apply(&splices, &[wanted])
     }
 
     /// Removes an entry, with the comments that belong to it. `None` without such an entry. The table stays, even if it is empty then.
@@ -227,7 +242,12 @@ impl ClientText {
         }?;
         let splices: Vec<_> =
             cut.gaps.iter().map(|(gap, range)| Splice { range: range.clone(), with: gap.without.clone() }).collect();
-        self.apply(&splices, wanted)?;
+        let mut wanted = vec![wanted];
+        // A table of TOML needs no header of its own, so it may vanish with its last entry.
+        if self.syntax == Syntax::Toml {
+            wanted.push(wanted[0].pruned(table));
+        }
+        self.apply(&splices, &wanted)?;
         Ok(Some(Removed {
             table: table.iter().map(|&key| key.to_owned()).collect(),
             name: name.to_owned(),
@@ -245,8 +265,9 @@ impl ClientText {
         if wanted.set(&table, &removed.name, removed.tree.clone())? {
             return Err(EditError::Taken(removed.name.clone()));
         }
+        let wanted = [wanted];
         if let Some(splices) = self.old_places(removed)
-            && self.apply(&splices, wanted.clone()).is_ok()
+            && self.apply(&splices, &wanted).is_ok()
         {
             return Ok(());
         }
@@ -255,7 +276,7 @@ impl ClientText {
             Syntax::Toml => toml::restore(self.body(), removed),
             Syntax::Yaml => yaml::restore(self.body(), removed),
         }?;
-        self.apply(&splices, wanted)
+        self.apply(&splices, &wanted)
     }
 
     /// The splices that undo those of `remove`, if what is around them is as it was.
@@ -265,7 +286,7 @@ impl ClientText {
             let (previous, next) = (gap.previous.as_ref(), gap.next.as_ref());
             let range = match self.syntax {
                 Syntax::Json => json::between(body, &table, previous, next),
-                Syntax::Toml => toml::between(body, previous, next),
+                Syntax::Toml => toml::between(body, &table, previous, next),
                 Syntax::Yaml => yaml::between(body, &table, previous, next),
             }?;
             (body[range.clone()] == gap.without).then(|| Splice { range, with: gap.with.clone() })
@@ -273,11 +294,11 @@ impl ClientText {
         removed.gaps.iter().map(splice_of).collect()
     }
 
-    /// Changes the text if it then means `wanted`.
-    fn apply(&mut self, splices: &[Splice], wanted: Tree) -> Result<(), EditError> {
+    /// Changes the text if it then means one of `wanted`.
+    fn apply(&mut self, splices: &[Splice], wanted: &[Tree]) -> Result<(), EditError> {
         let body = splice(self.body(), splices).ok_or(EditError::Unsafe)?;
         let tree = read(self.syntax, &body).map_err(|_| EditError::Unsafe)?;
-        if tree != wanted {
+        if !wanted.contains(&tree) {
             return Err(EditError::Unsafe);
         }
         let bom = &self.text[..self.text.len() - self.body().len()];

@@ -1,6 +1,7 @@
 //! What all syntaxes have in common is tested per syntax, as tables and as properties.
 
 mod json;
+mod toml;
 
 use super::*;
 

@@ -110,6 +110,16 @@ impl Tree {
         Ok(at.is_some())
     }
 
+    /// Without the tables on a path that are empty but for each other.
+    pub(super) fn pruned(&self, path: &[&str]) -> Self {
+        let (Self::Table(members), Some((key, rest))) = (self, path.split_first()) else { return self.clone() };
+        let pruned = members.iter().map(|(name, member)| match name == key {
+            true => (name.clone(), member.pruned(rest)),
+            false => (name.clone(), member.clone()),
+        });
+        Self::Table(pruned.filter(|(name, member)| name != key || *member != Self::empty()).collect())
+    }
+
     /// Takes an entry out.
     pub(super) fn take(&mut self, table: &[&str], name: &str) -> Result<Option<Self>, EditError> {
         if self.table(table)?.is_none() {

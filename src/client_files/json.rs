@@ -236,14 +236,9 @@ pub(super) fn remove(text: &str, table: &[&str], name: &str) -> Result<Cut, Edit
     Ok(Cut { parts: parts.to_vec(), gaps: vec![(gap, around)] })
 }
 
-pub(super) fn between(
-    text: &str,
-    table: &[&str],
-    previous: Option<&Mark>,
-    next: Option<&Mark>,
-) -> Option<Range<usize>> {
-    let name = |mark: Option<&Mark>| mark.and_then(|mark| mark.first().cloned());
-    object(text, table)?.between(name(previous).as_deref(), name(next).as_deref())
+pub(super) fn between(text: &str, table: &[&str], gap: &Gap) -> Option<Range<usize>> {
+    let name = |mark: &Option<Mark>| mark.as_ref().and_then(|mark| mark.first().cloned());
+    object(text, table)?.between(name(&gap.previous).as_deref(), name(&gap.next).as_deref())
 }
 
 /// A member to add.

@@ -283,11 +283,10 @@ impl ClientText {
     fn old_places(&self, removed: &Removed) -> Option<Vec<Splice>> {
         let (body, table) = (self.body(), removed.table());
         let splice_of = |gap: &Gap| {
-            let (previous, next) = (gap.previous.as_ref(), gap.next.as_ref());
             let range = match self.syntax {
-                Syntax::Json => json::between(body, &table, previous, next),
-                Syntax::Toml => toml::between(body, &table, previous, next),
-                Syntax::Yaml => yaml::between(body, &table, previous, next),
+                Syntax::Json => json::between(body, &table, gap),
+                Syntax::Toml => toml::between(body, &table, gap),
+                Syntax::Yaml => yaml::between(body, &table, gap),
             }?;
             (body[range.clone()] == gap.without).then(|| Splice { range, with: gap.with.clone() })
         };

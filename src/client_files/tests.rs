@@ -2,6 +2,7 @@
 
 mod json;
 mod toml;
+mod yaml;
 
 use super::*;
 

@@ -294,16 +294,11 @@ pub(super) fn remove(text: &str, table: &[&str], name: &str) -> Result<Cut, Edit
     Ok(Cut { parts, gaps: gaps.ok_or(EditError::Unsafe)? })
 }
 
-pub(super) fn between(
-    text: &str,
-    table: &[&str],
-    previous: Option<&Mark>,
-    next: Option<&Mark>,
-) -> Option<Range<usize>> {
+pub(super) fn between(text: &str, table: &[&str], gap: &Gap) -> Option<Range<usize>> {
     let document = Document::of(text).ok()?;
     match document.inline(table) {
-        Some(inline) => inline.between(previous?, next?),
-        None => document.between(previous, next),
+        Some(inline) => inline.between(gap.previous.as_ref()?, gap.next.as_ref()?),
+        None => document.between(gap.previous.as_ref(), gap.next.as_ref()),
     }
 }
 

@@ -200,19 +200,23 @@ fn deletions(text: &str, object: &Object, at: usize) -> Vec<Range<usize>> {
     let is_last = at + 1 == object.members.len();
     let ends_line = ends_line(text, extent.range.end);
     let Range { mut start, mut end } = extent.range;
-    if is_last || ends_line {
-        start = if extent.begins_line && begins_line(text, start) {
-            before_line_end(text, line_start(text, start))
-        } else {
-            skip_blanks_back(text, start)
-        };
+    let above = trivia(text, around.start..start).pop();
+    let is_behind_line_comment = above.is_some_and(|trivia| text[trivia.range].starts_with("//"));
+    if !is_last && !ends_line {
+        end = skip_blanks(text, end);
+    } else if extent.begins_line && begins_line(text, start) {
+        // A brace on the line of the member must not become a part of the comment above.
+        if ends_line || !is_behind_line_comment {
+            start = before_line_end(text, line_start(text, start));
+        }
         if ends_line {
             end = skip_blanks(text, end);
         }
     } else {
-        end = skip_blanks(text, end);
+        start = skip_blanks_back(text, start);
     }
-    let mut deletions = Vec::from_iter([start..end]);
+    let mut deletions = Vec::new();
+    deletions.push(start..end);
     if is_last && at > 0 && extent.comma.is_none() {
         deletions.extend(trivia(text, around.start..start).into_iter().find(|trivia| trivia.is_comma).map(|t| t.range));
     }

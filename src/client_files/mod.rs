@@ -54,7 +54,7 @@ pub(crate) struct SyntaxError {
 
 impl SyntaxError {
     fn at(text: &str, place: usize, message: impl Into<String>) -> Self {
-        let before = &text[..text.floor_char_boundary(place)];
+        let before = text.get(..place).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let line = before.matches('\n').count() + 1;
         Self { line, column: before[line_start..].chars().count() + 1, message: message.into() }
@@ -64,7 +64,8 @@ impl SyntaxError {
 /// Why a text is not edited.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum EditError {
-    #[error("`{}` is not a table", .0.join("."))]
+    /// By its path, which is empty for the whole file.
+    #[error("{} is not a table", if .0.is_empty() { "the file".to_owned() } else { format!("`{}`", .0.join(".")) })]
     NotATable(Vec<String>),
     #[error("`{0}` is written twice in one table")]
     Twice(String),
@@ -218,9 +219,9 @@ impl ClientText {
     /// Adds an entry at the end of the table, which is made if it is missing. An entry of this name is replaced in its place, unless it
     /// means the same.
     pub(crate) fn insert(&mut self, table: &[&str], name: &str, entry: &Value) -> Result<(), EditError> {
-        let mut wanted = self.tree.clone();
-        wanted.set(table, name, Tree::from(entry))?;
-        if wanted == self.tree {
+        let mut expected = self.tree.clone();
+        expected.set(table, name, Tree::from(entry))?;
+        if expected == self.tree {
             return Ok(());
         }
         let splices = match self.syntax {
@@ -228,13 +229,13 @@ impl ClientText {
             Syntax::Toml => toml::insert(self.body(), table, name, entry),
             Syntax::Yaml => yaml::insert(self.body(), table, name, entry),
         }?;
-        self.apply(&splices, &[wanted])
+        self.apply(&splices, &[expected])
     }
 
     /// Removes an entry, with the comments that belong to it. `None` without such an entry. The table stays, even if it is empty then.
     pub(crate) fn remove(&mut self, table: &[&str], name: &str) -> Result<Option<Removed>, EditError> {
-        let mut wanted = self.tree.clone();
-        let Some(tree) = wanted.take(table, name)? else { return Ok(None) };
+        let mut expected = self.tree.clone();
+        let Some(tree) = expected.take(table, name)? else { return Ok(None) };
         let cut = match self.syntax {
             Syntax::Json => json::remove(self.body(), table, name),
             Syntax::Toml => toml::remove(self.body(), table, name),
@@ -242,12 +243,12 @@ impl ClientText {
         }?;
         let splices: Vec<_> =
             cut.gaps.iter().map(|(gap, range)| Splice { range: range.clone(), with: gap.without.clone() }).collect();
-        let mut wanted = vec![wanted];
+        let mut expected = vec![expected];
         // A table of TOML needs no header of its own, so it may vanish with its last entry.
         if self.syntax == Syntax::Toml {
-            wanted.push(wanted[0].pruned(table));
+            expected.push(expected[0].pruned(table));
         }
-        self.apply(&splices, &wanted)?;
+        self.apply(&splices, &expected)?;
         Ok(Some(Removed {
             table: table.iter().map(|&key| key.to_owned()).collect(),
             name: name.to_owned(),
@@ -261,13 +262,13 @@ impl ClientText {
     /// at the end of the table.
     pub(crate) fn restore(&mut self, removed: &Removed) -> Result<(), EditError> {
         let table = removed.table();
-        let mut wanted = self.tree.clone();
-        if wanted.set(&table, &removed.name, removed.tree.clone())? {
+        let mut expected = self.tree.clone();
+        if expected.set(&table, &removed.name, removed.tree.clone())? {
             return Err(EditError::Taken(removed.name.clone()));
         }
-        let wanted = [wanted];
+        let expected = [expected];
         if let Some(splices) = self.old_places(removed)
-            && self.apply(&splices, &wanted).is_ok()
+            && self.apply(&splices, &expected).is_ok()
         {
             return Ok(());
         }
@@ -276,7 +277,7 @@ impl ClientText {
             Syntax::Toml => toml::restore(self.body(), removed),
             Syntax::Yaml => yaml::restore(self.body(), removed),
         }?;
-        self.apply(&splices, &wanted)
+        self.apply(&splices, &expected)
     }
 
     /// The splices that undo those of `remove`, if what is around them is as it was.
@@ -293,11 +294,11 @@ impl ClientText {
         removed.gaps.iter().map(splice_of).collect()
     }
 
-    /// Changes the text if it then means one of `wanted`.
-    fn apply(&mut self, splices: &[Splice], wanted: &[Tree]) -> Result<(), EditError> {
+    /// Changes the text if it then means one of `expected`.
+    fn apply(&mut self, splices: &[Splice], expected: &[Tree]) -> Result<(), EditError> {
         let body = splice(self.body(), splices).ok_or(EditError::Unsafe)?;
         let tree = read(self.syntax, &body).map_err(|_| EditError::Unsafe)?;
-        if !wanted.contains(&tree) {
+        if !expected.contains(&tree) {
             return Err(EditError::Unsafe);
         }
         let bom = &self.text[..self.text.len() - self.body().len()];

@@ -1,6 +1,7 @@
 //! What all syntaxes have in common is tested per syntax, as tables and as properties.
 
 mod json;
+mod properties;
 mod toml;
 mod yaml;
 

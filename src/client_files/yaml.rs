@@ -7,7 +7,7 @@ mod format;
 use std::ops::Range;
 
 use super::layout::{
-    Splice, after_line_end, before_line_end, begins_line, content_end, indentation, is_blank, line_start,
+    Splice, after_line_end, before_line_end, begins_line, content_end, indentation, is_blank, line_start, skip_blanks,
 };
 use super::tree::Tree;
 use super::{Cut, EditError, Gap, Mark, Part, Removed, SyntaxError, Value};
@@ -110,6 +110,19 @@ fn colon_end(text: &str, key: &Entry) -> Result<usize, EditError> {
     if text[colon..].starts_with(':') { Ok(colon + 1) } else { Err(UNUSUAL) }
 }
 
+/// The place behind the anchor and the tag that begin at `place`, on its line.
+fn properties_end(text: &str, place: usize) -> usize {
+    let mut end = place;
+    loop {
+        let next = skip_blanks(text, end);
+        let line = &text[next..content_end(text, next)];
+        if !line.starts_with(['&', '!']) {
+            return end;
+        }
+        end = next + line.find([' ', '\t']).unwrap_or(line.len());
+    }
+}
+
 pub(super) fn entry<'t>(text: &'t str, table: &[&str], name: &str) -> Option<&'t str> {
     let document = load(text).ok()?;
     let mut node = document.root.as_ref()?;
@@ -156,14 +169,13 @@ fn append(text: &str, place: &Place<'_, '_>, style: &Style, lines_of: NewLines) 
     let Some(key) = place.key else { return fill_file(text, place.table, &new, line_end) };
     let inner = format!("{}{}", indentation(text, key.key.start), style.unit);
     let source = format!("{line_end}{}", new.text(&inner, line_end));
-    let colon = colon_end(text, key)?;
+    let open = properties_end(text, colon_end(text, key)?);
     Ok(match key.value.kind {
-        Kind::Flow { .. } if text[colon..key.value.range.end].trim_start_matches([' ', '\t']).starts_with('{') => vec![
-            Splice::new(colon..key.value.range.end, ""),
-            Splice::at(content_end(text, key.value.range.end), source),
-        ],
+        Kind::Flow { .. } if text[skip_blanks(text, open)..].starts_with('{') => {
+            vec![Splice::new(open..key.value.range.end, ""), Splice::at(content_end(text, key.value.range.end), source)]
+        }
         Kind::Flow { .. } => return Err(FLOW),
-        _ => vec![Splice::at(content_end(text, colon), source)],
+        _ => vec![Splice::at(content_end(text, open), source)],
     })
 }
 
@@ -218,14 +230,17 @@ pub(super) fn remove(text: &str, table: &[&str], name: &str) -> Result<Cut, Edit
         start => before_line_end(text, start)..own.end,
     };
     let kept = text.get(gap_start..deletion.start).ok_or(UNUSUAL)?;
-    // Without it, the key would have no value at all.
-    let empty = if entries.len() == 1 && place.key.is_some() { " {}" } else { "" };
+    let mut without = kept.to_owned();
+    if entries.len() == 1 && place.key.is_some() {
+        // Otherwise the key would have no value at all.
+        without.insert_str(properties_end(text, gap_start).min(deletion.start) - gap_start, " {}");
+    }
     let mark = |at: usize| entries.get(at).map(|entry| vec![entry.name.clone()]);
     let gap = Gap {
         previous: at.checked_sub(1).and_then(mark),
         next: mark(at + 1),
         with: text[gap_start..deletion.end].to_owned(),
-        without: format!("{empty}{kept}"),
+        without,
     };
     Ok(Cut { parts: vec![Part::from(&text[own])], gaps: vec![(gap, gap_start..deletion.end)] })
 }

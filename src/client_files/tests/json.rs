@@ -193,3 +193,13 @@ fn error_names_its_place() {
     let error = ClientText::parse(Syntax::Json, "{\r\n  \"ü\": x\n}").expect_err("no value");
     assert_eq!((error.line, error.column), (2, 8), "{error}");
 }
+
+#[test]
+fn deep_nesting_is_an_error() {
+    for part in ["[", "{\"a\":"] {
+        assert!(ClientText::parse(Syntax::Json, &part.repeat(100_000)).is_err(), "{part}");
+    }
+    let deep = format!("{{\"mcpServers\": {}{}}}", "[".repeat(500), "]".repeat(500));
+    let mut file = parsed(Syntax::Json, &deep);
+    file.insert(&["a"], "m", &mcpd()).expect("an edit");
+}

@@ -87,6 +87,7 @@ const PLACES: &[(&str, &str)] = &[
     ("extensions:\n  a: \"b\n    c\"", "extensions:\n  a: \"b\n    c\"\n  m:\n    c: 1"),
     // Into an empty table.
     ("extensions: {} # none\nx: 1\n", "extensions: # none\n  m:\n    c: 1\nx: 1\n"),
+    ("extensions: &x {} # none\n", "extensions: &x # none\n  m:\n    c: 1\n"),
     ("extensions:   {  }\n", "extensions:\n  m:\n    c: 1\n"),
     ("x: 1\nextensions:\n  # none\n", "x: 1\nextensions:\n  m:\n    c: 1\n  # none\n"),
     // No table.
@@ -186,7 +187,6 @@ fn unusual_files_are_refused() {
         "extensions: {a: 1}\n",
         "{extensions: {a: 1}}\n",
         "extensions:\n  ? a\n  : 1\n",
-        "extensions: &x {}\n",
         "extensions: *x\n",
         "extensions: null\n",
         "extensions: ~\n",

@@ -259,7 +259,7 @@ impl ClientText {
     }
 
     /// Puts back what `remove` took out: the same bytes if its neighbours are as they were, else next to a neighbour that still exists, or
-    /// at the end of the table.
+    /// at the end of the table. Several entries are put back in the reverse order of their removal.
     pub(crate) fn restore(&mut self, removed: &Removed) -> Result<(), EditError> {
         let table = removed.table();
         let mut expected = self.tree.clone();

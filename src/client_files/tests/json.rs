@@ -1,3 +1,5 @@
+//! JSON: places, styles and comments.
+
 use super::*;
 
 const TABLE: &[&str] = &["mcpServers"];

@@ -1,3 +1,5 @@
+//! TOML: sections, dotted keys and inline tables.
+
 use super::*;
 
 const TABLE: &[&str] = &["mcp_servers"];

@@ -1,3 +1,5 @@
+//! YAML: block style, and what is refused.
+
 use super::*;
 
 const TABLE: &[&str] = &["extensions"];

@@ -12,7 +12,7 @@ mod catalog;
 mod cli;
 mod client;
 mod client_capabilities;
-#[cfg_attr(not(test), expect(dead_code, reason = "for `mcpd link`"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing links clients yet"))]
 mod client_files;
 mod clock;
 pub mod config;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::json;
 
-use crate::config::clients::Dialect;
-use crate::config::serialize::toml_string;
+use crate::client_files::{ClientText, Value};
+use crate::config::clients::{Member, Part};
 
 pub(crate) use crate::config::clients::{CLIENTS, Client};
+
+/// Largest file of a client that is read. Claude Code keeps its history in the same file as its servers.
+pub(crate) const MAX_FILE: u64 = 32 << 20;
 
 /// The program that a client runs as its server.
 #[derive(Debug, Default, Clone)]
@@ -21,121 +23,110 @@ pub(crate) struct Program {
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// A server in JSON, in the usual order of keys.
-#[derive(Serialize)]
-struct Entry<'a> {
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    kind: Option<&'a str>,
-    command: &'a str,
-    args: &'a [String],
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    env: &'a BTreeMap<String, String>,
+/// The server at a URL to which a client connects.
+#[derive(Clone)]
+pub(crate) struct Remote {
+    /// The name of the entry.
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) token: Option<String>,
 }
 
-/// A server in the format of OpenCode.
-#[derive(Serialize)]
-struct OpenCodeEntry<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    command: Vec<&'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    environment: &'a BTreeMap<String, String>,
+fn texts<'a>(words: impl IntoIterator<Item = &'a String>) -> Value {
+    Value::List(words.into_iter().cloned().collect())
 }
 
-fn pretty(file: &impl Serialize) -> String {
-    serde_json::to_string_pretty(file).unwrap_or_default() + "\n"
+fn table<'a>(members: impl IntoIterator<Item = (&'a String, &'a String)>) -> Option<Value> {
+    let member = |(name, value): (&String, &String)| (name.clone(), Value::Text(value.clone()));
+    let members: Vec<_> = members.into_iter().map(member).collect();
+    (!members.is_empty()).then_some(Value::Table(members))
 }
 
-/// A table of TOML, for Codex.
-fn codex_table(Program { name, command, args, env }: &Program) -> String {
-    let args: Vec<_> = args.iter().map(|arg| toml_string(arg)).collect();
-    let mut table = format!("[mcp_servers.{name}]\ncommand = {}\nargs = [{}]\n", toml_string(command), args.join(", "));
-    if !env.is_empty() {
-        let env: Vec<_> = env.iter().map(|(name, value)| format!("{name} = {}", toml_string(value))).collect();
-        table += &format!("env = {{ {} }}\n", env.join(", "));
+impl Program {
+    fn part(&self, part: Part) -> Option<Value> {
+        Some(match part {
+            Part::Name => Value::Text(self.name.clone()),
+            Part::Command => Value::Text(self.command.clone()),
+            Part::Args => texts(&self.args),
+            Part::CommandLine => texts([&self.command].into_iter().chain(&self.args)),
+            Part::Env => return table(&self.env),
+            _ => return None,
+        })
     }
-    table
+}
+
+impl Remote {
+    fn part(&self, part: Part) -> Option<Value> {
+        match part {
+            Part::Name => Some(Value::Text(self.name.clone())),
+            Part::Url => Some(Value::Text(self.url.clone())),
+            Part::Headers => table(Some((&"Authorization".to_owned(), &format!("Bearer {}", self.token.as_ref()?)))),
+            _ => None,
+        }
+    }
+}
+
+/// The entry with these members, whose variable parts are the values of `part`.
+fn entry(members: &[Member], part: impl Fn(Part) -> Option<Value>) -> Value {
+    let value = |of: Part| match of {
+        Part::Text(text) => Some(Value::Text(text.to_owned())),
+        Part::Flag(truth) => Some(Value::Flag(truth)),
+        Part::List(items) => Some(Value::List(items.iter().map(|&item| item.to_owned()).collect())),
+        _ => part(of),
+    };
+    Value::Table(members.iter().filter_map(|(key, part)| Some(((*key).to_owned(), value(*part)?))).collect())
 }
 
 impl Client {
+    /// The entry that runs `program`.
+    pub(crate) fn entry(&self, program: &Program) -> Value {
+        entry(self.dialect.program, |part| program.part(part))
+    }
+
+    /// The entry that connects to a URL. `None` if the client launches all of its servers.
+    pub(crate) fn url_entry(&self, remote: &Remote) -> Option<Value> {
+        Some(entry(self.dialect.remote?, |part| remote.part(part)))
+    }
+
     /// The entries that run `programs`, as a whole file in the client's format, which ends with a line feed.
-    pub(crate) fn entries<'a>(&self, programs: &'a [Program]) -> String {
-        let (table, kind) = self.table;
-        match self.dialect {
-            Dialect::Codex => return programs.iter().map(codex_table).collect::<Vec<_>>().join("\n"),
-            // Version 2 also has the servers in `mcp.servers`, and reads those of version 1 in `mcp`. Source:
-            // opencode.ai/v1/docs/mcp-servers, "Local"; opencode.ai/docs/migrate-v1, "Use your existing configuration".
-            Dialect::OpenCode => {
-                let entry = |program: &'a Program| {
-                    let Program { name, command, args, env } = program;
-                    let command = [command].into_iter().chain(args).map(String::as_str).collect();
-                    (name, OpenCodeEntry { kind: "local", command, environment: env })
-                };
-                return pretty(&BTreeMap::from([(table, programs.iter().map(entry).collect::<BTreeMap<_, _>>())]));
+    pub(crate) fn entries(&self, programs: &[Program]) -> String {
+        self.file(programs.iter().map(|program| (&*program.name, self.entry(program))))
+    }
+
+    /// The entries for servers at URLs, as a whole file in the client's format. `None` if the client launches all of its servers.
+    pub(crate) fn url_entries(&self, remotes: &[Remote]) -> Option<String> {
+        let entries: Option<Vec<_>> =
+            remotes.iter().map(|remote| Some((&*remote.name, self.url_entry(remote)?))).collect();
+        entries.map(|entries| self.file(entries))
+    }
+
+    /// A file with these entries alone.
+    fn file<'a>(&self, entries: impl IntoIterator<Item = (&'a str, Value)>) -> String {
+        let Ok(mut file) = ClientText::parse(self.syntax(), "") else { return String::new() };
+        for (name, entry) in entries {
+            if let Err(error) = file.insert(self.servers_table(), name, &entry) {
+                tracing::error!(client = self.word, name, %error, "an entry cannot be written");
             }
-            _ => {}
         }
-        let entry = |program: &'a Program| {
-            let Program { name, command, args, env } = program;
-            (name, Entry { kind, command, args, env })
-        };
-        pretty(&BTreeMap::from([(table, programs.iter().map(entry).collect::<BTreeMap<_, _>>())]))
-    }
-
-    /// Whether its URLs may lead to Unix sockets.
-    pub(crate) fn opens_unix_sockets(&self) -> bool {
-        self.word == "vscode"
-    }
-
-    /// The entries for servers at URLs, each with its name, as a whole file in the client's format. `None` if the client launches all
-    /// servers.
-    pub(crate) fn url_entries(&self, servers: &[(String, String)], token: Option<&str>) -> Option<String> {
-        let (table, _) = self.table;
-        let authorization = token.map(|token| format!("Bearer {token}"));
-        if self.dialect == Dialect::Codex {
-            let header = |value: &String| format!("http_headers = {{ Authorization = {} }}\n", toml_string(value));
-            let headers = authorization.as_ref().map(header).unwrap_or_default();
-            let entry =
-                |(name, url): &(String, String)| format!("[mcp_servers.{name}]\nurl = {}\n{headers}", toml_string(url));
-            return Some(servers.iter().map(entry).collect::<Vec<_>>().join("\n"));
-        }
-        let (kind, key) = match self.word {
-            "claude-code" | "vscode" => (Some("http"), "url"),
-            "opencode" => (Some("remote"), "url"),
-            "cursor" | "zed" => (None, "url"),
-            "gemini" => (None, "httpUrl"),
-            "windsurf" => (None, "serverUrl"),
-            _ => return None,
-        };
-        let entry = |url: &String| {
-            let mut entry = serde_json::Map::new();
-            entry.extend(kind.map(|kind| ("type".to_owned(), json!(kind))));
-            entry.insert(key.to_owned(), json!(url));
-            entry.extend(authorization.as_ref().map(|value| ("headers".to_owned(), json!({ "Authorization": value }))));
-            entry
-        };
-        let all: BTreeMap<_, _> = servers.iter().map(|(name, url)| (name, entry(url))).collect();
-        Some(pretty(&BTreeMap::from([(table, all)])))
+        file.text().to_owned()
     }
 
     /// The client's own command line that adds the entry, if it has one.
     pub(crate) fn command_line(&self, Program { name, command, args, env }: &Program) -> Option<String> {
-        let words = [command].into_iter().chain(args).map(|word| shell_word(word));
-        let command_line = words.collect::<Vec<_>>().join(" ");
-        let variables: String =
-            env.iter().map(|(name, value)| format!(" --env {}", shell_word(&format!("{name}={value}")))).collect();
-        match self.word {
-            "claude-code" => Some(format!("claude mcp add --scope user {name}{variables} -- {command_line}")),
-            "codex" => Some(format!("codex mcp add {name}{variables} -- {command_line}")),
-            "vscode" => {
-                let mut entry = json!({ "name": name, "command": command, "args": args });
-                if !env.is_empty() {
-                    entry["env"] = json!(env);
-                }
-                Some(format!("code --add-mcp {}", shell_word(&entry.to_string())))
+        let adder = self.adder?;
+        let words: Vec<String> = if adder.takes_json {
+            let mut entry = json!({ "name": name, "command": command, "args": args });
+            if !env.is_empty() {
+                entry["env"] = json!(env);
             }
-            _ => None,
-        }
+            vec![entry.to_string()]
+        } else {
+            let variables = env.iter().flat_map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]);
+            let entry = [name.clone()].into_iter().chain(variables).chain(["--".to_owned(), command.clone()]);
+            entry.chain(args.iter().cloned()).collect()
+        };
+        let all = adder.words.iter().copied().chain(words.iter().map(String::as_str));
+        Some(all.map(shell_word).collect::<Vec<_>>().join(" "))
     }
 }
 
@@ -151,10 +142,8 @@ pub(crate) fn shell_word(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
-    use super::CLIENTS;
     use super::*;
+    use crate::client_files::Syntax;
 
     #[test]
     fn words_are_quoted_for_a_shell() {
@@ -162,53 +151,121 @@ mod tests {
         {
             assert_eq!(shell_word(word), spelt);
         }
-        let program = Program {
-            name: "mcpd".into(),
-            command: "/a b/mcpd".into(),
-            args: vec!["connect".into()],
-            ..Program::default()
-        };
-        let line = Client::named("claude-code").and_then(|client| client.command_line(&program));
-        assert_eq!(line.as_deref(), Some("claude mcp add --scope user mcpd -- '/a b/mcpd' connect"));
+    }
+
+    /// A program whose words need quotes in each language.
+    fn program() -> Program {
+        let env = BTreeMap::from([("X".to_owned(), "a 'b".to_owned())]);
+        let args = vec!["connect".to_owned(), "a\\b: #".to_owned()];
+        Program { name: "mcpd".to_owned(), command: r#"/x/"y""#.to_owned(), args, env }
     }
 
     #[test]
-    fn clients_that_connect_to_urls_get_the_url_and_the_token() {
-        let servers = [("mcpd".to_owned(), "http://127.0.0.1:7780/mcp".to_owned())];
-        for client in &CLIENTS {
-            let entries = client.url_entries(&servers, Some("t"));
-            assert_eq!(entries.is_none(), client.word == "claude-desktop", "{}", client.word);
-            let entries = entries.unwrap_or_default();
-            let has_all = entries.contains("\"http://127.0.0.1:7780/mcp\"") && entries.contains("\"Bearer t\"");
-            assert!(has_all || client.word == "claude-desktop", "{}: {entries}", client.word);
+    fn command_lines_of_clients_add_the_program() {
+        let plain = Program { args: vec!["connect".into()], command: "/a b/mcpd".into(), ..program() };
+        for (word, expected) in [
+            ("claude-code", r"claude mcp add --scope user mcpd --env 'X=a '\''b' -- '/a b/mcpd' connect"),
+            ("codex", r"codex mcp add mcpd --env 'X=a '\''b' -- '/a b/mcpd' connect"),
+            ("copilot", r"copilot mcp add mcpd --env 'X=a '\''b' -- '/a b/mcpd' connect"),
+            (
+                "vscode",
+                r#"code --add-mcp '{"args":["connect"],"command":"/a b/mcpd","env":{"X":"a '\''b"},"name":"mcpd"}'"#,
+            ),
+        ] {
+            let line = Client::named(word).and_then(|client| client.command_line(&plain));
+            assert_eq!(line.as_deref(), Some(expected));
         }
-        let plain = Client::named("vscode").and_then(|client| client.url_entries(&servers, None)).expect("an entry");
-        assert!(plain.contains("\"type\": \"http\"") && !plain.contains("headers"), "{plain}");
+        assert_eq!(CLIENTS.iter().filter_map(|client| client.command_line(&plain)).count(), 4);
     }
 
     #[test]
     fn every_client_gets_the_command_and_its_arguments() {
-        let env = BTreeMap::from([("X".to_owned(), "a 'b".to_owned())]);
-        let args = vec!["connect".to_owned(), "a\\b".to_owned()];
-        let program = Program { name: "mcpd".to_owned(), command: r#"/x/"y""#.to_owned(), args, env };
+        for (words, entry) in [
+            (
+                &["claude-code", "vscode"][..],
+                r#"{"type": "stdio", "command": "/x/\"y\"", "args": ["connect", "a\\b: #"], "env": {"X": "a 'b"}}"#,
+            ),
+            (
+                &["claude-desktop", "cline", "codex", "cursor", "gemini", "windsurf"],
+                r#"{"command": "/x/\"y\"", "args": ["connect", "a\\b: #"], "env": {"X": "a 'b"}}"#,
+            ),
+            (
+                &["copilot"],
+                r#"{"type": "local", "command": "/x/\"y\"", "args": ["connect", "a\\b: #"], "env": {"X": "a 'b"}, "tools": ["*"]}"#,
+            ),
+            (
+                &["zed"],
+                r#"{"source": "custom", "command": "/x/\"y\"", "args": ["connect", "a\\b: #"], "env": {"X": "a 'b"}}"#,
+            ),
+            (
+                &["opencode"],
+                r#"{"type": "local", "command": ["/x/\"y\"", "connect", "a\\b: #"], "environment": {"X": "a 'b"}}"#,
+            ),
+        ] {
+            for client in words.iter().filter_map(|word| Client::named(word)) {
+                assert_eq!(shown(&client.entry(&program())), entry, "{}", client.word);
+            }
+        }
+        let goose = Client::named("goose").expect("a client").entry(&program());
+        let expected = r#"{"name": "mcpd", "description": "MCP servers that mcpd runs", "type": "stdio", "enabled": true, "cmd": "/x/\"y\"", "args": ["connect", "a\\b: #"], "envs": {"X": "a 'b"}}"#;
+        assert_eq!(shown(&goose), expected);
+    }
+
+    /// The value in JSON.
+    fn shown(value: &Value) -> String {
+        let text = |text: &String| serde_json::to_string(text).expect("a text");
+        match value {
+            Value::Text(words) => text(words),
+            Value::Flag(truth) => truth.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::List(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(", ")),
+            Value::Table(members) => {
+                let members = members.iter().map(|(key, value)| format!("{}: {}", text(key), shown(value)));
+                format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    #[test]
+    fn clients_that_connect_to_urls_get_the_url_and_the_token() {
+        let remote =
+            |token: Option<&str>| Remote { name: "m".into(), url: "u".into(), token: token.map(str::to_owned) };
+        for (word, entry) in [
+            ("claude-code", r#"{"type": "http", "url": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            ("cline", r#"{"type": "streamableHttp", "url": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            ("codex", r#"{"url": "u", "http_headers": {"Authorization": "Bearer t"}}"#),
+            ("copilot", r#"{"type": "http", "url": "u", "headers": {"Authorization": "Bearer t"}, "tools": ["*"]}"#),
+            ("cursor", r#"{"url": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            ("gemini", r#"{"httpUrl": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            (
+                "goose",
+                r#"{"name": "m", "description": "MCP servers that mcpd runs", "type": "streamable_http", "enabled": true, "uri": "u", "headers": {"Authorization": "Bearer t"}}"#,
+            ),
+            ("opencode", r#"{"type": "remote", "url": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            ("vscode", r#"{"type": "http", "url": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            ("windsurf", r#"{"serverUrl": "u", "headers": {"Authorization": "Bearer t"}}"#),
+            ("zed", r#"{"url": "u", "headers": {"Authorization": "Bearer t"}}"#),
+        ] {
+            let made = Client::named(word).and_then(|client| client.url_entry(&remote(Some("t"))));
+            assert_eq!(made.as_ref().map(shown).as_deref(), Some(entry), "{word}");
+        }
+        let plain = Client::named("vscode").and_then(|client| client.url_entry(&remote(None)));
+        assert_eq!(plain.as_ref().map(shown).as_deref(), Some(r#"{"type": "http", "url": "u"}"#));
+        let launching = CLIENTS.iter().filter(|client| client.url_entry(&remote(None)).is_none());
+        assert_eq!(launching.map(|client| client.word).collect::<Vec<_>>(), ["claude-desktop"]);
+    }
+
+    #[test]
+    fn printed_file_has_every_entry_in_the_table_of_its_client() {
+        let programs = [program(), Program { name: "other".to_owned(), ..program() }];
         for client in &CLIENTS {
-            let entry = client.entries(std::slice::from_ref(&program));
-            let [command, args, env] = if client.word == "codex" {
-                assert!(entry.starts_with("[mcp_servers.mcpd]\n"), "{entry}");
-                [r#"command = "/x/\"y\"""#, r#"args = ["connect", "a\\b"]"#, r#"env = { X = "a 'b" }"#]
-                    .map(|part| entry.contains(part))
-            } else {
-                let entry: Value = serde_json::from_str(&entry).expect("JSON");
-                let server = entry.as_object().expect("an object").values().next().expect("one table")["mcpd"].clone();
-                if client.word == "opencode" {
-                    let command = server["command"] == json!([r#"/x/"y""#, "connect", "a\\b"]);
-                    [server["type"] == "local", command, server["environment"] == json!({"X": "a 'b"})]
-                } else {
-                    let args = server["args"] == json!(["connect", "a\\b"]);
-                    [server["command"] == r#"/x/"y""#, args, server["env"] == json!({"X": "a 'b"})]
-                }
-            };
-            assert!(command && args && env && entry.ends_with("\n"), "{}: {entry}", client.word);
+            let text = client.entries(&programs);
+            let file = ClientText::parse(client.syntax(), &text).expect("a valid file");
+            assert_eq!(file.names(client.servers_table()), ["mcpd", "other"], "{text}");
+            for program in &programs {
+                assert!(file.means(client.servers_table(), &program.name, &client.entry(program)), "{text}");
+            }
+            assert!(text.ends_with('\n') && (client.syntax() == Syntax::Json) == text.starts_with('{'), "{text}");
         }
     }
 }

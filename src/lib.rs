@@ -12,7 +12,6 @@ mod catalog;
 mod cli;
 mod client;
 mod client_capabilities;
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing links clients yet"))]
 mod client_files;
 mod clock;
 pub mod config;
@@ -30,6 +29,7 @@ mod http_listener;
 mod instructions;
 mod jsonrpc;
 mod known_clients;
+mod links;
 mod list_kind;
 mod log_level;
 mod logging;

@@ -19,7 +19,8 @@ use super::outcome::try_print_report;
 use super::reload::Scope;
 use super::text::split_searched_path;
 use super::{CommandResult, FAILED, USAGE, fail, prompt, try_print};
-use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
+use crate::client_files::Syntax;
+use crate::config::command_line::{command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError};
@@ -201,7 +202,7 @@ impl MissingCommand {
     fn of(server: &ServerConfig) -> Option<Self> {
         let program = server.launch.as_ref().ok()?.program()?;
         let command = config_lints::shown(program);
-        let (complaint, help) = config_lints::unfound(program, &command, Spelling::Toml, &Process)?;
+        let (complaint, help) = config_lints::unfound(program, &command, Syntax::Toml, &Process)?;
         // The daemon prints the PATH that it has searched.
         let complaint = split_searched_path(&complaint).0.to_owned();
         Some(Self { command, complaint, help })

@@ -129,6 +129,12 @@ pub(super) struct ProfileArg {
     daemon_uid: Option<u32>,
 }
 
+impl Default for ProfileArg {
+    fn default() -> Self {
+        Self { profile: Profile::DEFAULT.to_owned(), daemon_uid: None }
+    }
+}
+
 impl ProfileArg {
     pub(super) fn name(&self) -> &str {
         &self.profile

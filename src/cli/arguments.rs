@@ -78,6 +78,11 @@ pub(super) enum Command {
     Logs(Deferred<super::logs::Logs>),
     #[command(flatten)]
     Control(super::control::ControlCommand),
+    /// Set everything up: import the servers of your clients, run the daemon, link the clients
+    ///
+    /// Each step shows what it changes, and asks. Run it again at any time: it does only what is left to do. Without systemd, the daemon
+    /// is started without a service. Exits with 1 if a client could not be linked; the others are.
+    Setup(Deferred<super::setup::Setup>),
     /// Add a server to the configuration; the rest of the file stays as it is
     Add(Deferred<super::add::Add>),
     /// Edit the configuration in your editor; it is saved only if it is valid, and applied
@@ -90,6 +95,17 @@ pub(super) enum Command {
     Remove(Deferred<super::remove::Remove>),
     /// Add the servers of other clients to the configuration; the rest of the file stays as it is
     Import(Deferred<super::import::Import>),
+    /// Connect clients to mcpd: write its entry into their own files; `mcpd unlink` undoes it
+    ///
+    /// Each difference is shown and confirmed. Comments, order and line ends of a file stay as they are. With `--take-over` the servers that
+    /// mcpd runs go from the file, so that the client does not start its own copies. Exits with 1 if one client failed; the others are
+    /// linked.
+    Link(Deferred<super::link::Link>),
+    /// Undo `mcpd link`: the clients' files are as they were
+    ///
+    /// A file that nobody has changed since gets its old bytes back. From a changed one, mcpd's entry is removed, and the servers come back that
+    /// were taken over. Without a record, an entry that runs `mcpd connect` is removed.
+    Unlink(Deferred<super::unlink::Unlink>),
     /// Apply the changed configuration; unchanged servers keep running
     ///
     /// SIGHUP does the same. A new server is started. For a changed server, the new process is started first, and the old one is
@@ -167,8 +183,21 @@ impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
 const GROUPS: [(&str, &[&str], &[&str]); 3] = [
     (
         "Set up",
-        &["import", "add", "edit", "connect"],
-        &["remove", "check", "service", "login", "logout", "token", "demo", "completions", "schema"],
+        &["setup", "import", "link", "add"],
+        &[
+            "edit",
+            "unlink",
+            "connect",
+            "remove",
+            "check",
+            "service",
+            "login",
+            "logout",
+            "token",
+            "demo",
+            "completions",
+            "schema",
+        ],
     ),
     ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),
     ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),
@@ -176,9 +205,9 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
 const HEADING: Style = Style::new().bold();
 const EXAMPLES: [(&str, &str); 5] = [
     ("mcpd demo", "see what mcpd does, without a configuration"),
-    ("mcpd import", "add the servers of your other clients"),
-    ("mcpd service install", "run the daemon now and at each login"),
-    ("mcpd connect claude-code", "print the entry that connects an agent"),
+    ("mcpd setup", "import servers, run the daemon, link clients"),
+    ("mcpd setup --undo", "give everything back as it was"),
+    ("mcpd link claude-code", "connect one more client"),
     ("mcpd status --watch", "watch servers and agents"),
 ];
 /// Requests for help.

@@ -25,8 +25,13 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 /// Maximum number of files of another configuration that are named.
 const MAX_FILES: usize = 3;
 
-/// How to keep a client from starting its own copies of the servers that mcpd runs.
-pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
+/// How to keep `client`, or all clients, from starting their own copies of the servers that mcpd runs.
+pub(super) fn link_hint(client: Option<&str>) -> String {
+    let words = ["link"].into_iter().chain(client).chain(["--take-over"]).collect::<Vec<_>>().join(" ");
+    format!(
+        "`mcpd {words}` writes the entry, and removes the servers that mcpd runs now: otherwise the client starts its own copies"
+    )
+}
 
 /// Why the configuration is not edited.
 #[derive(Debug, thiserror::Error)]

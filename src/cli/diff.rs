@@ -1,44 +1,51 @@
-//! A unified diff of two texts that differ in one place.
+//! A unified diff of two texts.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
+
 use crate::cli::text::one_line;
 use crate::printable;
 
-/// Unchanged lines before and after the change.
+/// Unchanged lines before and after a change.
 const CONTEXT: usize = 3;
 
 /// The diff from `old` to `new`, both texts of the file at `path`. Empty if they are equal.
 pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -> String {
     let (olds, news): (Vec<_>, Vec<_>) = (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let same = olds.iter().zip(&news).take_while(|(old, new)| old == new).count();
-    let (olds_left, news_left) = (&olds[same..], &news[same..]);
-    let same_end = olds_left.iter().rev().zip(news_left.iter().rev()).take_while(|(old, new)| old == new).count();
-    let (removed, added) = (&olds_left[..olds_left.len() - same_end], &news_left[..news_left.len() - same_end]);
-    if removed.is_empty() && added.is_empty() {
+    if old == new {
         return String::new();
     }
-    let before = &olds[same.saturating_sub(CONTEXT)..same];
-    let after = &olds[same + removed.len()..olds.len().min(same + removed.len() + CONTEXT)];
-    let start = same - before.len();
-    let range = |changed: usize| {
-        let lines = before.len() + changed + after.len();
-        format!("{},{lines}", if lines == 0 { start } else { start + 1 })
-    };
     let path = one_line(&path.display().to_string());
-    let mut text = String::new();
-    let from = if old.is_empty() { "/dev/null".to_owned() } else { path.clone() };
+    let (mut text, none) = (String::new(), "/dev/null".to_owned());
+    let [from, to] = [old, new].map(|side| if side.is_empty() { &none } else { &path });
     push(&mut text, colour, "1", &format!("--- {from}\n"));
-    push(&mut text, colour, "1", &format!("+++ {path}\n"));
-    push(&mut text, colour, "36", &format!("@@ -{} +{} @@\n", range(removed.len()), range(added.len())));
-    for (lines, sign, code) in [(before, ' ', ""), (removed, '-', "31"), (added, '+', "32"), (after, ' ', "")] {
-        for line in lines {
+    push(&mut text, colour, "1", &format!("+++ {to}\n"));
+    for hunk in group_diff_ops(capture_diff_slices(Algorithm::Myers, &olds, &news), CONTEXT) {
+        push(&mut text, colour, "36", &header(&hunk));
+        for change in hunk.iter().flat_map(|op| op.iter_changes(&olds, &news)) {
+            let (sign, code) = match change.tag() {
+                ChangeTag::Equal => (' ', ""),
+                ChangeTag::Delete => ('-', "31"),
+                ChangeTag::Insert => ('+', "32"),
+            };
+            let line = change.value();
             let end = if line.ends_with('\n') { "" } else { "\n\\ No newline at end of file\n" };
             push(&mut text, colour, code, &format!("{sign}{}{end}", printable::lines(line)));
         }
     }
     text
+}
+
+/// The line above a hunk, with its ranges of lines in both texts.
+fn header(hunk: &[DiffOp]) -> String {
+    let range = |of: fn(&DiffOp) -> std::ops::Range<usize>| {
+        let start = hunk.first().map_or(0, |op| of(op).start);
+        let lines = hunk.last().map_or(0, |op| of(op).end) - start;
+        format!("{},{lines}", if lines == 0 { start } else { start + 1 })
+    };
+    format!("@@ -{} +{} @@\n", range(DiffOp::old_range), range(DiffOp::new_range))
 }
 
 /// Appends a line, in colour if `colour` is set and `code` is not empty.
@@ -67,6 +74,15 @@ mod tests {
         let unended =
             "--- /c\n+++ /c\n@@ -1,1 +1,2 @@\n-1\n\\ No newline at end of file\n+1\n+2\n\\ No newline at end of file\n";
         check("1", "1\n2", unended);
+    }
+
+    #[test]
+    fn distant_changes_have_hunks_of_their_own() {
+        let old: String = (1..=12).map(|line| format!("{line}\n")).collect();
+        let new = old.replace("2\n3\n", "2\nx\n3\n").replace("11\n", "");
+        let expected =
+            "--- /c\n+++ /c\n@@ -1,5 +1,6 @@\n 1\n 2\n+x\n 3\n 4\n 5\n@@ -8,5 +9,4 @@\n 8\n 9\n 10\n-11\n 12\n";
+        check(&old, &new, expected);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use self::finding::{Finding, Group, count};
 use self::page::Signs;
 use self::probe::{ConfiguredServer, Daemon, DaemonProbe, WrittenValue};
 use self::servers::{ServerCheck, start_for_trial};
-use super::connect::runtime_dir_options;
+use super::client_entries::runtime_dir_options;
 use super::style::OutputStyle;
 use super::terminal::with_spinner;
 use super::{CommandResult, FAILED, USAGE, completions, fail, try_print};

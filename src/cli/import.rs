@@ -16,7 +16,8 @@ use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
-use super::config_edit::{EditOptions, OLD_ENTRIES, secrets_directory};
+use super::client_changes::WriteOptions;
+use super::config_edit::{EditOptions, link_hint, secrets_directory};
 use super::outcome::{config_failure, print_note, print_styled_note, try_print_report};
 use super::reload::Scope;
 use super::style::OutputStyle;
@@ -26,8 +27,8 @@ use crate::config::clients::project_of;
 use crate::config::edit::file::{ConfigFile, WriteError};
 use crate::config::import::{Content, Foreign, ForeignServer, ImportChoices, Outcome, Plan, SecretFile, foreign};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{self, ServerConfig};
-use crate::known_clients::{CLIENTS, Client};
+use crate::config::{self, Config};
+use crate::known_clients::{CLIENTS, Client, MAX_FILE};
 use crate::sockets::RuntimeDir;
 
 #[derive(Debug, Args)]
@@ -55,30 +56,80 @@ pub(super) struct Import {
 }
 
 pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResult {
+    let options = &import.options;
+    let Imported { code, report, unanswered, .. } = import_servers(import)?;
+    if report.written {
+        let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
+        print_note(format_args!("{}", summary(&report, &unanswered)));
+        print_note(format_args!("{}", next_steps(is_served)));
+    }
+    if options.json {
+        report.print()?;
+    }
+    if !report.written {
+        return Ok(code);
+    }
+    let applied = options.apply(directory, &[&report.file], Scope::Servers(&report.added()));
+    let applied = applied.unwrap_or_else(|code| code);
+    Ok(if applied == ExitCode::SUCCESS { code } else { applied })
+}
+
+/// What an import has done.
+pub(super) struct Imported {
+    /// Whether every file could be read.
+    pub(super) code: ExitCode,
+    pub(super) report: JsonReport,
+    /// Secrets that the user has to write.
+    unanswered: Vec<SecretFile>,
+    /// The configuration as it is now, or would be.
+    pub(super) config: Option<Config>,
+}
+
+impl Import {
+    /// All servers of all clients.
+    pub(super) fn all(WriteOptions { yes, dry_run, json }: WriteOptions) -> Self {
+        let options = EditOptions { config: None, no_reload: false, json };
+        let (rename, projects) = (false, false);
+        Self { sources: Vec::new(), from: Vec::new(), dry_run, yes, rename, projects, options }
+    }
+}
+
+impl Imported {
+    /// Has a running daemon use the new servers, and prints what was done.
+    pub(super) fn apply(&self, import: &Import, directory: &RuntimeDir) -> CommandResult {
+        print_note(format_args!("{}", summary(&self.report, &self.unanswered)));
+        if !directory.is_served() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        import.options.apply(Some(directory.clone()), &[&self.report.file], Scope::Servers(&self.report.added()))
+    }
+}
+
+/// Adds the servers to the configuration after a confirmation. An error is printed.
+pub(super) fn import_servers(import: &Import) -> Result<Imported, ExitCode> {
     let Import { sources, from, options, .. } = import;
     let client_files =
         ClientFile::read_all(&[&sources[..], from].concat(), &Process).map_err(|error| fail(USAGE, error))?;
     let path = std::path::absolute(options.path()?).map_err(|error| fail(USAGE, error))?;
     let unreadable = |error| fail(USAGE, format!("cannot read {}: {error}", path.display()));
     let file = ConfigFile::open(&path).map_err(unreadable)?;
-    let configured = configured(options)?;
+    let loaded = configured(options)?;
     let secrets = secrets_directory(&path).map_err(|error| fail(USAGE, error))?;
-    let mut plan = Plan::new(file.text(), &configured, &secrets, &Process);
+    let servers = loaded.as_ref().map_or(&[][..], |config| &config.servers);
+    let mut plan = Plan::new(file.text(), servers, &secrets, &Process);
     let choices = ImportChoices { rename: import.rename, projects: import.projects };
     let sources = plan_servers(&client_files, &mut plan, choices);
     let (text, mut files) = plan.finish();
     let has_errors = client_files.iter().any(ClientFile::has_errors);
     let code = if has_errors { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
     let mut report = JsonReport::new(&path, sources, &files);
+    let imported = |report, config, unanswered| Ok(Imported { code, report, unanswered, config });
     let added = report.added().len();
     if added == 0 {
         print_note!("mcpd: there is nothing to add to {}", path.display());
-        if options.json {
-            report.print()?;
-        }
-        return Ok(code);
+        return imported(report, loaded, Vec::new());
     }
-    options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?;
+    let config = options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?.config;
     if !options.json {
         let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
         try_print(diff::unified(&old, &new, &path, OutputStyle::of_stdout().has_colour()))?;
@@ -91,7 +142,7 @@ pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResu
     }
     if import.dry_run {
         print_note!("mcpd: nothing is written");
-        return if options.json { report.print().map(|()| code) } else { Ok(code) };
+        return imported(report, Some(config), Vec::new());
     }
     if !import.yes {
         if !prompt::is_possible() {
@@ -99,36 +150,29 @@ pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResu
         }
         if !prompt::confirm_import(added, &path).map_err(|error| fail(FAILED, error))? {
             print_note!("mcpd: nothing is written");
-            return Ok(code);
+            return imported(report, loaded, Vec::new());
         }
         prompt::fill_in(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write_files(file, &text, files).map_err(|error| fail(FAILED, error))?;
-    let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
-    print_note(format_args!("{}", summary(added, &path, &unanswered, is_served)));
     report.written = true;
-    if options.json {
-        report.print()?;
-    }
-    let applied = options.apply(directory, &[&path], Scope::Servers(&report.added()));
-    let applied = applied.unwrap_or_else(|code| code);
-    Ok(if applied == ExitCode::SUCCESS { code } else { applied })
+    imported(report, Some(config), unanswered)
 }
 
-/// The servers that are configured already.
-fn configured(options: &EditOptions) -> Result<Vec<ServerConfig>, ExitCode> {
+/// The configuration as it is; `None` if the named file does not exist.
+fn configured(options: &EditOptions) -> Result<Option<Config>, ExitCode> {
     let files = options.files();
     if files.iter().any(|file| !file.exists()) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
+    config::load(&files, &Process).map(|loaded| Some(loaded.config)).map_err(|error| {
         config_failure(&error);
         fail(USAGE, "nothing is imported into a configuration with errors: correct the errors above first")
     })
 }
 
 /// Adds every server of the client files to the plan, and prints the outcome for each.
-fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, choices: ImportChoices) -> Vec<Source<'f>> {
+fn plan_servers(files: &[ClientFile], plan: &mut Plan<'_>, choices: ImportChoices) -> Vec<Source> {
     let mut sources = Vec::new();
     let colour = OutputStyle::of_stderr().has_colour();
     for file in files {
@@ -146,7 +190,7 @@ fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, choices: Impor
             );
             servers.push(ServerReport::new(server, outcome));
         }
-        sources.push(Source { file: &file.path, client: file.title, servers });
+        sources.push(Source { file: file.path.clone(), client: file.title, servers });
     }
     sources
 }
@@ -194,10 +238,11 @@ fn secret_lines(files: &[SecretFile]) -> String {
     })
 }
 
-/// The result, and the next steps.
-fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool) -> String {
+/// The result, and what the user has to write.
+fn summary(report: &JsonReport, unanswered: &[SecretFile]) -> String {
+    let added = report.added().len();
     let servers = if added == 1 { "server is" } else { "servers are" };
-    let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
+    let mut text = format!("mcpd: {added} {servers} added to {}\n", report.file.display());
     for file in unanswered {
         let (of, file) = (one_line(&file.of), one_line(&file.path.display().to_string()));
         let _ = writeln!(
@@ -205,11 +250,12 @@ fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool
             "mcpd: {of} is missing: write it to {file} with mode 0600. The server that needs it fails until you do"
         );
     }
+    text
+}
+
+fn next_steps(is_served: bool) -> String {
     let start = if is_served { "" } else { "\n  `mcpd start` starts the servers" };
-    text + &format!(
-        "next:{start}\n  `mcpd check` checks the configuration\n  `mcpd connect --print CLIENT` prints the entry for a client\n  \
-         {OLD_ENTRIES}\n"
-    )
+    format!("next:{start}\n  `mcpd check` checks the configuration\n  {}\n", link_hint(None))
 }
 
 /// Writes the known secrets and the `text` of the configuration. Returns the secrets without content. If the configuration cannot
@@ -249,9 +295,6 @@ fn make_private(directory: &Path) -> io::Result<()> {
     let mode = fs::metadata(directory)?.permissions().mode();
     if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
 }
-
-/// Largest file that is read. Claude Code keeps its history in the same file as its servers.
-const MAX_FILE: u64 = 32 << 20;
 
 /// A file with servers, or a file that cannot be read.
 struct ClientFile {
@@ -356,13 +399,13 @@ fn unknown(from: &str) -> String {
 /// Servers of other clients' files, and what happened to each.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(in crate::cli) struct JsonReport<'a> {
+pub(in crate::cli) struct JsonReport {
     /// mcpd's configuration.
-    file: &'a Path,
+    pub(super) file: PathBuf,
     /// Whether `file` was written.
     pub(super) written: bool,
     /// Files that were read.
-    sources: Vec<Source<'a>>,
+    sources: Vec<Source>,
     /// Files to which secrets were moved.
     secrets: Vec<Secret>,
 }
@@ -370,11 +413,11 @@ pub(in crate::cli) struct JsonReport<'a> {
 /// A client's file, or a file that was named on the command line.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Source<'a> {
+pub(super) struct Source {
     /// Path of the file.
-    pub(super) file: &'a Path,
+    pub(super) file: PathBuf,
     /// The client that uses the file.
-    pub(super) client: &'a str,
+    pub(super) client: &'static str,
     /// Servers in the file.
     pub(super) servers: Vec<ServerReport>,
 }
@@ -411,10 +454,10 @@ struct Secret {
     file: PathBuf,
 }
 
-impl<'a> JsonReport<'a> {
-    pub(super) fn new(file: &'a Path, sources: Vec<Source<'a>>, secrets: &[SecretFile]) -> Self {
+impl JsonReport {
+    pub(super) fn new(file: &Path, sources: Vec<Source>, secrets: &[SecretFile]) -> Self {
         let secret = |secret: &SecretFile| Secret { of: secret.of.clone(), file: secret.path.clone() };
-        Self { file, written: false, sources, secrets: secrets.iter().map(secret).collect() }
+        Self { file: file.to_owned(), written: false, sources, secrets: secrets.iter().map(secret).collect() }
     }
 
     pub(super) fn print(&self) -> Result<(), ExitCode> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
-use super::connect::runtime_dir_options;
+use super::client_entries::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
 use super::outcome::config_failure;
 use super::terminal::with_spinner;

@@ -13,6 +13,8 @@ mod arguments;
 mod call;
 mod calls;
 mod check;
+mod client_changes;
+mod client_entries;
 mod completions;
 mod config_edit;
 mod connect;
@@ -24,6 +26,7 @@ mod doctor;
 mod edit;
 mod import;
 mod keep;
+mod link;
 mod login;
 mod logs;
 mod prompt;
@@ -33,6 +36,7 @@ mod sandbox;
 mod serve;
 mod service;
 mod service_env;
+mod setup;
 mod start;
 mod status;
 mod stop;
@@ -47,6 +51,7 @@ mod tool_names;
 mod tool_schema;
 mod tools;
 mod top;
+mod unlink;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,6 +93,9 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Edit(edit) => edit::run(edit.0, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
+        Command::Setup(setup) => setup::run(&setup, given.as_deref(), &usable(directory)?),
+        Command::Link(link) => link::run(&link, given.as_deref(), directory.ok().as_ref()),
+        Command::Unlink(unlink) => unlink::run(&unlink),
         Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload.0).await),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap_complete::ArgValueCandidates;
 
-use super::connect::runtime_dir_options;
+use super::client_entries::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
 use super::login::Files;
 use super::outcome::{config_failure, signal_exit};

@@ -62,6 +62,11 @@ struct Install {
     no_linger: bool,
 }
 
+/// Whether the user has a service manager that answers.
+pub(super) async fn is_available(directory: &RuntimeDir) -> bool {
+    manager::Manager::find(directory).await.is_ok()
+}
+
 pub(super) async fn run(arguments: &Arguments, directory: &RuntimeDir) -> CommandResult {
     let outcome = match &arguments.what {
         What::Install(options) => install::run(directory, options).await,

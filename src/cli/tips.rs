@@ -14,10 +14,7 @@ use crate::suggest::misspelt;
 /// Words in the place of a command, and what to type instead.
 const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
     (&["servers", "agents", "server", "agent", "info", "show", "get"], "`mcpd status` shows servers and agents"),
-    (
-        &["clients", "client"],
-        "`mcpd connect CLIENT` prints the entry for a client, `mcpd status` shows the connected agents",
-    ),
+    (&["clients", "client"], "`mcpd link CLIENT` connects a client, `mcpd status` shows the connected agents"),
     (&["history", "activity"], "`mcpd calls` shows recorded calls, `mcpd top` shows call rates"),
     (
         &["prompts", "resources"],
@@ -48,19 +45,11 @@ const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
     ),
     (
         &["init", "new", "create"],
-        "`mcpd import` adds the servers of your other clients, `mcpd add NAME COMMAND` adds one server",
+        "`mcpd setup` adds the servers of your clients and connects them, `mcpd add NAME COMMAND` adds one server",
     ),
     (
         &["uninstall"],
         "`mcpd remove SERVER` removes a server from the configuration, `mcpd service uninstall` removes the systemd units",
-    ),
-    (
-        &["link", "setup"],
-        "`mcpd connect --print CLIENT` prints the entry that connects a client to mcpd, and the file that it belongs in",
-    ),
-    (
-        &["unlink"],
-        "delete the entry `mcpd` from the configuration of the client; `mcpd connect --print CLIENT` prints where that is",
     ),
     (
         &["config", "configure", "validate", "test"],

@@ -1,25 +1,15 @@
-//! The clients that mcpd knows: one table of where each stores its servers on Linux, and what its files mean.
+//! The clients that mcpd knows: where each stores its servers on Linux, and how it writes them. `clients/table` has one row for each.
 //!
 //! Pure: it reads the environment through [`Sources`] only. `read/clients` parses the files.
 
+mod table;
+
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::table::CLIENTS;
+pub(super) use self::table::{COMMON, ZED};
 use super::interpolate::Sources;
-
-/// The keys that a file uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// The common JSON: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf.
-    Json,
-    /// `context_servers`, whose command may be an object.
-    Zed,
-    /// JSON of Gemini CLI.
-    Gemini,
-    /// JSON of OpenCode.
-    OpenCode,
-    /// TOML of Codex.
-    Codex,
-}
+use crate::client_files::Syntax;
 
 /// Which references to environment variables a client expands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +18,11 @@ pub(super) enum Variables {
     Never,
     /// `${NAME}` and `${NAME:-default}`: Claude Code.
     Braces,
-    /// `${NAME}`, `${NAME:-default}` and `$NAME`: Gemini CLI.
+    /// `${NAME}`, `${NAME:-default}` and `$NAME`: Copilot CLI, Gemini CLI.
     Dollar,
-    /// `${env:NAME}`: Cursor, VS Code, Windsurf.
+    /// `${NAME}` and `$NAME`: goose.
+    Plain,
+    /// `${env:NAME}`: Cline, Cursor, VS Code, Windsurf.
     Prefixed,
     /// `{env:NAME}`: OpenCode. Source: opencode.ai/docs/config, "Variables".
     Bare,
@@ -45,17 +37,161 @@ pub(crate) struct Client {
     pub(crate) word: &'static str,
     /// Its product name.
     pub(crate) title: &'static str,
-    /// The keys of its files.
+    /// How its files write servers.
     pub(crate) dialect: Dialect,
-    /// The variables that it fills in.
-    pub(super) variables: Variables,
-    /// The table of servers, and the `type` of a program there, as mcpd writes them.
-    pub(crate) table: (&'static str, Option<&'static str>),
-    /// The first is the user's file, for all projects.
+    /// Its files with servers in the table that mcpd writes. The first is the user's file, for all projects.
     places: &'static [Place],
+    /// Its files with servers in another table. mcpd only reads them.
+    other_places: &'static [Place],
+    /// Directories that only this client makes.
+    directories: &'static [Place],
+    /// Its commands, unless other software has a command of the same name.
+    commands: &'static [&'static str],
+    /// Its own command that adds a server.
+    pub(crate) adder: Option<Adder>,
+    /// Its own command that edits its file.
+    pub(crate) editor: Option<Editor>,
+    /// Whether its URLs may lead to Unix sockets.
+    pub(crate) opens_unix_sockets: bool,
+    /// The most tools that it uses, of all servers together.
+    pub(crate) max_tools: Option<usize>,
 }
 
-/// The location of a file.
+/// How a client writes servers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dialect {
+    /// The language of its files.
+    pub(crate) syntax: Syntax,
+    /// The keys that lead to the table of servers.
+    pub(crate) table: &'static [&'static str],
+    /// An entry that runs a program.
+    pub(crate) program: &'static [Member],
+    /// An entry that connects to a URL. `None` if the client launches all of its servers.
+    pub(crate) remote: Option<&'static [Member]>,
+    /// Where else its files have servers.
+    pub(super) tables: Tables,
+    /// The variables that it fills in,
+    pub(super) variables: Variables,
+    /// except in these keys of a native server.
+    pub(super) literal_keys: &'static [&'static str],
+    /// The keys of time limits, each with the native key and the seconds of its unit.
+    pub(super) time_limits: &'static [(&'static str, &'static str, f64)],
+    /// The key of variables that are passed on, by name.
+    pub(super) passed_variables: Option<&'static str>,
+    /// The key of variables that the client has stored or passes on, by name.
+    pub(super) needed_variables: Option<&'static str>,
+    /// The key of headers whose values are in variables.
+    pub(super) header_variables: Option<&'static str>,
+    /// The key of the variable with a bearer token.
+    pub(super) token_variable: Option<&'static str>,
+    /// What an entry with neither a command nor a URL is.
+    pub(super) unlaunched: Unlaunched,
+    /// Keys without a meaning for mcpd.
+    pub(super) ignored: &'static [&'static str],
+}
+
+/// A member of an entry.
+pub(crate) type Member = (&'static str, Part);
+
+/// The value of a member. Parts without a value, such as the variables of a program that needs none, are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The same for all servers.
+    Text(&'static str),
+    /// The same for all servers.
+    Flag(bool),
+    /// The same for all servers.
+    List(&'static [&'static str]),
+    /// The name of the entry, again.
+    Name,
+    /// The program.
+    Command,
+    /// Its arguments.
+    Args,
+    /// The program and its arguments.
+    CommandLine,
+    /// Its variables.
+    Env,
+    /// The URL of a server.
+    Url,
+    /// The headers of requests to it.
+    Headers,
+}
+
+/// Where else a file has servers, beside the table of its dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// Nowhere.
+    One,
+    /// In a table of this name inside of that table, instead of it.
+    Nested(&'static str),
+    /// In every table that clients with JSON use.
+    Common,
+}
+
+/// An entry with neither a command nor a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unlaunched {
+    /// It lacks one of them.
+    Mistake,
+    /// It is a part of the client.
+    BuiltIn,
+    /// Its command is elsewhere: the reason to skip it, and an advice.
+    Elsewhere(&'static str, &'static str),
+}
+
+/// A client's command that adds a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Adder {
+    /// The words before the entry.
+    pub(crate) words: &'static [&'static str],
+    /// Whether the entry is written in JSON, with its name. Otherwise as name, `--env` for each variable, `--` and command line.
+    pub(crate) takes_json: bool,
+}
+
+/// A client's command that edits its file, which its running instances rewrite: another edit would be lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Editor {
+    /// The program.
+    pub(crate) program: &'static str,
+    /// The words before scope, name and entry in JSON.
+    add: &'static [&'static str],
+    /// The words before scope and name.
+    remove: &'static [&'static str],
+    /// The words for the servers of all projects and for those of one project, both in the user's file.
+    scopes: [&'static str; 2],
+}
+
+impl Editor {
+    /// The arguments that add the entry `name`, whose value is `json`.
+    pub(crate) fn add_arguments<'a>(&self, of_project: bool, name: &'a str, json: &'a str) -> Vec<&'a str> {
+        [&self.words(self.add, of_project)[..], &[name, json]].concat()
+    }
+
+    /// The arguments that remove the entry `name`.
+    pub(crate) fn remove_arguments<'a>(&self, of_project: bool, name: &'a str) -> Vec<&'a str> {
+        [&self.words(self.remove, of_project)[..], &[name]].concat()
+    }
+
+    fn words(&self, command: &[&'static str], of_project: bool) -> Vec<&'static str> {
+        [command, &[self.scopes[usize::from(of_project)]]].concat()
+    }
+}
+
+impl Dialect {
+    /// The key of `part` in an entry.
+    pub(super) fn key_of(&self, part: Part) -> Option<&'static str> {
+        let mut members = self.program.iter().chain(self.remote.unwrap_or_default());
+        members.find(|(_, other)| *other == part).map(|(key, _)| *key)
+    }
+
+    /// The key of the program, or of the whole command line.
+    pub(super) fn command_key(&self) -> &'static str {
+        self.key_of(Part::Command).or_else(|| self.key_of(Part::CommandLine)).unwrap_or("command")
+    }
+}
+
+/// The location of a file or directory.
 #[derive(Debug)]
 enum Place {
     /// Under the home directory.
@@ -68,101 +204,6 @@ enum Place {
     Project(&'static str),
 }
 
-/// All clients, ordered by `word`.
-pub(crate) const CLIENTS: [Client; 9] = [
-    Client {
-        word: "claude-code",
-        title: "Claude Code",
-        dialect: Dialect::Json,
-        variables: Variables::Braces,
-        table: ("mcpServers", Some("stdio")),
-        places: &[
-            Place::Variable { name: "CLAUDE_CONFIG_DIR", home: "", file: ".claude.json" },
-            Place::Project(".mcp.json"),
-        ],
-    },
-    Client {
-        word: "claude-desktop",
-        title: "Claude Desktop",
-        dialect: Dialect::Json,
-        variables: Variables::Never,
-        table: ("mcpServers", None),
-        places: &[Place::Config("Claude/claude_desktop_config.json")],
-    },
-    Client {
-        word: "codex",
-        title: "Codex",
-        dialect: Dialect::Codex,
-        variables: Variables::Never,
-        table: ("mcp_servers", None),
-        places: &[
-            Place::Variable { name: "CODEX_HOME", home: ".codex", file: "config.toml" },
-            Place::Project(".codex/config.toml"),
-        ],
-    },
-    Client {
-        word: "cursor",
-        title: "Cursor",
-        dialect: Dialect::Json,
-        variables: Variables::Prefixed,
-        table: ("mcpServers", None),
-        places: &[Place::Home(".cursor/mcp.json"), Place::Project(".cursor/mcp.json")],
-    },
-    Client {
-        word: "gemini",
-        title: "Gemini CLI",
-        dialect: Dialect::Gemini,
-        variables: Variables::Dollar,
-        table: ("mcpServers", None),
-        places: &[Place::Home(".gemini/settings.json"), Place::Project(".gemini/settings.json")],
-    },
-    // Source: opencode.ai/docs/config and opencode.ai/docs/migrate-v1, "Use your existing configuration".
-    Client {
-        word: "opencode",
-        title: "OpenCode",
-        dialect: Dialect::OpenCode,
-        variables: Variables::Bare,
-        table: ("mcp", None),
-        places: &[
-            Place::Config("opencode/opencode.json"),
-            Place::Config("opencode/opencode.jsonc"),
-            Place::Project("opencode.json"),
-            Place::Project("opencode.jsonc"),
-            Place::Project(".opencode/opencode.json"),
-            Place::Project(".opencode/opencode.jsonc"),
-        ],
-    },
-    Client {
-        word: "vscode",
-        title: "VS Code",
-        dialect: Dialect::Json,
-        variables: Variables::Prefixed,
-        table: ("servers", Some("stdio")),
-        places: &[
-            Place::Config("Code/User/mcp.json"),
-            Place::Config("Code/User/settings.json"),
-            Place::Project(".vscode/mcp.json"),
-            Place::Project(".vscode/settings.json"),
-        ],
-    },
-    Client {
-        word: "windsurf",
-        title: "Windsurf",
-        dialect: Dialect::Json,
-        variables: Variables::Prefixed,
-        table: ("mcpServers", None),
-        places: &[Place::Home(".codeium/windsurf/mcp_config.json"), Place::Home(".codeium/mcp_config.json")],
-    },
-    Client {
-        word: "zed",
-        title: "Zed",
-        dialect: Dialect::Zed,
-        variables: Variables::Never,
-        table: ("context_servers", None),
-        places: &[Place::Config("zed/settings.json"), Place::Project(".zed/settings.json")],
-    },
-];
-
 impl Client {
     /// The client with this `word`.
     pub(crate) fn named(word: &str) -> Option<&'static Self> {
@@ -173,18 +214,23 @@ impl Client {
     pub(super) fn of_file(path: &Path) -> Option<&'static Self> {
         let of = |is_its: &dyn Fn(&Path) -> bool| {
             let mut clients =
-                CLIENTS.iter().filter(|client| client.places.iter().any(|place| is_its(Path::new(place.file()))));
+                CLIENTS.iter().filter(|client| client.all_places().any(|place| is_its(Path::new(place.file()))));
             let client = clients.next();
             client.filter(|_| clients.next().is_none())
         };
         of(&|file| path.ends_with(file)).or_else(|| of(&|file| path.file_name() == file.file_name()))
     }
 
+    fn all_places(&self) -> impl Iterator<Item = &'static Place> {
+        self.places.iter().chain(self.other_places)
+    }
+
     /// Files that may have servers, even if they do not exist: the user's files, then the files of the working directory. Each
     /// path occurs once; in the home directory both may be the same file.
     pub(crate) fn files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
+        let (of_project, of_user): (Vec<_>, Vec<_>) = self.all_places().partition(|place| place.is_project());
         let mut files = Vec::new();
-        for path in self.places.iter().filter_map(|place| place.path(sources)) {
+        for path in of_user.iter().chain(&of_project).filter_map(|place| place.path(sources)) {
             if !files.contains(&path) {
                 files.push(path);
             }
@@ -196,16 +242,52 @@ impl Client {
     pub(crate) fn main_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
         self.places.first()?.path(sources)
     }
+
+    /// The user's file to edit: the first one that exists, else [`Self::main_file`].
+    pub(crate) fn user_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
+        self.file_to_edit(false, sources)
+    }
+
+    /// The file to edit of the project in the working directory: the first one that exists, else the first one. `None` if this client has
+    /// none for projects.
+    pub(crate) fn project_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
+        self.file_to_edit(true, sources)
+    }
+
+    fn file_to_edit(&self, in_project: bool, sources: &dyn Sources) -> Option<PathBuf> {
+        let places = self.places.iter().filter(|place| place.is_project() == in_project);
+        let paths: Vec<_> = places.filter_map(|place| place.path(sources)).collect();
+        paths.iter().find(|path| sources.exists(path)).or(paths.first()).cloned()
+    }
+
+    /// Whether the user seems to use this client: one of the user's files or a directory of the client exists, or its command is on the `PATH`.
+    pub(crate) fn is_present(&self, sources: &dyn Sources) -> bool {
+        let of_user = self.all_places().filter(|place| !place.is_project());
+        let mut paths = of_user.chain(self.directories).filter_map(|place| place.path(sources));
+        let search = sources.var("PATH").unwrap_or_default();
+        paths.any(|path| sources.exists(&path))
+            || self.commands.iter().any(|command| sources.on_path(command, &search).is_some())
+    }
+
+    /// The language of its files.
+    pub(crate) fn syntax(&self) -> Syntax {
+        self.dialect.syntax
+    }
+
+    /// The keys that lead to its table of servers.
+    pub(crate) fn servers_table(&self) -> &'static [&'static str] {
+        self.dialect.table
+    }
 }
 
 /// The directory of the project to which the file at `path` belongs. `None` for a file of the user, and for one of an unknown client.
 pub(crate) fn project_of(path: &Path, sources: &dyn Sources) -> Option<PathBuf> {
-    let places = || CLIENTS.iter().flat_map(|client| client.places);
-    let is_project = |place: &&Place| matches!(place, Place::Project(_));
+    let places = || CLIENTS.iter().flat_map(Client::all_places);
     let is_users =
-        places().filter(|place| !is_project(place)).any(|place| place.path(sources).as_deref() == Some(path));
-    let files = places().filter(is_project).map(|place| Path::new(place.file())).filter(|file| path.ends_with(file));
-    let depth = files.map(|file| file.components().count()).max().filter(|_| !is_users)?;
+        places().filter(|place| !place.is_project()).any(|place| place.path(sources).as_deref() == Some(path));
+    let files = places().filter(|place| place.is_project()).map(|place| Path::new(place.file()));
+    let depth =
+        files.filter(|file| path.ends_with(file)).map(|file| file.components().count()).max().filter(|_| !is_users)?;
     // The home directory is no project.
     let is_elsewhere = |directory: &&Path| directory.is_absolute() && sources.home().as_deref() != Some(directory);
     path.ancestors().nth(depth).filter(is_elsewhere).map(Path::to_owned)
@@ -219,10 +301,15 @@ impl Place {
         }
     }
 
+    fn is_project(&self) -> bool {
+        matches!(self, Self::Project(_))
+    }
+
     fn path(&self, sources: &dyn Sources) -> Option<PathBuf> {
         match self {
             Self::Home(file) => Some(sources.home()?.join(file)),
             Self::Config(file) => Some(sources.config_home()?.join(file)),
+            Self::Variable { name, home, file: "" } => sources.directory_or(name, home),
             Self::Variable { name, home, file } => Some(sources.directory_or(name, home)?.join(file)),
             Self::Project(file) => Some(sources.current_dir()?.join(file)),
         }
@@ -243,12 +330,20 @@ mod tests {
             ("XDG_CONFIG_HOME", "/x"),
             ("CODEX_HOME", "/c"),
             ("CLAUDE_CONFIG_DIR", "/d"),
+            ("COPILOT_HOME", "/o"),
         ]);
         for (word, plain_files, set_files) in [
             ("claude-desktop", "/h/.config/Claude/claude_desktop_config.json", "/x/Claude/claude_desktop_config.json"),
             ("claude-code", "/h/.claude.json /p/.mcp.json", "/d/.claude.json /p/.mcp.json"),
             ("codex", "/h/.codex/config.toml /p/.codex/config.toml", "/c/config.toml /p/.codex/config.toml"),
+            ("copilot", "/h/.copilot/mcp-config.json /p/.github/mcp.json", "/o/mcp-config.json /p/.github/mcp.json"),
             ("cursor", "/h/.cursor/mcp.json /p/.cursor/mcp.json", "/h/.cursor/mcp.json /p/.cursor/mcp.json"),
+            ("goose", "/h/.config/goose/config.yaml", "/x/goose/config.yaml"),
+            (
+                "vscode",
+                "/h/.config/Code/User/mcp.json /h/.config/Code/User/settings.json /p/.vscode/mcp.json /p/.vscode/settings.json",
+                "/x/Code/User/mcp.json /x/Code/User/settings.json /p/.vscode/mcp.json /p/.vscode/settings.json",
+            ),
             (
                 "opencode",
                 "/h/.config/opencode/opencode.json /h/.config/opencode/opencode.jsonc /p/opencode.json /p/opencode.jsonc /p/.opencode/opencode.json /p/.opencode/opencode.jsonc",
@@ -288,12 +383,72 @@ mod tests {
             ("/x/opencode/opencode.json", Some("opencode"), None),
             ("/x/Code/User/mcp.json", Some("vscode"), None),
             ("/copies/claude_desktop_config.json", Some("claude-desktop"), None),
+            ("/p/.github/mcp.json", Some("copilot"), Some("/p")),
+            ("/h/.cline/data/settings/cline_mcp_settings.json", Some("cline"), None),
+            ("/x/goose/config.yaml", Some("goose"), None),
             ("/p/mcp.json", None, None),
             ("/p/settings.json", None, None),
             ("/p/mine.json", None, None),
         ] {
             let found = Client::of_file(Path::new(path)).map(|client| client.word);
             assert_eq!((found, project_of(Path::new(path), &sources)), (client, project.map(PathBuf::from)), "{path}");
+        }
+    }
+
+    #[test]
+    fn file_to_edit_is_the_first_one_that_exists() {
+        let user_file = |word: &str, rows: &[(&str, &str)]| {
+            let sources = Table::from_rows(&[&[("~", "/h"), (".", "/p")], rows].concat());
+            let client = Client::named(word).expect("a client");
+            let shown = |path: Option<PathBuf>| path.map_or_else(String::new, |path| path.display().to_string());
+            format!("{} {}", shown(client.user_file(&sources)), shown(client.project_file(&sources)))
+        };
+        let jsonc = "/h/.config/opencode/opencode.jsonc";
+        assert_eq!(user_file("opencode", &[]), "/h/.config/opencode/opencode.json /p/opencode.json");
+        assert_eq!(user_file("opencode", &[(jsonc, "")]), format!("{jsonc} /p/opencode.json"));
+        let both = [(jsonc, ""), ("/h/.config/opencode/opencode.json", ""), ("/p/.opencode/opencode.jsonc", "")];
+        assert_eq!(user_file("opencode", &both), "/h/.config/opencode/opencode.json /p/.opencode/opencode.jsonc");
+        let older = "/h/.config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
+        assert_eq!(user_file("cline", &[(older, "")]), format!("{older} "));
+        // It has its servers in another table.
+        let settings = [("/h/.config/Code/User/settings.json", "")];
+        assert_eq!(user_file("vscode", &settings), "/h/.config/Code/User/mcp.json /p/.vscode/mcp.json");
+    }
+
+    #[test]
+    fn client_is_present_by_its_file_its_directory_or_its_command() {
+        let present = |row: &str| {
+            let sources = Table::from([("~", "/h"), (".", "/p"), ("PATH", "/b"), (row, ""), ("/b/claude mode", "755")]);
+            let present = CLIENTS.iter().filter(|client| client.is_present(&sources)).map(|client| client.word);
+            present.collect::<Vec<_>>()
+        };
+        assert_eq!(present("/b"), [""; 0]);
+        assert_eq!(present("/h/.claude.json"), ["claude-code"]);
+        assert_eq!(present("/h/.claude"), ["claude-code"]);
+        assert_eq!(present("/b/claude"), ["claude-code"]);
+        assert_eq!(present("/h/.config/Code/User/settings.json"), ["vscode"]);
+        assert_eq!(present("/h/.cline"), ["cline"]);
+        // That is a project's.
+        assert_eq!(present("/p/.cursor/mcp.json"), [""; 0]);
+    }
+
+    #[test]
+    fn command_of_a_client_edits_the_file_of_the_user_or_of_the_project() {
+        let editor = Client::named("claude-code").and_then(|client| client.editor).expect("a command");
+        assert_eq!(editor.add_arguments(false, "n", "{}").join(" "), "mcp add-json --scope user n {}");
+        assert_eq!(editor.remove_arguments(true, "n").join(" "), "mcp remove --scope local n");
+    }
+
+    /// What links and entries rely on.
+    #[test]
+    fn every_row_is_complete_and_in_order() {
+        assert!(CLIENTS.is_sorted_by_key(|client| client.word));
+        for Client { word, title, dialect, places, directories, .. } in &CLIENTS {
+            let has = |part: Part| dialect.key_of(part).is_some();
+            assert!(!title.is_empty() && !dialect.table.is_empty() && !directories.is_empty(), "{word}");
+            assert!(places.first().is_some_and(|place| !place.is_project()), "{word}");
+            assert!(has(Part::Env) && (has(Part::CommandLine) || has(Part::Command) && has(Part::Args)), "{word}");
+            assert_eq!(dialect.remote.is_some(), has(Part::Url) && has(Part::Headers), "{word}");
         }
     }
 }

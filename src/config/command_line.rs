@@ -4,34 +4,33 @@
 
 use std::path::Path;
 
-use super::json;
 use super::secret::in_arguments;
 use super::serialize::toml_string;
+use super::{json, yaml};
+use crate::client_files::Syntax;
 
 /// First words that require a shell.
 const BUILTINS: [&str; 4] = [".", "cd", "export", "source"];
 /// Shell operators that are separate words.
 const OPERATORS: [&str; 5] = ["&", "&&", "|", "||", ";"];
 
-/// The syntax of a key with its value in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spelling {
-    Toml,
-    Json,
+/// The language of the configuration file at `path` with this `text`.
+pub(super) fn syntax_of(path: &Path, text: &str) -> Syntax {
+    if yaml::is_yaml(path) {
+        Syntax::Yaml
+    } else if json::is_json(path, text) {
+        Syntax::Json
+    } else {
+        Syntax::Toml
+    }
 }
 
-impl Spelling {
-    /// The syntax of the file at `path` with this `text`.
-    pub(super) fn of(path: &Path, text: &str) -> Self {
-        if json::is_json(path, text) { Self::Json } else { Self::Toml }
-    }
-
-    /// A key with its value.
-    pub(crate) fn assignment(self, key: &str, value: &str) -> String {
-        match self {
-            Self::Toml => format!("`{key} = {value}`"),
-            Self::Json => format!("`\"{key}\": {value}`"),
-        }
+/// A key with its value.
+pub(crate) fn assignment(syntax: Syntax, key: &str, value: &str) -> String {
+    match syntax {
+        Syntax::Toml => format!("`{key} = {value}`"),
+        Syntax::Json => format!("`\"{key}\": {value}`"),
+        Syntax::Yaml => format!("`{key}: {value}`"),
     }
 }
 
@@ -94,14 +93,14 @@ pub(crate) fn without_secrets<S: AsRef<str>>(words: &[S]) -> Vec<String> {
 }
 
 /// `command` and `args` with these words, for a help text. `has_more` means that further arguments follow.
-pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spelling) -> String {
+pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, syntax: Syntax) -> String {
     let shown = without_secrets(words);
-    let Some((program, args)) = shown.split_first() else { return spelling.assignment("command", "\"npx\"") };
-    let command = spelling.assignment("command", &toml_string(program));
+    let Some((program, args)) = shown.split_first() else { return assignment(syntax, "command", "\"npx\"") };
+    let command = assignment(syntax, "command", &toml_string(program));
     if args.is_empty() && !has_more {
         return command;
     }
-    format!("{command} and {}", spelling.assignment("args", &list(args, has_more)))
+    format!("{command} and {}", assignment(syntax, "args", &list(args, has_more)))
 }
 
 /// A list of texts in the syntax of the file.
@@ -157,10 +156,10 @@ mod tests {
     #[test]
     fn help_has_the_words_as_the_file_spells_them_and_no_secret() {
         let words = ["npx", "--token", "hunter22", "a\"b"];
-        assert_eq!(keys(&words, false, Spelling::Toml), r#"`command = "npx"` and `args = ["--token", "…", "a\"b"]`"#);
-        assert_eq!(keys(&words[..1], false, Spelling::Json), r#"`"command": "npx"`"#);
-        assert_eq!(keys(&words[..1], true, Spelling::Toml), r#"`command = "npx"` and `args = […]`"#);
-        assert_eq!(keys::<&str>(&[], false, Spelling::Toml), r#"`command = "npx"`"#);
+        assert_eq!(keys(&words, false, Syntax::Toml), r#"`command = "npx"` and `args = ["--token", "…", "a\"b"]`"#);
+        assert_eq!(keys(&words[..1], false, Syntax::Json), r#"`"command": "npx"`"#);
+        assert_eq!(keys(&words[..1], true, Syntax::Toml), r#"`command = "npx"` and `args = […]`"#);
+        assert_eq!(keys::<&str>(&[], false, Syntax::Toml), r#"`command = "npx"`"#);
     }
 
     proptest! {

@@ -21,6 +21,7 @@ use super::edit::{self, EditError};
 use super::interpolate::{Sources, UnusableValue};
 use super::known_commands::{self, Advice, CommandLine, FilesObstacle, Proposal};
 use super::launch::Launch;
+pub(crate) use super::read::Pointer;
 use super::serialize::Setting;
 use super::{ServerConfig, read, toml};
 
@@ -66,6 +67,20 @@ pub(crate) enum Outcome {
     Private,
     /// The server cannot be expressed in mcpd's format.
     Impossible(String),
+}
+
+/// The name of the configured server that is equal to `server`, a server of another client: what [`Plan::add`] does not add again.
+/// `secrets` is the directory as in [`Plan::new`].
+pub(crate) fn known<'c>(
+    server: &ForeignServer,
+    configured: impl IntoIterator<Item = &'c ServerConfig>,
+    secrets: &Path,
+    sources: &dyn Sources,
+) -> Option<String> {
+    match Plan::new("", configured, secrets, sources).add(server, ImportChoices::default()) {
+        Outcome::Known(name) => Some(name),
+        _ => None,
+    }
 }
 
 /// The sandbox to propose for a server with these settings. `None` for a server at a URL, which has none.
@@ -120,10 +135,16 @@ fn value<'a>(settings: &'a [(String, Setting)], key: &str) -> Option<&'a Setting
 impl<'a> Plan<'a> {
     /// Starts with the `text` of the configuration to edit, and with the servers of all files. Secrets go into files in the directory
     /// `secrets`, an absolute path that a reference can contain.
-    pub(crate) fn new(text: &str, configured: &[ServerConfig], secrets: &Path, sources: &'a dyn Sources) -> Self {
-        let known = configured.iter().map(|server| (server.name.to_string(), server.launch.clone())).collect();
+    pub(crate) fn new<'c>(
+        text: &str,
+        configured: impl IntoIterator<Item = &'c ServerConfig>,
+        secrets: &Path,
+        sources: &'a dyn Sources,
+    ) -> Self {
+        let configured = configured.into_iter();
+        let known: Vec<_> = configured.map(|server| (server.name.to_string(), server.launch.clone())).collect();
         let mover = SecretExtractor::new(secrets, sources);
-        Self { sources, text: text.to_owned(), mover, known, configured: configured.len() }
+        Self { sources, text: text.to_owned(), mover, configured: known.len(), known }
     }
 
     /// Adds `server`, unless an equal one exists. If another planned server has its name, a number is added to the name.

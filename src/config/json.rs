@@ -23,7 +23,16 @@ pub(super) fn is_json(path: &Path, text: &str) -> bool {
 
 /// Parses `text`. The parser stops at the first syntax error, and at a depth of 512.
 pub(super) fn parse(text: &str) -> ParseTree {
-    match parse_to_ast(text, &CollectOptions::default(), &options()) {
+    parse_with(text, &options())
+}
+
+/// As [`parse`], with the spelling of JSON5.
+pub(super) fn parse_loosely(text: &str) -> ParseTree {
+    parse_with(text, &ParseOptions { allow_missing_commas: false, ..ParseOptions::default() })
+}
+
+fn parse_with(text: &str, options: &ParseOptions) -> ParseTree {
+    match parse_to_ast(text, &CollectOptions::default(), options) {
         Ok(parsed) => {
             let mut walk = Walk::default();
             let root = parsed.value.map(|value| walk.node(value, 0));
@@ -37,7 +46,7 @@ pub(super) fn parse(text: &str) -> ParseTree {
     }
 }
 
-/// JSONC: comments and trailing commas. The rest of JSON5 is an error, as in other clients.
+/// JSONC: comments and trailing commas. The rest of JSON5 is an error, as in most clients.
 fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use self::files::Loading;
 pub use self::files::{ConfigError, LoadedConfig, Stamp, changed, default_path};
 pub(crate) use self::files::{Definition, masked};
-pub(super) use self::files::{MAX_FILE, located, parse};
+pub(super) use self::files::{MAX_FILE, located, parse_loosely};
 pub(super) use self::merge::Layers;
 use super::interpolate::Sources;
 use super::notes::What;

@@ -40,6 +40,7 @@ mod show;
 mod toml;
 mod tree;
 mod value_types;
+mod yaml;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use globset::Glob;
 
 use super::LoadedConfig;
-use super::command_line::Spelling;
+use super::command_line::syntax_of;
 use super::diagnostic::{Correction, Diagnostic, Edit, Level, Location, Spanned};
 use super::interpolate::Template;
 use super::layer::{Exposure, OAuthTemplate, ProfileLayer, ServerLayer};
+use crate::client_files::Syntax;
 use crate::list_kind::ListKind;
 
 /// Maximum number of notes. Later values are not checked.
@@ -108,15 +109,15 @@ impl Note<'_> {
         self.location.file.address(self.location.span.start)
     }
 
-    /// The syntax of its file.
-    pub(crate) fn spelling(&self) -> Spelling {
-        Spelling::of(self.file(), &self.location.file.text)
+    /// The language of its file.
+    pub(crate) fn syntax(&self) -> Syntax {
+        syntax_of(self.file(), &self.location.file.text)
     }
 
     /// The replacement of its text, if mcpd's own format has it.
     pub(crate) fn edit(&self, text: String) -> Option<Edit> {
         let Location { file, span } = self.location.clone();
-        (self.spelling() == Spelling::Toml).then_some(Edit { file, span, text })
+        (self.syntax() == Syntax::Toml).then_some(Edit { file, span, text })
     }
 
     /// This text before it, if mcpd's own format has it.

@@ -16,6 +16,7 @@ mod values;
 
 use std::sync::Arc;
 
+pub(crate) use self::clients::Pointer;
 pub(super) use self::clients::{TranslatedServer, has_servers, is_codex, pointers, translated};
 pub(super) use self::policy::EXPOSED;
 use self::reader::{Fields, Reader};
@@ -30,7 +31,7 @@ use super::tree::{Entry, Node};
 pub(super) fn read(root: &Node, format: Format, file: &Arc<SourceFile>, sources: &dyn Sources) -> (Layer, Problems) {
     let mut reader = Reader::new(format, file, sources);
     let layer = match format {
-        Format::Clients | Format::Codex => reader.clients_file(root),
+        Format::Foreign(_) => reader.clients_file(root),
         Format::Native | Format::Variable => reader.native_file(root),
     };
     (layer, reader.problems)

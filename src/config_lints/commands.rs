@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::Context;
-use crate::config::command_line::{self, Spelling, command_line, cr_complaint, interpreter_with_cr, is_url};
+use crate::client_files::Syntax;
+use crate::config::command_line::{self, command_line, cr_complaint, interpreter_with_cr, is_url};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Sources, Template};
 use crate::config::notes::{Note, Use};
@@ -17,7 +18,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let complaints = commands.filter_map(|(server, note, _, template)| {
         let program = server.launch.as_ref().ok()?.program()?;
-        let (complaint, help) = unfound(program, template.source(), note.spelling(), context.sources)?;
+        let (complaint, help) = unfound(program, template.source(), note.syntax(), context.sources)?;
         Some(note.warning(format!("command `{}` {complaint}", shown(program).escape_debug()), help))
     });
     complaints.collect()
@@ -32,11 +33,11 @@ pub(crate) fn shown(program: &Program) -> String {
     }
 }
 
-/// Why the command of a program cannot be run, and what to write instead. `written`: the command in a file with this spelling.
+/// Why the command of a program cannot be run, and what to write instead. `written`: the command in a file of this language.
 pub(crate) fn unfound(
     program: &Program,
     written: &str,
-    spelling: Spelling,
+    syntax: Syntax,
     sources: &dyn Sources,
 ) -> Option<(String, String)> {
     let command = &program.command;
@@ -44,28 +45,23 @@ pub(crate) fn unfound(
         return None;
     }
     let found = not_a_program(program, sources)?;
-    Some(something_else(program, written, spelling, sources).unwrap_or(found))
+    Some(something_else(program, written, syntax, sources).unwrap_or(found))
 }
 
 /// Whether the command of a program can be run. A relative path may exist in the server's working directory.
 pub(super) fn can_run(program: &Program, sources: &dyn Sources) -> bool {
     let is_relative = program.command.contains('/') && !program.command.starts_with('/');
-    match unfound(program, &program.command, Spelling::Toml, sources) {
+    match unfound(program, &program.command, Syntax::Toml, sources) {
         None => true,
-        Some(_) => is_relative && something_else(program, &program.command, Spelling::Toml, sources).is_none(),
+        Some(_) => is_relative && something_else(program, &program.command, Syntax::Toml, sources).is_none(),
     }
 }
 
 /// The complaint about a URL or a command line in the place of a program.
-fn something_else(
-    program: &Program,
-    written: &str,
-    spelling: Spelling,
-    sources: &dyn Sources,
-) -> Option<(String, String)> {
+fn something_else(program: &Program, written: &str, syntax: Syntax, sources: &dyn Sources) -> Option<(String, String)> {
     if command_line::is_url(written) {
         let [url] = &command_line::without_secrets(&[written])[..] else { return None };
-        let help = format!("write {}", spelling.assignment("url", &toml_string(url)));
+        let help = format!("write {}", command_line::assignment(syntax, "url", &toml_string(url)));
         return Some(("is a URL, to which mcpd connects itself".to_owned(), help));
     }
     let words = command_line(written)?;
@@ -74,7 +70,7 @@ fn something_else(
     if first.command.contains('/') && not_a_program(&first, sources).is_some() {
         return None;
     }
-    let help = format!("write {}", command_line::keys(&words, !program.args.is_empty(), spelling));
+    let help = format!("write {}", command_line::keys(&words, !program.args.is_empty(), syntax));
     Some(("is a command line: `command` takes the program alone".to_owned(), help))
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::Context;
+use crate::client_files::Syntax;
 use crate::config::ServerConfig;
-use crate::config::command_line::Spelling;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Template, UnusableValue};
 use crate::config::notes::{Note, Use};
@@ -48,8 +48,8 @@ fn of_server(words: &[(&ServerConfig, &Note<'_>, Use<'_>, &Template)]) -> Vec<Di
         let [(.., before), (server, note, _, template)] = pair else { return None };
         let (found, reference) = unexpanded(template.source()).filter(|_| !CODE.contains(&before.source()))?;
         let message = format!("an argument of `{}` has `{found}`, and no shell expands it", server.name);
-        let help = match (note.spelling(), reference) {
-            (Spelling::Toml, Some(name)) => format!("write `${{{name}}}`, which mcpd expands"),
+        let help = match (note.syntax(), reference) {
+            (Syntax::Toml, Some(name)) => format!("write `${{{name}}}`, which mcpd expands"),
             _ => "write its value".to_owned(),
         };
         Some(note.warning(message, help))

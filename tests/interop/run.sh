@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
 # checks with both lines of the Python and of the TypeScript SDK, each to each and to rmcp, by lines and over HTTP, and in raw bytes,
-# with agent frameworks and with the agents of examples/agents; then what mcpd saves, and its Debian package. Needs Node 20, Python
+# with agent frameworks, with the agents of examples/agents and with clients that `mcpd link` has linked; then what mcpd saves, and its Debian package. Needs Node 20, Python
 # 3.11, git, dpkg-dev for the package and, to install, package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
@@ -23,6 +23,16 @@ results=$scratch/results
 install_node_packages() {
     cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
     (cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
+}
+
+# The clients that `mcpd link` links. Two of them put their program in place by a script of their package. One that cannot be installed
+# is skipped.
+install_clients() {
+    mkdir -p "$scratch/clients"
+    cp "$here/clients/package.json" "$here/clients/package-lock.json" "$here/.npmrc" "$scratch/clients/"
+    (cd "$scratch/clients" &&
+        npm ci --ignore-scripts --no-fund --no-audit --loglevel=error &&
+        npm rebuild --loglevel=error @anthropic-ai/claude-code opencode-ai) || true
 }
 
 # make_venv NAME REQUIREMENTS [PIP-OPTION...]
@@ -58,6 +68,7 @@ install_python_servers() {
 
 install_software() {
     install_node_packages
+    install_clients
     make_venv mcp-1 requirements.txt
     make_venv mcp-2 requirements-2.txt
     install_python_servers
@@ -139,6 +150,7 @@ check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py
 check_with mcp-1 framework_checks.py
 check_with mcp-2 framework_checks.py
+check_with mcp-2 linked_clients.py
 check_savings
 check_package
 

@@ -1,42 +1,79 @@
 //! The entries that `mcpd connect --print` prints for each client, tried as the client would use them.
 
+use std::iter;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use saphyr_parser::{Event, Parser};
+use serde_json::{Map, Value, json};
+use toml_edit::{DocumentMut, Item};
 
 use crate::support::{MCPD, Place, Server, run};
 
-const CLIENTS: [(&str, &str, &str); 9] = [
+const CLIENTS: [(&str, &str, &str); 12] = [
     ("claude-code", "mcpServers", "home/.claude.json"),
     ("claude-desktop", "mcpServers", "xdg-config/Claude/claude_desktop_config.json"),
+    ("cline", "mcpServers", "home/.cline/data/settings/cline_mcp_settings.json"),
     ("codex", "mcp_servers", "home/.codex/config.toml"),
+    ("copilot", "mcpServers", "home/.copilot/mcp-config.json"),
     ("cursor", "mcpServers", "home/.cursor/mcp.json"),
     ("gemini", "mcpServers", "home/.gemini/settings.json"),
+    ("goose", "extensions", "xdg-config/goose/config.yaml"),
     ("opencode", "mcp", "xdg-config/opencode/opencode.json"),
     ("vscode", "servers", "xdg-config/Code/User/mcp.json"),
     ("windsurf", "mcpServers", "home/.codeium/windsurf/mcp_config.json"),
     ("zed", "context_servers", "xdg-config/zed/settings.json"),
 ];
 
+/// The entry in what is printed for a client.
+fn entry(client: &str, table: &str, printed: &str) -> Value {
+    let file = match client {
+        "codex" => toml_value(printed.parse::<DocumentMut>().expect("TOML").as_item()),
+        "goose" => {
+            let mut events = Parser::new_from_str(printed).map(|event| event.expect("YAML").0);
+            events.find(|event| matches!(event, Event::DocumentStart(_))).expect("a document");
+            yaml_value(&mut events).expect("a value")
+        }
+        _ => serde_json::from_str(printed).expect("JSON"),
+    };
+    file[table]["mcpd"].clone()
+}
+
+fn toml_value(item: &Item) -> Value {
+    if let Some(table) = item.as_table_like() {
+        return table.iter().map(|(key, item)| (key.to_owned(), toml_value(item))).collect();
+    }
+    match item.as_array() {
+        Some(items) => items.iter().map(|item| item.as_str().expect("text")).collect(),
+        None => item.as_str().expect("text").into(),
+    }
+}
+
+/// The next value. `None` at the end of a list or table.
+fn yaml_value<'t>(events: &mut impl Iterator<Item = Event<'t>>) -> Option<Value> {
+    match events.next().expect("an event") {
+        Event::Scalar(text, ..) => Some(text.into()),
+        Event::SequenceStart(..) => Some(iter::from_fn(|| yaml_value(events)).collect()),
+        Event::MappingStart(..) => {
+            let mut table = Map::new();
+            while let Some(key) = yaml_value(events) {
+                table.insert(key.as_str().expect("text").to_owned(), yaml_value(events).expect("a value"));
+            }
+            Some(table.into())
+        }
+        _ => None,
+    }
+}
+
 /// The command line that an entry has a client run.
 fn launch(client: &str, table: &str, printed: &str) -> Vec<String> {
-    let entry = match client {
-        "codex" => {
-            let lines: Vec<_> = printed.lines().collect();
-            assert_eq!((lines[0], lines.len()), ("[mcp_servers.mcpd]", 3), "{printed}");
-            let value = |line: &str| -> Value {
-                serde_json::from_str(line.split_once(" = ").expect("a key").1).expect("TOML that is JSON, too")
-            };
-            json!({"command": value(lines[1]), "args": value(lines[2])})
-        }
-        _ => serde_json::from_str::<Value>(printed).expect("JSON")[table]["mcpd"].clone(),
-    };
+    let entry = entry(client, table, printed);
     let words: Vec<_> = if client == "opencode" {
         assert_eq!(entry["type"], "local");
         entry["command"].as_array().expect("a command line").iter().collect()
     } else {
-        [&entry["command"]].into_iter().chain(entry["args"].as_array().expect("arguments")).collect()
+        let command = if client == "goose" { "cmd" } else { "command" };
+        [&entry[command]].into_iter().chain(entry["args"].as_array().expect("arguments")).collect()
     };
     words.into_iter().map(|word| word.as_str().expect("text").to_owned()).collect()
 }
@@ -66,13 +103,12 @@ fn connect_prints_the_runtime_directory_for_clients_that_drop_it() {
     let session = place.path("xdg-run").display().to_string();
     for (client, table, _) in CLIENTS {
         let ran = place.mcpd(&["connect", "--print", client]).expect_code(0);
-        if client == "codex" {
-            assert!(ran.stdout.contains(&format!("env = {{ XDG_RUNTIME_DIR = \"{session}\" }}")), "{ran}");
-        } else {
-            let entry = &ran.json()[table]["mcpd"];
-            let variables = if client == "opencode" { &entry["environment"] } else { &entry["env"] };
-            assert_eq!(variables, &json!({"XDG_RUNTIME_DIR": session}), "{client}");
-        }
+        let key = match client {
+            "goose" => "envs",
+            "opencode" => "environment",
+            _ => "env",
+        };
+        assert_eq!(entry(client, table, &ran.stdout)[key], json!({"XDG_RUNTIME_DIR": session}), "{client}");
         let mut command = place.command(MCPD);
         let without = run(command.args(["connect", "--print", client]).env_remove("XDG_RUNTIME_DIR")).expect_code(0);
         assert!(!without.stdout.contains("XDG_RUNTIME_DIR"), "{without}");
@@ -120,20 +156,20 @@ fn unknown_client_is_refused_with_the_known_ones() {
     assert!(ran.stdout.is_empty() && CLIENTS.iter().all(|(client, ..)| ran.stderr.contains(client)), "{ran}");
 }
 
-/// What to do with the old entries is the same sentence everywhere.
+/// Old entries are removed by the same command everywhere.
 #[test]
-fn every_client_step_mentions_the_removal_of_old_entries() {
-    let sentence = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
+fn every_client_step_names_the_command_that_removes_old_entries() {
     let place = Place::new();
     place.write("home/.claude.json", r#"{"mcpServers": {"notes": {"command": "notes-server"}}}"#);
     let printed = place.mcpd(&["connect", "--print", "cursor"]).expect_code(0).stderr;
     let imported = place.mcpd(&["import", "--yes"]).expect_code(0).stderr;
     let page = |name: &str| {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name));
-        text.expect("text").split_whitespace().collect::<Vec<_>>().join(" ")
+        text.expect("text")
     };
-    for text in [printed, imported, page("import.md"), page("agents.md")] {
-        assert!(text.contains(sentence), "{text}");
+    assert!(printed.contains("`mcpd link cursor --take-over`"), "{printed}");
+    for text in [imported, page("import.md"), page("agents.md")] {
+        assert!(text.contains("`mcpd link --take-over`"), "{text}");
     }
 }
 

@@ -20,7 +20,7 @@ fn expect_tip(args: &[&str], phrases: &[&str]) {
 /// Each word of other tools in the place of a command, and what the answer has to name.
 const WORDS: &[(&str, &[&str])] = &[
     ("history", &["`mcpd calls`"]),
-    ("clients", &["`mcpd connect CLIENT`", "`mcpd status`"]),
+    ("clients", &["`mcpd link CLIENT`", "`mcpd status`"]),
     ("agents", &["`mcpd status`"]),
     ("prompts", &["`mcpd tools`"]),
     ("secrets", &["`${file:PATH}`"]),
@@ -31,13 +31,8 @@ const WORDS: &[(&str, &[&str])] = &[
     ("inspect files", &["`mcpd tools TOOL`", "`mcpd doctor SERVER`", "`mcpd logs SERVER`"]),
     ("search github", &["no catalogue", "`mcpd add NAME COMMAND`", "`mcpd add NAME URL`", "`mcpd import`"]),
     ("install github", &["`mcpd add NAME COMMAND`", "`mcpd service install`"]),
-    ("init", &["`mcpd import`", "`mcpd add NAME COMMAND`"]),
+    ("init", &["`mcpd setup`", "`mcpd add NAME COMMAND`"]),
     ("uninstall", &["`mcpd remove SERVER`", "`mcpd service uninstall`"]),
-    ("link", &["`mcpd connect --print CLIENT`"]),
-    ("link cursor", &["`mcpd connect --print cursor`"]),
-    ("unlink cursor", &["`mcpd connect --print cursor`"]),
-    ("setup", &["`mcpd connect --print CLIENT`"]),
-    ("help link", &["`mcpd connect --print CLIENT`"]),
     ("config", &["`mcpd check`", "`mcpd check --show`"]),
     ("config edit", &["`mcpd edit`", "`mcpd check`"]),
     ("test", &["`mcpd check`"]),

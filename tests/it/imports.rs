@@ -1,4 +1,4 @@
-//! Configurations of nine clients are served unchanged and imported.
+//! Configurations of twelve clients are served unchanged and imported.
 
 mod fixtures;
 mod foreign_references;
@@ -41,7 +41,7 @@ fn expect_work(daemon: &Daemon, fixture: &Fixture) {
 }
 
 #[test]
-fn files_of_nine_clients_are_served_as_they_are() {
+fn files_of_twelve_clients_are_served_as_they_are() {
     let place = Place::new();
     let shims = Shims::new(&place);
     let files = everything(&place);
@@ -58,6 +58,9 @@ fn files_of_nine_clients_are_served_as_they_are() {
         ("archive", "x-depth", "2"),
         ("archive", "x-host", "ledger"),
         ("library", "x-shelf", "ledger"),
+        ("posters", "x-wall", "north"),
+        ("parcels", "x-weight", "light"),
+        ("stalls", "x-stall", "ledger"),
     ] {
         let seen = web.header(&format!("{server}.example.org"), name);
         assert!(!seen.is_empty() && seen.iter().all(|seen| seen.as_deref() == Some(value)), "{server}: {seen:?}");
@@ -72,6 +75,14 @@ fn files_of_nine_clients_are_served_as_they_are() {
     assert!(shims.arguments("ledger-server").contains("${literally}"));
     assert!(shims.arguments("atlas-server").ends_with("--host=ledger"));
     assert_eq!(shims.seen("atlas-server", "ATLAS_SCALE").as_deref(), Some("ledger"));
+    assert!(shims.arguments("sketches-server").starts_with("-y"));
+    assert_eq!(shims.seen("sketches-server", "SKETCHES_USER").as_deref(), Some("ledger"));
+    assert!(shims.arguments("errands-server").ends_with("--host=ledger"));
+    assert_eq!(shims.seen("errands-server", "ERRANDS_HOST").as_deref(), Some("ledger"));
+    assert_eq!(shims.seen("errands-server", "ERRANDS_PLACE").as_deref(), Some("here"));
+    assert!(shims.arguments("orchard-server").ends_with("--trees=${LEDGER_HOST}"));
+    assert_eq!(shims.seen("orchard-server", "ORCHARD_ROWS").as_deref(), Some("12"));
+    assert_eq!(shims.seen("orchard-server", "LEDGER_HOST").as_deref(), Some("ledger"));
     let root = place.path("work").display().to_string();
     assert!(shims.arguments("code-server").contains(&root), "{}", shims.arguments("code-server"));
 }
@@ -122,7 +133,7 @@ fn everything_on_this_machine_is_imported_at_once_and_only_once() {
     }
     assert!(!config.contains("asleep") && !config.contains("unwanted") && !config.contains("extension"), "{config}");
     let checked = place.mcpd(&["check"]).expect_code(0);
-    assert!(checked.stdout.starts_with("23 servers: "), "{checked}");
+    assert!(checked.stdout.starts_with("30 servers: "), "{checked}");
     assert!(ran.stderr.contains("mcpd check") && ran.stderr.contains("mcpd connect"), "{ran}");
     let again = place.mcpd(&["import", "--yes"]).expect_code(0);
     assert!(again.stdout.is_empty() && again.stderr.contains("= weather is there already"), "{again}");

@@ -44,7 +44,9 @@ fn commands_options_and_words_are_completed_without_a_daemon() {
     let place = Place::new();
     assert_eq!(offered(&place, &["res"]), ["restart"]);
     assert_eq!(offered(&place, &["connect", "--pr"]), ["--profile", "--print"]);
-    assert_eq!(offered(&place, &["connect", "--print", "c"]), ["claude-code", "claude-desktop", "codex", "cursor"]);
+    let clients = ["claude-code", "claude-desktop", "cline", "codex", "copilot", "cursor"];
+    assert_eq!(offered(&place, &["connect", "--print", "c"]), clients);
+    assert_eq!(offered(&place, &["link", "c"]), clients);
     assert_eq!(offered(&place, &["reload", "--lo"]), ["--log-level"]);
     assert_eq!(offered(&place, &["completions", ""]).first().map(String::as_str), Some("bash"));
     assert_eq!(offered(&place, &["restart", "a"]), [""; 0], "nothing is configured, and nobody complains");

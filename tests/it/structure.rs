@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["account", "client", "detach", "signals"],
     &["server"],
     &["transport"],
-    &["oauth", "config_lints"],
+    &["oauth", "config_lints", "links"],
     &["bridge", "calls", "catalog", "known_clients", "demo_server", "methods", "net", "sockets"],
     &["client_capabilities", "config", "task_state", "validity"],
     &["era", "logging", "policy", "systemctl"],
@@ -57,6 +57,7 @@ const ACYCLIC: &[&str] = &[
     "daemon",
     "http_listener",
     "jsonrpc",
+    "links",
     "manager",
     "server",
     "session",
@@ -253,7 +254,7 @@ fn modules_import_only_from_lower_layers() {
 #[test]
 fn only_the_composition_root_knows_the_http_listener() {
     const KNOWN_BY: &[&str] = &[
-        "cli/connect",
+        "cli/client_entries",
         "cli/token",
         "daemon/admission",
         "daemon/agent_sockets",

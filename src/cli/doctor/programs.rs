@@ -18,7 +18,7 @@ use super::probe::{Change, DaemonProbe, Host};
 use super::remedy::{again, missing_command};
 use crate::cli::service_env::lasting;
 use crate::cli::text::{SEARCHED, join_limited, split_searched_path};
-use crate::config::command_line::Spelling;
+use crate::client_files::Syntax;
 use crate::config::diagnostic::Edit;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::serialize::toml_string;
@@ -62,7 +62,7 @@ pub(super) async fn check(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Gro
     for server in servers {
         let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
         let written = program.secrets.masked(&program.command);
-        match config_lints::unfound(program, &written, Spelling::Toml, &probe.sources) {
+        match config_lints::unfound(program, &written, Syntax::Toml, &probe.sources) {
             Some(complaint) => findings.push(unfound(server, program, complaint, probe).await),
             None => add(&mut programs, &server.name, program, probe),
         }

@@ -16,7 +16,7 @@ use super::units::{
     hardened_drop_in, hardening, program_argument, units,
 };
 use crate::admin::report::Report;
-use crate::cli::connect::this_program;
+use crate::cli::client_entries::this_program;
 use crate::cli::diff::unified;
 use crate::cli::print;
 use crate::cli::service_env::{self, LoginEnvironment, launchers};

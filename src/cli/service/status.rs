@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 
 use super::manager::{Manager, ServiceError, shown, user_lingers};
 use super::units::{Change, author, hardened_drop_in, own_files, units};
-use crate::cli::connect::this_program;
+use crate::cli::client_entries::this_program;
 use crate::cli::outcome::print_report;
 use crate::cli::terminal::with_spinner;
 use crate::cli::{FAILED, NOT_RUNNING, RESTART, print, service_env};

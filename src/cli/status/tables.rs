@@ -130,7 +130,7 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
         Column::number("CALLS"),
     ];
     if agents.is_empty() {
-        return "no agents are connected (to connect one: `mcpd connect --print CLIENT`)\n".to_owned();
+        return "no agents are connected (to connect one: `mcpd link CLIENT`)\n".to_owned();
     }
     let row = |agent: &AgentReport| {
         [

@@ -159,7 +159,7 @@ fn a_pipe_has_every_row() {
 #[test]
 fn an_empty_daemon_says_what_to_do_next() {
     let drawn = render(&report(Vec::new(), Vec::new()), OutputStyle::of_width(200));
-    for command in ["mcpd import", "mcpd add NAME COMMAND", "mcpd connect --print CLIENT"] {
+    for command in ["mcpd import", "mcpd add NAME COMMAND", "mcpd link CLIENT"] {
         assert!(drawn.contains(command), "no {command}: {drawn}");
     }
 }

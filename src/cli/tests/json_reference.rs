@@ -10,14 +10,16 @@ use serde_json::Value;
 
 use crate::admin::report::{LineReport, ReloadReport, Report};
 use crate::calls::report::CallReport;
-use crate::cli::{add, check, control, doctor, import, login, reload, remove, service, tools, top};
+use crate::cli::{
+    add, check, client_changes, control, doctor, import, login, reload, remove, service, setup, tools, top,
+};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md");
 /// Everything after this line is generated.
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 15] {
+fn sections() -> [(&'static str, Value); 17] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
@@ -30,7 +32,9 @@ fn sections() -> [(&'static str, Value); 15] {
         ("mcpd check", schema::<check::JsonReport<'static>>()),
         ("mcpd add", schema::<add::JsonReport<'static>>()),
         ("mcpd remove", schema::<remove::JsonReport<'static>>()),
-        ("mcpd import", schema::<import::JsonReport<'static>>()),
+        ("mcpd import", schema::<import::JsonReport>()),
+        ("mcpd link, unlink", schema::<client_changes::JsonReport<'static>>()),
+        ("mcpd setup", schema::<setup::report::JsonReport>()),
         ("mcpd doctor", schema::<doctor::page::JsonReport<'static>>()),
         ("mcpd login", schema::<login::list::JsonReport>()),
         ("mcpd service status", schema::<service::status::JsonReport>()),

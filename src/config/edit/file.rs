@@ -19,6 +19,8 @@ const MAX_LINKS: usize = 40;
 pub(crate) struct ConfigFile {
     path: PathBuf,
     was: Option<String>,
+    /// The largest size that is read.
+    limit: u64,
 }
 
 impl fmt::Debug for ConfigFile {
@@ -44,9 +46,14 @@ impl ConfigFile {
     /// # Errors
     /// If it exists and cannot be read, is not a regular file, is not UTF-8, or is larger than the maximum.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Self::open_up_to(path, MAX_FILE)
+    }
+
+    /// As [`Self::open`], with `limit` as the maximum size.
+    pub(crate) fn open_up_to(path: &Path, limit: u64) -> io::Result<Self> {
         let path = target(path)?;
-        let was = read(&path)?;
-        Ok(Self { path, was })
+        let was = read(&path, limit)?;
+        Ok(Self { path, was, limit })
     }
 
     /// Its path, with symbolic links resolved.
@@ -75,12 +82,72 @@ impl ConfigFile {
     /// # Errors
     /// If it changed since it was read, or cannot be written.
     pub(crate) fn write(self, text: &str) -> Result<(), WriteError> {
-        let Self { path, was } = self;
-        match replace(&path, was.as_deref(), text) {
+        let done = self.replace(text);
+        self.outcome(done)
+    }
+
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// If it changed since it was read, or cannot be deleted.
+    pub(crate) fn remove(self) -> Result<(), WriteError> {
+        let done = self.delete();
+        self.outcome(done)
+    }
+
+    fn outcome(self, done: io::Result<bool>) -> Result<(), WriteError> {
+        match done {
             Ok(true) => Ok(()),
-            Ok(false) => Err(WriteError::Changed(path)),
-            Err(source) => Err(WriteError::Io { path, source }),
+            Ok(false) => Err(WriteError::Changed(self.path)),
+            Err(source) => Err(WriteError::Io { path: self.path, source }),
         }
+    }
+
+    /// Whether it still has the text that was read.
+    fn is_unchanged(&self) -> io::Result<bool> {
+        Ok(read(&self.path, self.limit)? == self.was)
+    }
+
+    /// Deletes it if it has not changed. Returns whether it had not.
+    fn delete(&self) -> io::Result<bool> {
+        let directory = File::open(directory(&self.path))?;
+        let _ = flock(&directory, FlockOperation::LockExclusive);
+        let is_unchanged = self.is_unchanged()?;
+        if is_unchanged {
+            fs::remove_file(&self.path)?;
+        }
+        Ok(is_unchanged)
+    }
+
+    /// Replaces the text if it has not changed. Returns whether it had not.
+    fn replace(&self, text: &str) -> io::Result<bool> {
+        let Self { path, was, .. } = self;
+        let directory = directory(path);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let mut beside = tempfile::Builder::new().prefix(".mcpd-").tempfile_in(directory)?;
+        beside.write_all(text.as_bytes())?;
+        match fs::metadata(path) {
+            Ok(other) => resemble(beside.as_file(), &other)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        beside.as_file().sync_all()?;
+        // The lock excludes other calls of this function. Other programs can still write between the comparison and the rename.
+        let directory = File::open(directory)?;
+        let _ = flock(&directory, FlockOperation::LockExclusive);
+        if !self.is_unchanged()? {
+            return Ok(false);
+        }
+        match was {
+            Some(_) => drop(beside.persist(path).map_err(|refused| refused.error)?),
+            None => match beside.persist_noclobber(path) {
+                Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+                done => drop(done.map_err(|refused| refused.error)?),
+            },
+        }
+        // The file is written. A failed sync of the directory is ignored: it matters only after a power cut.
+        let _ = directory.sync_all();
+        Ok(true)
     }
 }
 
@@ -99,42 +166,12 @@ pub(super) fn target(path: &Path) -> io::Result<PathBuf> {
     Err(rustix::io::Errno::LOOP.into())
 }
 
-fn read(path: &Path) -> io::Result<Option<String>> {
-    match Process.read(path, MAX_FILE) {
+fn read(path: &Path, limit: u64) -> io::Result<Option<String>> {
+    match Process.read(path, limit) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Replaces the text if the file still has the text `was`. Returns whether it had.
-fn replace(path: &Path, was: Option<&str>, text: &str) -> io::Result<bool> {
-    let directory = directory(path);
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let mut beside = tempfile::Builder::new().prefix(".mcpd-").tempfile_in(directory)?;
-    beside.write_all(text.as_bytes())?;
-    match fs::metadata(path) {
-        Ok(other) => resemble(beside.as_file(), &other)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    beside.as_file().sync_all()?;
-    // The lock excludes other calls of this function. Other programs can still write between the comparison and the rename.
-    let directory = File::open(directory)?;
-    let _ = flock(&directory, FlockOperation::LockExclusive);
-    if read(path)?.as_deref() != was {
-        return Ok(false);
-    }
-    match was {
-        Some(_) => drop(beside.persist(path).map_err(|refused| refused.error)?),
-        None => match beside.persist_noclobber(path) {
-            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            done => drop(done.map_err(|refused| refused.error)?),
-        },
-    }
-    // The file is written. A failed sync of the directory is ignored: it matters only after a power cut.
-    let _ = directory.sync_all();
-    Ok(true)
 }
 
 /// Gives `file` the owner and the mode of another.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::interpolate::{Sources, UnusableValue};
-use super::super::load::{located, parse};
-use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointers, translated};
+use super::super::load::{located, parse_loosely};
+use super::super::read::{Format, Pointer, Problems, TranslatedServer, has_servers, pointers, translated};
 use super::super::serialize::Setting;
 use super::super::tree::{Node, ParseTree, Value};
 
@@ -43,8 +43,8 @@ pub(crate) struct Foreign {
     pub(crate) errors: Vec<Diagnostic>,
     /// The number of servers beyond the maximum.
     pub(crate) left_out: usize,
-    /// The entries that connect to mcpd: each a command with its arguments.
-    pub(crate) pointers: Vec<Vec<String>>,
+    /// The entries that connect to mcpd.
+    pub(crate) pointers: Vec<Pointer>,
     /// Whether the file has a table for servers, possibly an empty one.
     pub(crate) is_about_servers: bool,
 }
@@ -59,6 +59,8 @@ pub(crate) struct ForeignServer {
     pub(crate) project: Option<String>,
     /// Whether the user's own file defines it for that project only.
     pub(crate) is_private: bool,
+    /// The keys that lead to its table of servers in the file.
+    pub(crate) table: Vec<String>,
     /// Its keys, with translated references. `${input:ID}` is written as `$${input:ID}`.
     pub(super) settings: Settings,
     /// Why it cannot be expressed in mcpd's format.
@@ -75,6 +77,7 @@ impl ForeignServer {
             title: name.to_owned(),
             project: None,
             is_private: false,
+            table: Vec::new(),
             settings,
             impossible: None,
             prompts: Vec::new(),
@@ -113,12 +116,13 @@ pub(crate) struct Prompt {
 /// Reads the `text` of a client's file.
 pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (format, parsed) = parse(path, text);
+    let (format, parsed) = parse_loosely(path, text);
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
     let ParseTree { root, problems } = parsed;
     let mut found = Problems { errors: problems, warnings: Vec::new() };
     let (mut servers, mut here, mut left_out) = (Vec::new(), Vec::new(), 0);
-    let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Native && has_servers(root));
+    let is_about_servers =
+        root.as_ref().is_some_and(|root| format != Format::Native && has_servers(root, path, format));
     if let Some(root) = root.filter(|_| is_about_servers) {
         here = pointers(&root, format, &file, sources);
         let (read, more) = translated(&root, format, &file, sources);
@@ -148,7 +152,8 @@ fn described(server: &TranslatedServer, root: &Node) -> ForeignServer {
         }
     }
     let (name, title, project) = (server.entry.key.clone(), server.title.clone(), server.project.clone());
-    ForeignServer { name, title, project, is_private: server.is_private, settings, impossible, prompts }
+    let (is_private, table) = (server.is_private, server.table.clone());
+    ForeignServer { name, title, project, is_private, table, settings, impossible, prompts }
 }
 
 /// `node` as a value of mcpd's format. `None` for types that no server key accepts.

@@ -73,7 +73,10 @@ fn entry_that_points_a_client_at_mcpd_is_neither_imported_nor_warned_about() {
     let json = r#"{"mcpServers": {"mcpd": {"command": "/usr/bin/mcpd", "args": ["connect"]}}}"#;
     let found = foreign(Path::new("/c.json"), json, &Table::from_rows(&[("~", "/h")]));
     assert!(found.servers.is_empty() && found.warnings.is_empty() && found.errors.is_empty());
-    assert_eq!(found.pointers, [["/usr/bin/mcpd", "connect"]]);
+    let pointers: Vec<_> = found.pointers.iter().map(|pointer| (&*pointer.name, &pointer.words[..])).collect();
+    assert_eq!(pointers.len(), 1);
+    assert_eq!(pointers[0].1, ["/usr/bin/mcpd", "connect"]);
+    assert_eq!(found.pointers[0].table, ["mcpServers"]);
 }
 
 #[test]

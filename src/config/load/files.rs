@@ -19,13 +19,16 @@ use sha2::{Digest, Sha256};
 
 use super::super::Config;
 use super::merge::Layers;
+use crate::client_files::Syntax;
+use crate::config::clients::Client;
+use crate::config::command_line::syntax_of;
 use crate::config::diagnostic::{Diagnostic, Level, Medium, SourceFile};
 use crate::config::encoding::NotUtf8;
 use crate::config::interpolate::{FileId, FileText, Permissions, Sources};
 use crate::config::layer::Layer;
 use crate::config::read::{Format, LISTS, Problems, is_codex, read, read_variable};
 use crate::config::tree::{MAX_PROBLEMS, Node, ParseTree, Problem, Value};
-use crate::config::{json, toml};
+use crate::config::{json, toml, yaml};
 use crate::printable::{lines, one_line};
 
 /// Maximum number of files of one configuration. Each takes memory while the configuration is in use.
@@ -138,7 +141,8 @@ impl<'a> Loading<'a> {
 
 fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Layer, Problems) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (format, parsed) = parse(path, text);
+    let is_clients = Client::of_file(path).is_some();
+    let (format, parsed) = if is_clients { parse_loosely(path, text) } else { parse(path, text) };
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
     let ParseTree { root, problems } = parsed;
     let unread = || (Layer { is_partial: true, ..Layer::default() }, Problems::default());
@@ -168,18 +172,26 @@ pub(in crate::config) fn located(
 
 /// The text of a valid configuration file without the values that are or look like secrets.
 pub(crate) fn masked(path: &Path, text: &str) -> String {
-    parse(path, text).1.root.map(|root| root.masked(text)).unwrap_or_default()
+    parse_loosely(path, text).1.root.map(|root| root.masked(text)).unwrap_or_default()
+}
+
+/// As [`parse`], for a file of another client: it may have the spelling of JSON5.
+pub(in crate::config) fn parse_loosely(path: &Path, text: &str) -> (Format, ParseTree) {
+    let (format, parsed) = parse(path, text);
+    let loose = (parsed.root.is_none() && format == Format::Foreign(Syntax::Json)).then(|| json::parse_loosely(text));
+    (format, loose.filter(|loose| loose.root.is_some()).unwrap_or(parsed))
 }
 
 /// Parses a text. Its name and content determine the format.
 pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
-    if json::is_json(path, text) {
-        return (Format::Clients, json::parse(text));
-    }
-    let parsed = toml::parse(text);
-    let format =
-        if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Native };
-    (format, parsed)
+    let syntax = syntax_of(path, text);
+    let parsed = match syntax {
+        Syntax::Json => json::parse(text),
+        Syntax::Toml => toml::parse(text),
+        Syntax::Yaml => yaml::parse(text),
+    };
+    let is_native = syntax == Syntax::Toml && !parsed.root.as_ref().is_some_and(|root| is_codex(path, root));
+    (if is_native { Format::Native } else { Format::Foreign(syntax) }, parsed)
 }
 
 /// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.

@@ -20,7 +20,8 @@ use super::native::NativeServer;
 use super::reader::{Fields, Reader};
 use super::values::fitted_name;
 use super::{Format, Problems};
-use crate::config::clients::{Client, Dialect, Variables, project_of};
+use crate::client_files::Syntax;
+use crate::config::clients::{CLIENTS, COMMON, Client, Dialect, Part, Tables, Unlaunched, Variables, ZED, project_of};
 use crate::config::diagnostic::SourceFile;
 use crate::config::interpolate::{Sources, UnusableValue};
 use crate::config::layer::{LaunchTemplate, Layer, ServerLayer};
@@ -41,6 +42,8 @@ pub(in crate::config) struct TranslatedServer {
     pub(in crate::config) project: Option<String>,
     /// Whether the user's own file defines it for that project only.
     pub(in crate::config) is_private: bool,
+    /// The keys that lead to its table of servers.
+    pub(in crate::config) table: Vec<String>,
     /// Its name in mcpd, with a native table.
     pub(in crate::config) entry: Entry,
     /// Untranslatable references, which prevent a launch.
@@ -65,21 +68,31 @@ pub(in crate::config) fn translated(
     (servers, reader.problems)
 }
 
-/// The entries of a client's file that connect to mcpd: each a command with its arguments.
+/// An entry of a client's file that connects the client to mcpd.
+pub(crate) struct Pointer {
+    /// The keys that lead to its table of servers.
+    pub(crate) table: Vec<String>,
+    /// Its name in the file.
+    pub(crate) name: String,
+    /// The command with its arguments.
+    pub(crate) words: Vec<String>,
+}
+
+/// The entries of a client's file that connect to mcpd.
 pub(in crate::config) fn pointers(
     root: &Node,
     format: Format,
     file: &Arc<SourceFile>,
     sources: &dyn Sources,
-) -> Vec<Vec<String>> {
+) -> Vec<Pointer> {
     let mut reader = Reader::new(format, file, sources);
     let sections = reader.sections(root);
-    let servers = sections.iter().flat_map(|section| section.servers);
-    let tables = servers.filter_map(|server| match &server.node.value {
-        Value::Table(entries) => Some(entries),
-        _ => None,
+    let servers = sections.iter().flat_map(|section| section.servers.iter().map(move |server| (section, server)));
+    let pointers = servers.filter_map(|(section, server)| {
+        let words = pointer(server.node.entries(), section.dialect)?;
+        Some(Pointer { table: section.table.clone(), name: server.key.clone(), words })
     });
-    tables.filter_map(|entries| pointer(entries)).collect()
+    pointers.collect()
 }
 
 impl Reader<'_> {
@@ -138,11 +151,7 @@ impl Reader<'_> {
             self.warn(Problem::new(entry.key_span.clone(), message).help(help));
         }
         let mut fields = Fields::new(format!("`{}`", entry.key), entries);
-        let variables = match section.dialect {
-            Dialect::Codex | Dialect::Zed => Variables::Never,
-            _ => Client::of_file(&self.path).map_or(Variables::Unknown, |client| client.variables),
-        };
-        let mut build = Build::new(section.dialect, variables, &entry.key_span);
+        let mut build = Build::new(section.dialect, &entry.key_span);
         self.translate_keys(section, &mut fields, &mut build);
         self.finish_loosely(fields);
         for (location, shown) in build.literal_references() {
@@ -152,28 +161,32 @@ impl Reader<'_> {
         let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };
         let translated = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };
         let project = section.project.as_ref().map(|project| project.to_string_lossy().into_owned());
-        let is_private = section.is_private;
-        Some(TranslatedServer { title: entry.key.clone(), project, is_private, entry: translated, missing })
+        let (is_private, table) = (section.is_private, section.table.clone());
+        Some(TranslatedServer { title: entry.key.clone(), project, is_private, table, entry: translated, missing })
     }
 
     /// Whether the server is skipped. An entry that connects to mcpd is skipped silently, all others with a warning.
     fn is_skipped(&mut self, section: &Section<'_>, server: &Entry) -> bool {
         let Value::Table(entries) = &server.node.value else { return false };
-        if pointer(entries).is_some() {
+        if pointer(entries, section.dialect).is_some() {
             return true;
         }
         let get = |key: &str| entries.iter().find(|entry| entry.key == key);
         let says = |key: &str, truth: bool| {
             get(key).is_some_and(|entry| matches!(entry.node.value, Value::Bool(value) if value == truth))
         };
-        let (label, help) = if says("disabled", true) || says("enabled", false) {
-            ("it is disabled", "enable it to run it")
-        } else if section.excluded.contains(&server.key) {
-            ("another key of the file excludes it", "remove it from that list to run it")
-        } else if section.dialect == Dialect::Zed && get("command").is_none() && get("url").is_none() {
-            ("an extension defines its command", "configure it with the `command` that the extension runs")
-        } else {
-            return false;
+        let is_launched = [section.dialect.command_key()]
+            .into_iter()
+            .chain(section.dialect.key_of(Part::Url))
+            .any(|key| get(key).is_some());
+        let (label, help) = match section.dialect.unlaunched {
+            Unlaunched::BuiltIn if !is_launched => return true,
+            _ if says("disabled", true) || says("enabled", false) => ("it is disabled", "enable it to run it"),
+            _ if section.excluded.contains(&server.key) => {
+                ("another key of the file excludes it", "remove it from that list to run it")
+            }
+            Unlaunched::Elsewhere(reason, advice) if !is_launched => (reason, advice),
+            _ => return false,
         };
         let problem = Problem::new(server.key_span.clone(), format!("server `{}` is skipped", server.key));
         self.warn(problem.label(label).help(help));
@@ -182,9 +195,12 @@ impl Reader<'_> {
 }
 
 /// The command and its arguments, if this entry connects the client to mcpd.
-fn pointer(entries: &[Entry]) -> Option<Vec<String>> {
+fn pointer(entries: &[Entry], dialect: &Dialect) -> Option<Vec<String>> {
     let get = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node);
-    let command = get("command")?;
+    if let Some(Node { value: Value::Table(inner), .. }) = get("transport") {
+        return pointer(inner, dialect);
+    }
+    let command = get(dialect.command_key())?;
     // One client has command and arguments in one list.
     let words =
         command.text().into_iter().chain(command.texts()).chain(get("args").map(Node::texts).unwrap_or_default());
@@ -208,7 +224,9 @@ const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } 
 /// A table of servers.
 struct Section<'t> {
     servers: &'t [Entry],
-    dialect: Dialect,
+    /// The keys that lead to it.
+    table: Vec<String>,
+    dialect: &'static Dialect,
     /// The directory of relative paths.
     base: Option<PathBuf>,
     /// The directory of their project. `None` for all projects.
@@ -228,24 +246,54 @@ pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
 }
 
 /// Whether a file has a table for servers.
-pub(in crate::config) fn has_servers(root: &Node) -> bool {
-    let keys = ["mcpServers", "servers", "mcp.servers", "context_servers", "mcp_servers"];
-    let in_settings = root.get("mcp").is_some_and(|mcp| mcp.node.get("servers").is_some());
-    let projects = root.get("projects").map_or(&[][..], |projects| projects.node.entries());
-    let in_projects = projects.iter().any(|project| project.node.get("mcpServers").is_some());
-    let in_mcp =
-        root.get("mcp").is_some_and(|mcp| mcp.node.entries().iter().any(|entry| entry.node.get("type").is_some()));
-    in_settings || in_mcp || in_projects || keys.into_iter().any(|key| root.get(key).is_some())
+pub(in crate::config) fn has_servers(root: &Node, path: &Path, format: Format) -> bool {
+    let dialect = dialect(path, format);
+    let table = at_path(root, dialect.table);
+    match dialect.tables {
+        Tables::One => table.is_some(),
+        Tables::Nested(inner) => table.is_some_and(|table| table.node.get(inner).is_some() || has_types(table)),
+        Tables::Common => {
+            let projects = root.get("projects").map_or(&[][..], |projects| projects.node.entries());
+            let in_projects = projects.iter().any(|project| project.node.get("mcpServers").is_some());
+            COMMON_TABLES.iter().any(|keys| at_path(root, keys).is_some())
+                || in_projects
+                || root.get("mcp").is_some_and(has_types)
+        }
+    }
+}
+
+/// The tables of servers of all clients with JSON. Zed's has a dialect of its own.
+const COMMON_TABLES: [&[&str]; 5] = [&["mcpServers"], &["servers"], &["mcp", "servers"], &["mcp.servers"], ZED.table];
+
+/// Whether an entry of `table` has a `type`.
+fn has_types(table: &Entry) -> bool {
+    table.node.entries().iter().any(|entry| entry.node.get("type").is_some())
+}
+
+/// The entry to which `keys` lead.
+fn at_path<'t>(root: &'t Node, keys: &[&str]) -> Option<&'t Entry> {
+    let (last, path) = keys.split_last()?;
+    path.iter().try_fold(root, |node, key| Some(&node.get(key)?.node))?.get(last)
+}
+
+/// How the client whose file has this path writes servers, or else the first one with such files.
+fn dialect(path: &Path, format: Format) -> &'static Dialect {
+    let Format::Foreign(syntax) = format else { return &COMMON };
+    let is_its = |client: &&Client| client.syntax() == syntax;
+    let client = Client::of_file(path).filter(is_its);
+    let client = client.or_else(|| CLIENTS.iter().find(is_its).filter(|_| syntax != Syntax::Json));
+    client.map_or(&COMMON, |client| &client.dialect)
 }
 
 impl Reader<'_> {
     fn sections<'t>(&mut self, root: &'t Node) -> Vec<Section<'t>> {
         let project = project_of(&self.path, self.sources);
         let base = project.clone().or_else(|| base(&self.path));
-        let dialect = self.dialect();
+        let dialect = dialect(&self.path, self.format);
         let mut found = Vec::new();
-        let mut add = |reader: &mut Self, entry: Option<&'t Entry>, dialect, private: Option<&str>| {
+        let mut add = |reader: &mut Self, keys: &[&str], entry: Option<&'t Entry>, dialect, private: Option<&str>| {
             let Some(entry) = entry else { return };
+            let table = keys.iter().map(|&key| key.to_owned()).collect();
             let servers = reader.table(&entry.node, &format!("`{}`", entry.key), EXAMPLE);
             let (base, project) = match private.map(PathBuf::from) {
                 Some(directory) => {
@@ -254,58 +302,58 @@ impl Reader<'_> {
                 None => (base.clone(), project.clone()),
             };
             let (excluded, is_private) = (excluded(root, servers), private.is_some());
-            found.push(Section { servers, dialect, base, project, is_private, excluded });
+            found.push(Section { servers, table, dialect, base, project, is_private, excluded });
         };
-        if dialect == Dialect::OpenCode {
-            // Version 2 has servers in `mcp.servers`, version 1 in `mcp` itself.
-            let mcp = root.get("mcp");
-            let nested =
-                mcp.and_then(|mcp| mcp.node.get("servers")).filter(|servers| servers.node.get("type").is_none());
-            add(self, nested.or(mcp), dialect, None);
-            return found;
-        }
-        let key = if dialect == Dialect::Codex { "mcp_servers" } else { "mcpServers" };
-        add(self, root.get(key), dialect, None);
-        if dialect != Dialect::Codex {
-            let in_settings = root.get("mcp").and_then(|mcp| mcp.node.get("servers"));
-            for servers in [root.get("servers"), in_settings, root.get("mcp.servers")] {
-                add(self, servers, dialect, None);
+        let table = at_path(root, dialect.table);
+        match dialect.tables {
+            Tables::One => add(self, dialect.table, table, dialect, None),
+            Tables::Nested(inner) => {
+                let nested = table.and_then(|table| table.node.get(inner));
+                // A server may have this name.
+                let nested = nested.filter(|servers| servers.node.get("type").is_none());
+                let inner = nested.map(|_| inner);
+                let keys: Vec<_> = dialect.table.iter().copied().chain(inner).collect();
+                add(self, &keys, nested.or(table), dialect, None);
+                return found;
             }
-            add(self, root.get("context_servers"), Dialect::Zed, None);
+            Tables::Common => {
+                for keys in COMMON_TABLES {
+                    let dialect = if keys == ZED.table { &ZED } else { dialect };
+                    add(self, keys, at_path(root, keys), dialect, None);
+                }
+            }
         }
-        let projects = root.get("projects").filter(|_| dialect == Dialect::Json);
+        let projects = root.get("projects").filter(|_| dialect.tables == Tables::Common);
         for project in projects.map_or(&[][..], |projects| projects.node.entries()) {
-            add(self, project.node.get("mcpServers"), dialect, Some(project.key.as_str()));
+            let keys = ["projects", &project.key, "mcpServers"];
+            add(self, &keys, project.node.get("mcpServers"), dialect, Some(project.key.as_str()));
         }
         if found.is_empty() && projects.is_none() {
-            self.no_servers(root);
+            self.no_servers(root, dialect);
         }
         found
     }
 
-    /// The keys of the client whose file has this path.
-    fn dialect(&self) -> Dialect {
-        match self.format {
-            Format::Codex => Dialect::Codex,
-            _ => Client::of_file(&self.path).map_or(Dialect::Json, |client| client.dialect),
-        }
-    }
-
-    fn no_servers(&mut self, root: &Node) {
+    fn no_servers(&mut self, root: &Node, dialect: &Dialect) {
         if !matches!(root.value, Value::Table(_)) {
             self.table(root, "the file", EXAMPLE);
-        } else if self.format == Format::Codex {
-            let help = "write `[mcp_servers.NAME]` for each server";
-            self.error(Problem::new(0..0, "there is no `mcp_servers` in this file").help(help));
-        } else {
-            let start = root.span.start;
-            let problem = Problem::new(start..start + 1, "there is no `mcpServers` in this file");
-            let misspelt = root.entries().iter().find_map(|entry| misspelt(&entry.key, ["mcpServers"]));
-            self.error(problem.help(match misspelt {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("{EXAMPLE}; `servers` and `context_servers` are taken, too"),
-            }));
+            return;
         }
+        let key = dialect.table.join(".");
+        let missing = |place: Range<usize>| Problem::new(place, format!("there is no `{key}` in this file"));
+        let start = root.span.start;
+        let problem = match dialect.syntax {
+            Syntax::Toml => missing(0..0).help(format!("write `[{key}.NAME]` for each server")),
+            Syntax::Yaml => missing(start..start).help(format!("write `{key}:`, and below it a name for each server")),
+            Syntax::Json => {
+                let misspelt = root.entries().iter().find_map(|entry| misspelt(&entry.key, ["mcpServers"]));
+                Problem::new(start..start + 1, "there is no `mcpServers` in this file").help(match misspelt {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("{EXAMPLE}; `servers` and `context_servers` are taken, too"),
+                })
+            }
+        };
+        self.error(problem);
     }
 }
 
@@ -326,11 +374,10 @@ const AGENT_CWD: &str = "${agent:cwd}";
 
 /// A table that grows key by key.
 pub(super) struct Build {
-    pub(super) dialect: Dialect,
+    pub(super) dialect: &'static Dialect,
     /// The location of values that the file implies.
     server: Range<usize>,
     entries: Vec<Entry>,
-    variables: Variables,
     missing: Vec<UnusableValue>,
     /// References that are plain text to the client, each with its location.
     literal: Vec<(Range<usize>, String)>,
@@ -338,9 +385,9 @@ pub(super) struct Build {
 }
 
 impl Build {
-    pub(super) fn new(dialect: Dialect, variables: Variables, server: &Range<usize>) -> Self {
+    pub(super) fn new(dialect: &'static Dialect, server: &Range<usize>) -> Self {
         let (entries, missing, literal) = Default::default();
-        Self { dialect, variables, server: server.clone(), entries, missing, literal, needs_agent_cwd: false }
+        Self { dialect, server: server.clone(), entries, missing, literal, needs_agent_cwd: false }
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -363,7 +410,7 @@ impl Build {
 
     /// Adds a key with the file's value and translated references.
     pub(super) fn put_texts(&mut self, key: &str, entry: &Entry) {
-        let node = self.node(&entry.node);
+        let node = self.node(key, &entry.node);
         self.put(key, &entry.key_span, node);
     }
 
@@ -405,12 +452,24 @@ impl Build {
         }
     }
 
-    /// `node` with translated references.
-    pub(super) fn node(&mut self, node: &Node) -> Node {
+    /// `node`, a value or a part of the native `key`, with translated references.
+    pub(super) fn node(&mut self, key: &str, node: &Node) -> Node {
+        let is_literal = self.dialect.literal_keys.contains(&key);
+        self.translated(if is_literal { Variables::Never } else { self.dialect.variables }, node)
+    }
+
+    fn translated(&mut self, variables: Variables, node: &Node) -> Node {
         let value = match &node.value {
-            Value::String(text) => Value::String(self.text(text, &node.span)),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.node(item)).collect()),
-            Value::Table(entries) => Value::Table(entries.iter().map(|entry| self.entry(entry)).collect()),
+            Value::String(text) => Value::String(self.text(variables, text, &node.span)),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.translated(variables, item)).collect()),
+            Value::Table(entries) => {
+                let entry = |entry: &Entry| Entry {
+                    key: entry.key.clone(),
+                    key_span: entry.key_span.clone(),
+                    node: self.translated(variables, &entry.node),
+                };
+                Value::Table(entries.iter().map(entry).collect())
+            }
             Value::Integer(number) => Value::Integer(*number),
             Value::Float => Value::Float,
             Value::Bool(truth) => Value::Bool(*truth),
@@ -419,13 +478,9 @@ impl Build {
         Node { span: node.span.clone(), value }
     }
 
-    fn entry(&mut self, entry: &Entry) -> Entry {
-        Entry { key: entry.key.clone(), key_span: entry.key_span.clone(), node: self.node(&entry.node) }
-    }
-
-    fn text(&mut self, text: &str, span: &Range<usize>) -> String {
+    fn text(&mut self, variables: Variables, text: &str, span: &Range<usize>) -> String {
         let mut failures = TranslationFailures::default();
-        let words = variables::translated(text, self.variables, &mut failures);
+        let words = variables::translated(text, variables, &mut failures);
         self.missing.extend(failures.missing);
         self.literal.extend(failures.literal.into_iter().map(|shown| (span.clone(), shown)));
         self.needs_agent_cwd |= words.contains(AGENT_CWD);

@@ -1,6 +1,6 @@
 //! Reads how a server is launched: `command` with its keys, or a `url`.
 
-use super::super::command_line::{self, Spelling};
+use super::super::command_line;
 use super::super::diagnostic::Spanned;
 use super::super::interpolate::Template;
 use super::super::layer::{LaunchTemplate, ProgramTemplate, is_absolute_or_agent_cwd, is_root};
@@ -8,6 +8,7 @@ use super::super::tree::{Entry, Node, Problem, Value};
 use super::Format;
 use super::reader::{Fields, Reader};
 use super::values::{is_variable_name, not_a_variable};
+use crate::client_files::Syntax;
 
 /// The launch keys of a table.
 #[derive(Default)]
@@ -105,14 +106,14 @@ impl Reader<'_> {
         let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {kind_of_server}", entry.key));
         match self.format {
             Format::Native | Format::Variable => self.error(problem.help("remove it")),
-            Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),
+            Format::Foreign(_) => self.warn(problem.help("it is ignored")),
         }
     }
 
-    fn spelling(&self) -> Spelling {
+    fn syntax(&self) -> Syntax {
         match self.format {
-            Format::Native | Format::Codex | Format::Variable => Spelling::Toml,
-            Format::Clients => Spelling::Json,
+            Format::Native | Format::Variable => Syntax::Toml,
+            Format::Foreign(syntax) => syntax,
         }
     }
 
@@ -126,7 +127,7 @@ impl Reader<'_> {
         if let Value::Array(_) = entry.node.value {
             let args = args.map(|args| args.node.texts()).unwrap_or_default();
             let words: Vec<_> = entry.node.texts().into_iter().chain(args).collect();
-            let help = format!("write {}", command_line::keys(&words, false, self.spelling()));
+            let help = format!("write {}", command_line::keys(&words, false, self.syntax()));
             self.wrong_type(&entry.node, "`command`", "a string", help);
             return None;
         }
@@ -199,8 +200,9 @@ impl Reader<'_> {
         (name, text): (&str, &str),
     ) -> Vec<(&'t str, std::ops::Range<usize>, &'t Node)> {
         let example = match self.format {
-            Format::Native | Format::Codex | Format::Variable => format!("{{ {name} = \"{text}\" }}"),
-            Format::Clients => format!("{{ \"{name}\": \"{text}\" }}"),
+            Format::Native | Format::Foreign(Syntax::Toml) | Format::Variable => format!("{{ {name} = \"{text}\" }}"),
+            Format::Foreign(Syntax::Json) => format!("{{ \"{name}\": \"{text}\" }}"),
+            Format::Foreign(Syntax::Yaml) => format!("{{ {name}: \"{text}\" }}"),
         };
         let help = self.assignment(&entry.key, &example);
         let entries = self.table(&entry.node, &format!("`{}`", entry.key), &help);

@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::super::command_line::assignment;
 use super::super::diagnostic::{Location, SourceFile, Spanned};
 use super::super::interpolate::Sources;
 use super::super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
+use crate::client_files::Syntax;
 use crate::suggest::{nearest, only_misspelt};
 
 /// The format of a file.
@@ -15,10 +17,8 @@ use crate::suggest::{nearest, only_misspelt};
 pub(in crate::config) enum Format {
     /// mcpd's TOML.
     Native,
-    /// JSON of other clients.
-    Clients,
-    /// TOML of another client.
-    Codex,
+    /// A file of another client.
+    Foreign(Syntax),
     /// An environment variable with one value.
     Variable,
 }
@@ -143,8 +143,8 @@ impl Reader<'_> {
     /// A help text with an assignment in the syntax of the file.
     pub(super) fn assignment(&self, key: &str, value: &str) -> String {
         match self.format {
-            Format::Native | Format::Codex => format!("write `{key} = {value}`"),
-            Format::Clients => format!("write `\"{key}\": {value}`"),
+            Format::Native => format!("write {}", assignment(Syntax::Toml, key, value)),
+            Format::Foreign(syntax) => format!("write {}", assignment(syntax, key, value)),
             Format::Variable => format!("write `{}={}`", self.file.path.display(), value.trim_matches(['[', '"', ']'])),
         }
     }
@@ -157,8 +157,9 @@ impl Reader<'_> {
 
     pub(super) fn word_for_table(&self) -> &'static str {
         match self.format {
-            Format::Native | Format::Codex | Format::Variable => "a table",
-            Format::Clients => "an object",
+            Format::Native | Format::Foreign(Syntax::Toml) | Format::Variable => "a table",
+            Format::Foreign(Syntax::Json) => "an object",
+            Format::Foreign(Syntax::Yaml) => "a mapping",
         }
     }
 }

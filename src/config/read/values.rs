@@ -37,7 +37,7 @@ impl Reader<'_> {
             }
             let expected = match self.format {
                 Format::Variable => "a duration with its unit",
-                Format::Native | Format::Clients | Format::Codex => "a duration in quotes",
+                Format::Native | Format::Foreign(_) => "a duration in quotes",
             };
             self.wrong_type(node, &what, expected, help);
             return None;

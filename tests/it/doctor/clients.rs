@@ -28,6 +28,13 @@ fn copied(daemon: &Daemon) -> Value {
     json!({"command": SCRIPTED, "args": args, "env": {"MCPD_TEST_TAG": place.tag()}})
 }
 
+/// Runs the command that a finding names, and confirms it.
+fn follow_yes(daemon: &Daemon, finding: &super::Finding) {
+    let words = finding.command();
+    let words: Vec<_> = words.split(' ').skip(1).chain(["--yes"]).collect();
+    daemon.place().mcpd(&words).expect_code(0);
+}
+
 #[test]
 fn client_that_comes_to_mcpd_is_well() {
     let daemon = daemon();
@@ -72,12 +79,17 @@ fn server_that_a_client_starts_beside_mcpd_is_reported() {
     cursor(&daemon, &json!({"mine": copied(&daemon), "other": {"command": "cat"}, "mcpd": pointed(&daemon)}));
     let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
     assert!(
-        finding.get("found").ends_with(": one") && finding.get("advice").starts_with("remove them from "),
+        finding.get("found").contains(": one (") && finding.command().starts_with("mcpd link cursor --take-over"),
         "{finding:?}"
     );
+    follow_yes(&daemon, &finding);
+    expect_healthy(doctor(&daemon));
     cursor(&daemon, &json!({"mine": copied(&daemon)}));
     let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
-    assert!(finding.get("advice").contains("`mcpd connect --print cursor --runtime-dir "), "{finding:?}");
+    follow_yes(&daemon, &finding);
+    expect_healthy(doctor(&daemon));
+    let text = fs::read_to_string(daemon.place().path("home/.cursor/mcp.json")).expect("text");
+    assert!(text.contains("connect") && !text.contains("--bare"), "{text}");
     cursor(&daemon, &json!({"other": {"command": "cat"}}));
     expect_healthy(doctor(&daemon));
 }
@@ -87,13 +99,41 @@ fn client_entry_with_a_missing_program_is_a_problem() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mcpd": {"command": "/nowhere/bin/mcpd", "args": ["connect"]}}));
     let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which does not exist");
-    assert!(finding.get("advice").contains("`mcpd connect --print cursor --runtime-dir "), "{finding:?}");
+    follow_yes(&daemon, &finding);
+    expect_healthy(doctor(&daemon));
+    cursor(&daemon, &json!({"gate": {"command": "/nowhere/bin/mcpd", "args": ["connect"]}}));
+    let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which does not exist");
+    assert_eq!(finding.command(), "mcpd unlink cursor");
     cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--runtime-dir=/elsewhere"]}}));
-    expect(doctor(&daemon), "warning", "Cursor", "connects to a daemon in /elsewhere");
+    let finding = expect(doctor(&daemon), "problem", "Cursor", "connects to /elsewhere, where no daemon runs");
+    follow_yes(&daemon, &finding);
+    expect_healthy(doctor(&daemon));
     cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--profile", "none"]}}));
     expect(doctor(&daemon), "problem", "Cursor", "the profile `none`, which the daemon does not have");
     daemon.place().write("home/.cursor/mcp.json", "{\"mcpServers\": {");
     expect(doctor(&daemon), "warning", "Cursor", "has errors");
+}
+
+#[test]
+fn client_that_is_linked_to_another_daemon_is_reported() {
+    let (daemon, other) = (daemon(), Server::named("two").start());
+    cursor(
+        &daemon,
+        &json!({"mcpd": {"command": MCPD, "args": ["connect", "--runtime-dir", other.place().runtime_dir()]}}),
+    );
+    let finding = expect(doctor(&daemon), "warning", "Cursor", "connects to a daemon in ");
+    assert!(finding.command().starts_with("mcpd link cursor"), "{finding:?}");
+}
+
+#[test]
+fn client_that_is_linked_by_a_url_of_a_profile_that_is_gone_is_a_problem() {
+    let daemon = daemon();
+    daemon.client(&["link", "vscode", "--http", "--profile", "none", "--yes"]).expect_code(0);
+    let finding = expect(doctor(&daemon), "problem", "VS Code", "the profile `none`, which the daemon does not have");
+    follow_yes(&daemon, &finding);
+    expect_healthy(doctor(&daemon));
+    daemon.client(&["link", "vscode", "--http", "--yes"]).expect_code(0);
+    super::expect_any(&doctor(&daemon), "VS Code", "connects to mcpd by a URL");
 }
 
 #[test]

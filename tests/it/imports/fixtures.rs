@@ -97,6 +97,31 @@ pub(super) const FILES: &[Fixture] = &[
         ..NONE
     },
     Fixture {
+        file: "cline.json",
+        word: "cline",
+        to: "home/.cline/data/settings/cline_mcp_settings.json",
+        local: &["sketches", "folders"],
+        remote: &["posters"],
+        ..NONE
+    },
+    Fixture {
+        file: "copilot.json",
+        word: "copilot",
+        to: "home/.copilot/mcp-config.json",
+        local: &["errands"],
+        remote: &["parcels"],
+        ..NONE
+    },
+    Fixture {
+        file: "goose.yaml",
+        word: "goose",
+        to: "xdg-config/goose/config.yaml",
+        local: &["orchard"],
+        remote: &["stalls"],
+        only_echo: true,
+        ..NONE
+    },
+    Fixture {
         file: "codex.toml",
         word: "codex",
         to: "home/.codex/config.toml",

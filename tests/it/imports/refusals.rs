@@ -77,7 +77,7 @@ fn server_requested_by_name_must_exist() {
     assert!(ran.stderr.contains("no MCP servers are in the files of "), "{ran}");
     place.mcpd(&["import", "--from", "cursor"]).expect_code(0);
     let ran = place.mcpd(&["import", "--from", "notepad"]).expect_code(2);
-    assert!(ran.stderr.contains("the clients are claude-code, claude-desktop, codex, cursor"), "{ran}");
+    assert!(ran.stderr.contains("the clients are claude-code, claude-desktop, cline, codex, copilot"), "{ran}");
     let file = place.write("mine.json", GOOD);
     let ran = place.mcpd(&["import", "--yes", "--from", "mine.json", "--config", "ours.toml"]).expect_code(0);
     assert!(ran.stderr.contains(file.to_str().expect("text")), "{ran}");

@@ -4,10 +4,13 @@
 //! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
 //! `processes` · `http` (servers at URLs) · `landlock` · `wait` (polling) · `output`.
 //!
+//! `client_home` is a home directory with the files of all clients.
+//!
 //! `messages` builds messages and checks responses. A call waits at a `gate` until the test opens it.
 //! `http_agent` is an agent over HTTP.
 
 mod agent;
+mod client_home;
 mod config;
 mod daemon;
 mod gate;
@@ -27,6 +30,7 @@ mod wait;
 mod watch;
 
 pub(crate) use self::agent::{Agent, as_user, connect_as};
+pub(crate) use self::client_home::{client_file, client_files, expect_same, mcpd_at_home, tree};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::{Daemon, answer_to_ended_operator};
 pub(crate) use self::gate::Gate;

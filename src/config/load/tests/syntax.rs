@@ -107,7 +107,7 @@ fn any_text() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn any_text_is_taken_or_refused_with_places(text in any_text()) {
-        for path in ["/c.toml", "/c.json"] {
+        for path in ["/c.toml", "/c.json", "/c.yaml"] {
             match load_text(path, &text) {
                 Ok(loaded) => loaded.warnings.iter().for_each(|warning| assert!(!warning.to_string().is_empty())),
                 Err(error) => assert!(error.to_string().contains(&format!("{path}:")), "{}", error),

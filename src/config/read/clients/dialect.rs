@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::super::super::clients::Dialect;
+use super::super::super::clients::Part;
 use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::reader::{Fields, Reader};
@@ -17,18 +17,18 @@ const UNSUPPORTED_KEYS: [(&str, &str); 4] = [
     ("headersHelper", "write the headers under `headers`, with `${file:…}` for what is secret"),
 ];
 
-/// Keys with lists of allowed and denied tools, by name.
-const ONLY_TOOLS: [&str; 4] = ["includeTools", "enabled_tools", "enabledTools", "tools"];
+/// Keys with lists of allowed and denied tools, by name. An empty list of the last one allows all.
+const ONLY_TOOLS: [&str; 5] = ["includeTools", "enabled_tools", "enabledTools", "tools", ALL_IF_EMPTY];
+const ALL_IF_EMPTY: &str = "available_tools";
 const NO_TOOLS: [&str; 3] = ["excludeTools", "disabledTools", "disabled_tools"];
 
 impl Reader<'_> {
     pub(super) fn translate_keys(&mut self, section: &Section<'_>, fields: &mut Fields<'_>, build: &mut Build) {
-        for known in ["disabled", "enabled", "source"] {
+        for known in ["disabled", "enabled", "source"].iter().chain(build.dialect.ignored) {
             fields.take(known);
         }
         self.unsupported_keys(fields);
-        self.translate_command(fields, build);
-        self.translate_url(fields, build);
+        self.translate_launch(fields, build);
         for key in ["cwd", "sharing"] {
             if let Some(entry) = fields.take(key) {
                 build.put_texts(key, entry);
@@ -41,10 +41,30 @@ impl Reader<'_> {
         }
     }
 
+    /// The command or the URL. One client has them in a table.
+    fn translate_launch(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        match fields.take("transport") {
+            Some(Entry { node: Node { value: Value::Table(entries), .. }, .. }) => {
+                let mut inner = Fields::new("`transport`", entries);
+                self.translate_launch(&mut inner, build);
+                if let Some(cwd) = inner.take("cwd") {
+                    build.put_texts("cwd", cwd);
+                }
+                self.finish_loosely(inner);
+            }
+            Some(kind) => self.kind_of_transport(kind),
+            None => {}
+        }
+        self.translate_command(fields, build);
+        self.translate_url(fields, build);
+    }
+
     fn translate_command(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
-        match fields.take("command") {
+        match fields.take(build.dialect.command_key()) {
             // The older of two forms of one client.
-            Some(Entry { node: Node { value: Value::Table(entries), .. }, .. }) if build.dialect == Dialect::Zed => {
+            Some(Entry { node: Node { value: Value::Table(entries), .. }, .. })
+                if entries.iter().any(|entry| entry.key == "path") =>
+            {
                 let mut inner = Fields::new("`command`", entries);
                 if let Some(path) = inner.take("path") {
                     build.put_texts("command", path);
@@ -54,9 +74,9 @@ impl Reader<'_> {
                 fields.take("settings");
             }
             Some(Entry { key_span, node: Node { value: Value::Array(words), .. }, .. })
-                if build.dialect == Dialect::OpenCode && !words.is_empty() =>
+                if build.dialect.key_of(Part::CommandLine).is_some() && !words.is_empty() =>
             {
-                let mut words: Vec<_> = words.iter().map(|word| build.node(word)).collect();
+                let mut words: Vec<_> = words.iter().map(|word| build.node("args", word)).collect();
                 let program = words.remove(0);
                 let span = program.span.clone();
                 build.put("command", key_span, program);
@@ -66,10 +86,11 @@ impl Reader<'_> {
             None => {}
         }
         self.args_and_env(fields, build);
-        if build.dialect == Dialect::Codex
-            && let Some(names) = fields.take("env_vars")
-        {
+        if let Some(names) = build.dialect.passed_variables.and_then(|key| fields.take(key)) {
             self.passed_variables(names, build);
+        }
+        if let Some(names) = build.dialect.needed_variables.and_then(|key| fields.take(key)) {
+            self.needed_variables(names, build);
         }
     }
 
@@ -77,8 +98,7 @@ impl Reader<'_> {
         if let Some(args) = fields.take("args") {
             build.put_texts("args", args);
         }
-        let env = if build.dialect == Dialect::OpenCode { "environment" } else { "env" };
-        let Some(env) = fields.take(env) else { return };
+        let Some(env) = fields.take(build.dialect.key_of(Part::Env).unwrap_or("env")) else { return };
         let Value::Table(variables) = &env.node.value else { return build.put_texts("env", env) };
         let mut texts = Vec::new();
         for variable in variables {
@@ -89,11 +109,13 @@ impl Reader<'_> {
                     Node { span: variable.node.span.clone(), value: Value::String(text) }
                 }
                 Value::Other("null") => continue,
-                _ => build.node(&variable.node),
+                _ => build.node("env", &variable.node),
             };
             texts.push(Entry { key: variable.key.clone(), key_span: variable.key_span.clone(), node });
         }
-        build.extend_table("env", env, texts);
+        if !texts.is_empty() {
+            build.extend_table("env", env, texts);
+        }
     }
 
     /// Names of variables, some with their source.
@@ -107,10 +129,25 @@ impl Reader<'_> {
                 let message = "a variable of another machine is ignored";
                 self.warn(Problem::new(item.span.clone(), message).help("mcpd runs servers on this machine only"));
             } else {
-                names.push(build.node(name));
+                names.push(build.node("pass_env", name));
             }
         }
         build.extend("pass_env", entry, names);
+    }
+
+    /// Names of variables without which the server does not work. Those of a server at a URL are for its headers, which refer to them.
+    fn needed_variables(&mut self, entry: &Entry, build: &mut Build) {
+        let names = self.strings(entry, r#"["TOKEN"]"#);
+        let variable = |(node, name): (&Node, &str)| {
+            let node = Node { span: node.span.clone(), value: Value::String(format!("${{{name}}}")) };
+            Entry { key: name.to_owned(), key_span: node.span.clone(), node }
+        };
+        let is_known =
+            |name: &str| is_variable_name(name) && build.get("env").is_none_or(|env| env.get(name).is_none());
+        let variables: Vec<_> = names.into_iter().filter(|(_, name)| is_known(name)).map(variable).collect();
+        if build.has("command") && !variables.is_empty() {
+            build.extend_table("env", entry, variables);
+        }
     }
 
     fn tools(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
@@ -123,6 +160,10 @@ impl Reader<'_> {
             for key in keys {
                 if let Some(entry) = fields.take(key) {
                     let names = self.strings(entry, r#"["read_file"]"#);
+                    let allows_all = names.is_empty() && *key == ALL_IF_EMPTY || matches!(names[..], [(_, "*")]);
+                    if allows_all && ours == "allow" {
+                        continue;
+                    }
                     let patterns = names.into_iter().map(|(node, name)| literal_pattern(&node.span, name)).collect();
                     build.extend(ours, entry, patterns);
                 }
@@ -131,17 +172,7 @@ impl Reader<'_> {
     }
 
     fn timeouts(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
-        // Zed changed the unit of this key.
-        let keys: &[(&str, &str, f64)] = match build.dialect {
-            Dialect::Codex => &[
-                ("startup_timeout_sec", "handshake_timeout", 1.0),
-                ("startup_timeout_ms", "handshake_timeout", 0.001),
-                ("tool_timeout_sec", "call_timeout", 1.0),
-            ],
-            Dialect::Json | Dialect::Gemini => &[("timeout", "call_timeout", 0.001)],
-            Dialect::Zed | Dialect::OpenCode => &[],
-        };
-        for (key, ours, unit) in keys {
+        for (key, ours, unit) in build.dialect.time_limits {
             let Some(entry) = fields.take(key).filter(|_| !build.has(ours)) else { continue };
             match self.number(&entry.node).map(|number| number * unit).filter(|seconds| *seconds >= 0.001) {
                 Some(seconds) => build.put(ours, &entry.key_span, duration(&entry.node.span, seconds)),
@@ -219,36 +250,40 @@ const TRANSPORTS: [&str; 8] =
     ["stdio", "local", "http", "streamable-http", "streamable_http", "streamableHttp", "sse", "remote"];
 
 impl Reader<'_> {
-    pub(super) fn translate_url(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
-        for key in ["type", "transport"] {
-            let Some(kind) = fields.take(key) else { continue };
-            if kind.node.text().is_none_or(|kind| !TRANSPORTS.contains(&kind)) {
-                let problem = Problem::new(kind.node.span.clone(), format!("`{key}` is ignored: it is no transport"));
-                self.warn(problem.help("write `\"stdio\"` or `\"http\"`"));
-            }
+    fn kind_of_transport(&mut self, kind: &Entry) {
+        if kind.node.text().is_none_or(|kind| !TRANSPORTS.contains(&kind)) {
+            let message = format!("`{}` is ignored: it is no transport", kind.key);
+            let problem = Problem::new(kind.node.span.clone(), message);
+            self.warn(problem.help("write `\"stdio\"` or `\"http\"`"));
+        }
+    }
+
+    fn translate_url(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        if let Some(kind) = fields.take("type") {
+            self.kind_of_transport(kind);
         }
         // One client uses two keys for two transports. If both exist, use the newer transport.
-        for key in ["httpUrl", "serverUrl", "url"] {
+        let usual = ["httpUrl", "serverUrl", "url"];
+        for key in usual.into_iter().chain(build.dialect.key_of(Part::Url).filter(|key| !usual.contains(key))) {
             let Some(url) = fields.take(key) else { continue };
             if !build.has("url") {
                 build.put_texts("url", url);
             }
         }
-        if let Some(headers) = fields.take("headers") {
-            build.put_texts("headers", headers);
+        let own = build.dialect.key_of(Part::Headers).filter(|key| *key != "headers");
+        for key in ["headers"].into_iter().chain(own) {
+            if let Some(headers) = fields.take(key) {
+                build.put_texts("headers", headers);
+            }
         }
-        if build.dialect == Dialect::Codex {
-            self.codex_headers(fields, build);
-        }
+        self.headers_in_variables(fields, build);
     }
 
-    fn codex_headers(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
-        if let Some(headers) = fields.take("http_headers") {
-            build.put_texts("headers", headers);
-        }
-        if let Some(variables) = fields.take("env_http_headers") {
-            let help = "write `env_http_headers = { NAME = \"VARIABLE\" }`";
-            let names = self.table(&variables.node, "`env_http_headers`", help);
+    fn headers_in_variables(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+        if let Some(variables) = build.dialect.header_variables.and_then(|key| fields.take(key)) {
+            let what = format!("`{}`", variables.key);
+            let help = format!("write `{} = {{ NAME = \"VARIABLE\" }}`", variables.key);
+            let names = self.table(&variables.node, &what, &help);
             let headers = names.iter().filter_map(|header| {
                 let name = self.variable_name(&header.node, &format!("`{}`", header.key))?;
                 Some(header_of(header, &header.key, format!("${{{name}}}")))
@@ -256,8 +291,8 @@ impl Reader<'_> {
             let headers = headers.collect();
             build.extend_table("headers", variables, headers);
         }
-        if let Some(variable) = fields.take("bearer_token_env_var")
-            && let Some(name) = self.variable_name(&variable.node, "`bearer_token_env_var`")
+        if let Some(variable) = build.dialect.token_variable.and_then(|key| fields.take(key))
+            && let Some(name) = self.variable_name(&variable.node, &format!("`{}`", variable.key))
         {
             let header = header_of(variable, "Authorization", format!("Bearer ${{{name}}}"));
             build.extend_table("headers", variable, vec![header]);

@@ -40,6 +40,7 @@ impl Variables {
         match self {
             Self::Never | Self::Bare => false,
             Self::Braces | Self::Dollar => !is_prefixed,
+            Self::Plain => !is_prefixed && !body.contains(":-"),
             Self::Prefixed => is_prefixed,
             Self::Unknown => true,
         }
@@ -86,7 +87,8 @@ pub(super) fn translated(text: &str, variables: Variables, failures: &mut Transl
             }));
             rest = after;
         } else {
-            let name = if variables == Variables::Dollar { bare_name(&rest[1..]) } else { "" };
+            let name =
+                if matches!(variables, Variables::Dollar | Variables::Plain) { bare_name(&rest[1..]) } else { "" };
             words.push_str(&if name.is_empty() { "$".to_owned() } else { format!("${{{name}}}") });
             rest = &rest[1 + name.len()..];
         }

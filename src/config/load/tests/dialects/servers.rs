@@ -82,3 +82,95 @@ fn errors_use_the_terms_of_the_file() {
         &["1:55 `includeTools` must be a list…"],
     );
 }
+
+#[test]
+fn extension_of_goose_is_a_server_unless_it_is_built_in() {
+    let path = "/home/u/.config/goose/config.yaml";
+    let text = "\
+# mine
+GOOSE_MODEL: x
+extensions:
+  developer: {enabled: true, type: builtin, name: developer, bundled: true}
+  a:
+    enabled: true
+    type: stdio
+    name: A
+    description: 'About: a'
+    cmd: x
+    args: [-y, \"${TOKEN}\"]
+    envs: {ROWS: 12, B: '$TOKEN'}
+    env_keys: [TOKEN]
+    timeout: 90
+    available_tools: []
+  b:
+    enabled: true
+    type: streamable_http
+    uri: https://x/${TOKEN}
+    headers: {Authorization: Bearer $TOKEN, X: \"${NONE:-d}\"}
+    envs: {}
+    env_keys: []
+  c: {enabled: false, type: stdio, cmd: x, args: []}
+";
+    let servers = servers_of(path, text);
+    assert_eq!(named(&servers), ["a", "b"]);
+    let program = launch(&servers[0]);
+    assert_eq!((program.command.as_str(), &program.args[..]), ("x", &["-y".to_owned(), "${TOKEN}".to_owned()][..]));
+    let env: Vec<_> = ["ROWS", "B", "TOKEN"].map(|name| program.env[name].to_string()).into();
+    assert_eq!(env, ["12", "$TOKEN", "hunter2"]);
+    assert_eq!(servers[0].settings.call_timeout.as_secs(), 90);
+    assert!(permits(&servers[0], "anything"));
+    let remote = remote(&servers[1]);
+    assert_eq!((&*remote.url, &*remote.headers["Authorization"]), ("https://x/hunter2", "Bearer hunter2"));
+    assert_eq!(&*remote.headers["X"], "${NONE:-d}");
+    let expected =
+        ["`${TOKEN}` is plain text in this file", "`${NONE:-…}` is plain text in this file", "server `c` is skipped"];
+    let warnings = warnings(path, text);
+    assert!(
+        warnings.len() == 3 && warnings.iter().zip(expected).all(|(warning, part)| warning.contains(part)),
+        "{warnings:#?}"
+    );
+}
+
+#[test]
+fn server_of_cline_has_its_transport_in_a_table() {
+    let path = "/home/u/.cline/data/settings/cline_mcp_settings.json";
+    let text = r#"{"mcpServers": {
+        "a": {"transport": {"type": "stdio", "command": "x", "args": ["y"], "env": {"A": "${env:TOKEN}"}}, "timeout": 90},
+        "b": {"transport": {"type": "streamableHttp", "url": "https://x", "headers": {"A": "b"}}, "oauth": {"tokens": {}}},
+        "c": {"transport": {"type": "stdio", "command": "/usr/bin/mcpd", "args": ["connect"]}},
+        "d": {"type": "sse", "url": "https://y"}
+    }}"#;
+    let servers = servers_of(path, text);
+    assert_eq!(named(&servers), ["a", "b", "d"]);
+    assert_eq!(
+        (launch(&servers[0]).command.as_str(), launch(&servers[0]).env["A"].to_string()),
+        ("x", "hunter2".to_owned())
+    );
+    assert_eq!(servers[0].settings.call_timeout.as_secs(), 90);
+    assert_eq!((&*remote(&servers[1]).url, &*remote(&servers[1]).headers["A"]), ("https://x", "b"));
+    assert_eq!(warnings(path, text), [""; 0]);
+}
+
+#[test]
+fn server_of_copilot_has_all_tools_by_a_star() {
+    let path = "/p/.github/mcp.json";
+    let text = r#"{"mcpServers": {
+        "a": {"type": "local", "command": "x", "args": ["$TOKEN"], "env": {"A": "${NONE:-d}"}, "tools": ["*"]},
+        "b": {"type": "http", "url": "https://x", "tools": ["read"]}
+    }}"#;
+    let servers = servers_of(path, text);
+    assert_eq!((&*launch(&servers[0]).args[0], launch(&servers[0]).env["A"].to_string()), ("hunter2", "d".to_owned()));
+    assert!(permits(&servers[0], "write") && permits(&servers[1], "read") && !permits(&servers[1], "write"));
+}
+
+#[test]
+fn errors_in_yaml_have_a_place_and_its_spelling() {
+    let path = "/home/u/.config/goose/config.yaml";
+    let error = |text: &str| load_text(path, text).expect_err("an error").to_string();
+    let text = error("extensions:\n  a:\n    cmd: x\n    args: y\n");
+    assert!(text.contains("config.yaml:4:11") && text.contains("write `args: [\"y\"]`"), "{text}");
+    let text = error("extensions:\n  a: [1\n");
+    assert!(text.contains("config.yaml:3:1") && text.contains("close the brackets"), "{text}");
+    let text = error("GOOSE_MODEL: x\n");
+    assert!(text.contains("there is no `extensions` in this file"), "{text}");
+}

@@ -167,6 +167,9 @@ pub struct ToolReport {
     pub name: Option<String>,
     /// Unchanged description, cut at 500 characters.
     pub description: Option<String>,
+    /// Bytes of the whole description.
+    #[serde(default)]
+    pub description_bytes: usize,
     /// Estimated number of model tokens that the tool costs an agent that sees it.
     pub tokens: usize,
     /// Why agents do not see the tool.
@@ -213,6 +216,9 @@ pub struct ToolsSummary {
     pub profile: String,
     /// Configured servers, in file order.
     pub servers: Vec<ToolServer>,
+    /// Bytes of the combined instructions that agents of the profile receive.
+    #[serde(default)]
+    pub instructions_bytes: usize,
 }
 
 /// A server whose tools were reported.
@@ -229,6 +235,9 @@ pub struct ToolServer {
     /// The server is in the profile but has never listed its tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
+    /// Bytes of the instructions that an agent receives that uses only this server.
+    #[serde(default)]
+    pub instructions_bytes: usize,
 }
 
 /// Outcome of `restart`, `enable`, `disable` or `health`.

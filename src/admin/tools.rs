@@ -1,5 +1,6 @@
 //! The `tools` method: sends every tool that servers list, one per message, since all of them may exceed one message.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::report::{HiddenReport, ToolReport, ToolServer, ToolsSummary};
 use super::{AdminEvent, Answer, ToolsRequest};
 use crate::catalog::tokens_of;
 use crate::config::Profile;
+use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
@@ -77,7 +79,9 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, request: ToolsReque
     let namings = profiles.iter().map(|one| one.profile.naming).collect();
     let selection = Selection::new(request.name.as_deref(), &seen, namings);
     let servers = send_tools(operator, &whole, &seen, &selection).await?;
-    respond(operator, Some(id), Answer::Tools(ToolsSummary { profile: profile.to_owned(), servers })).await
+    let instructions_bytes = seen.instructions(Era::Legacy).map_or(0, |text| text.len());
+    let summary = ToolsSummary { profile: profile.to_owned(), servers, instructions_bytes };
+    respond(operator, Some(id), Answer::Tools(summary)).await
 }
 
 async fn send_tools(
@@ -87,6 +91,8 @@ async fn send_tools(
     selection: &Selection<'_>,
 ) -> io::Result<Vec<ToolServer>> {
     let mut servers = Vec::new();
+    let instructions = seen.exposed().map(|one| (&one.config.name, one.own_instructions(Era::Legacy)));
+    let instructions: HashMap<_, _> = instructions.filter_map(|(name, text)| Some((name, text?.len()))).collect();
     for (group, member) in tool_groups(whole, seen).zip(&whole.servers) {
         for (index, offered) in group.tools().enumerate() {
             // Estimating tokens reads the whole definition, and there may be thousands: let agents' tasks run in between.
@@ -108,20 +114,22 @@ async fn send_tools(
         };
         let (name, truncated) = (group.server().to_string(), group.is_truncated());
         let missing = group.is_seen() && is_enabled && !has_listed;
-        servers.push(ToolServer { name, state, truncated, missing });
+        let instructions_bytes = instructions.get(&member.config.name).copied().unwrap_or_default();
+        servers.push(ToolServer { name, state, truncated, missing, instructions_bytes });
     }
     Ok(servers)
 }
 
 fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -> ToolReport {
     let [description] = members(offered.definition, ["description"]).unwrap_or_default();
-    let description = description.and_then(|raw| text(&raw)).map(|text| beginning(&text));
+    let description = description.and_then(|raw| text(&raw));
     let name = offered.exposed_as.ok();
     ToolReport {
         server: server.to_owned(),
         tool: offered.tool.to_owned(),
         name: name.map(str::to_owned),
-        description,
+        description_bytes: description.as_ref().map_or(0, |text| text.len()),
+        description: description.map(|text| beginning(&text)),
         tokens: tokens_of(name.unwrap_or(offered.tool).len(), offered.passed_on),
         hidden: offered.exposed_as.err().map(hidden),
         hidden_from_modern: offered.is_legacy_only.then(|| "task_only".to_owned()),

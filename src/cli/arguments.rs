@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 }
 
 /// Commands that connect to no daemon. They refuse `--runtime-dir`.
-const WITHOUT_DAEMON: [&str; 4] = ["completions", "demo", "schema", "service"];
+const WITHOUT_DAEMON: [&str; 5] = ["completions", "demo", "schema", "service", "skill"];
 
 /// The definition of the command line.
 pub fn command_line() -> clap::Command {
@@ -131,6 +131,8 @@ pub(super) enum Command {
     Check(Deferred<super::check::Arguments>),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
+    /// Print a skill for agents that have a shell: how to find and call tools without a list of them in the context
+    Skill,
     /// Run the daemon as a systemd user service, from each login on
     Service(Deferred<super::service::Arguments>),
     /// Print the token for the loopback address of a profile; `--rotate` replaces it
@@ -197,6 +199,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
             "demo",
             "completions",
             "schema",
+            "skill",
         ],
     ),
     ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),

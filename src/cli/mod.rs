@@ -37,6 +37,7 @@ mod serve;
 mod service;
 mod service_env;
 mod setup;
+mod skill;
 mod start;
 mod status;
 mod stop;
@@ -105,6 +106,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Completions { shell } => completions::run(shell),
         Command::Service(arguments) => block_on(service::run(&arguments, &usable(directory)?)),
         Command::Schema => Ok(print(crate::config::SCHEMA)),
+        Command::Skill => skill::run(),
         Command::Token(arguments) => block_on(token::run(&arguments, directory.ok().as_ref())),
         Command::Connect(arguments) => match arguments.print() {
             Some(client) => connect::print_entries(client, &arguments, given.as_deref(), directory.ok().as_ref()),

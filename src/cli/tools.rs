@@ -3,6 +3,7 @@
 //! The list comes from an agent socket. It does not name servers, and names are never parsed. The operator socket supplies the
 //! servers; without it the list has no headings.
 
+pub(super) mod budget;
 mod details;
 mod table;
 
@@ -52,7 +53,11 @@ pub(super) struct Tools {
     /// Include tools that agents do not see, and what hides them; needs access to admin.sock
     #[arg(long)]
     all: bool,
-    /// Print the tools as listed to agents, as JSON; with `--all`, as one object with the reasons
+    /// Show the cost of each profile by server, the limits of clients that it exceeds, and what to allow instead; needs access to
+    /// admin.sock
+    #[arg(long, conflicts_with_all = ["selection", "all"])]
+    budget: bool,
+    /// Print the tools as listed to agents, as JSON; with `--all` or `--budget`, as one object
     #[arg(long)]
     json: bool,
 }
@@ -70,6 +75,9 @@ struct List {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> CommandResult {
+    if tools.budget {
+        return budget::run(directory, &tools.profile, tools.json).await;
+    }
     let selection = Selection::parse(tools.selection.as_deref())?;
     if tools.all {
         return run_all(directory, tools, &selection).await;
@@ -162,7 +170,7 @@ async fn show(
     print(table::render(&groups, OutputStyle::of_stdout()))
 }
 
-/// Names the tools that some agents do not see, and the servers that have not listed their tools yet.
+/// Names the tools that some agents do not see, and the servers of which nothing is known yet.
 fn note_left_out(Origins { by_name, servers, malformed }: &Origins) {
     let legacy_only = by_name.iter().filter(|(_, origin)| origin.is_legacy_only).map(|(name, _)| one_line(name));
     for name in legacy_only.collect::<BTreeSet<_>>() {
@@ -174,6 +182,11 @@ fn note_left_out(Origins { by_name, servers, malformed }: &Origins) {
     if let Some(left @ 1..) = malformed.len().checked_sub(MAX_MALFORMED) {
         print_note!("mcpd: {left} more definitions are malformed: `mcpd tools --all` shows them");
     }
+    note_missing(servers);
+}
+
+/// Names the servers that have not listed their tools yet.
+fn note_missing(servers: &[ToolServer]) {
     let missing = servers.iter().filter(|server| server.missing);
     let missing: Vec<_> = missing.map(|server| format!("{} ({})", server.name, server.state)).collect();
     if !missing.is_empty() {
@@ -255,7 +268,7 @@ pub(in crate::cli) struct JsonReport<'a> {
 async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> CommandResult {
     let filter = ToolsRequest { profile: Some(tools.profile.name().to_owned()), name: None };
     let reply = request(directory, filter).await;
-    let (reports, ToolsSummary { profile, servers }) = reply.map_err(|error| admin_failure(&error))?;
+    let (reports, ToolsSummary { profile, servers, .. }) = reply.map_err(|error| admin_failure(&error))?;
     let mut selected: Vec<_> = reports.iter().filter(|tool| is_selected(selection, tool)).collect();
     if selected.is_empty()
         && let Some(word) = &tools.selection

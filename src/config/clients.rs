@@ -53,8 +53,41 @@ pub(crate) struct Client {
     pub(crate) editor: Option<Editor>,
     /// Whether its URLs may lead to Unix sockets.
     pub(crate) opens_unix_sockets: bool,
-    /// The most tools that it uses, of all servers together.
-    pub(crate) max_tools: Option<usize>,
+    /// What it refuses or cuts of what servers send.
+    pub(crate) limits: &'static [Limit],
+}
+
+/// A maximum of what a client passes to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) of: Measure,
+    pub(crate) max: usize,
+    /// In which versions or with which models, after the name of the client; empty if always.
+    pub(crate) condition: &'static str,
+}
+
+/// What a [`Limit`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Measure {
+    /// Tools of all entries together.
+    Tools,
+    /// Bytes of the instructions of one entry. The rest is cut.
+    Instructions,
+    /// Bytes of the description of a tool. The rest is cut.
+    Description,
+}
+
+/// Of requests to the model, whatever client sends them. Source: github.com/openai/openai-openapi, pull request 76.
+pub(crate) const OPENAI_API: Limit = Limit::tools(128, "");
+
+impl Limit {
+    const fn tools(max: usize, condition: &'static str) -> Self {
+        Self { of: Measure::Tools, max, condition }
+    }
+
+    const fn cut(of: Measure, max: usize) -> Self {
+        Self { of, max, condition: "" }
+    }
 }
 
 /// How a client writes servers.

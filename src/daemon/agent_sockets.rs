@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::{FutureExt, select_all};
 use tokio::net::UnixStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::loopback_sockets::LoopbackSockets;
 use crate::config::Profile;
@@ -24,12 +24,15 @@ pub(super) struct PrepareSockets {
     pub(super) answer: oneshot::Sender<Result<(), SocketError>>,
 }
 
-/// A profile that is served, its socket, and the resources that results on it have named.
+/// A profile that is served, and what stays when a reload changes it: its socket, and what its connections share.
 #[derive(Debug)]
 pub(super) struct ProfileListener {
     pub(super) served: ServedProfile,
     pub(super) listener: Listener,
+    /// The resources that results on it have named.
     pub(super) named_uris: Arc<NamedUris>,
+    /// The origins whose pages may send requests over HTTP, also on open connections.
+    pub(super) http_origins: watch::Sender<Arc<[String]>>,
 }
 
 /// A new connection of an agent.
@@ -128,8 +131,10 @@ impl AgentSockets {
         for served in profiles {
             let name = &served.profile.name;
             let known = before.iter().position(|one| one.served.profile.name == *name);
-            let known = known.map(|at| before.swap_remove(at)).map(|known| (known.listener, known.named_uris));
-            let (listener, named_uris) = known.unzip();
+            let (listener, named_uris, http_origins) = match known.map(|at| before.swap_remove(at)) {
+                Some(known) => (Some(known.listener), known.named_uris, known.http_origins),
+                None => (None, Arc::default(), watch::Sender::default()),
+            };
             let listener = listener.or_else(|| self.take_prepared(name));
             // A socket that another configuration has removed meanwhile is created again.
             let again = || lock.listen_or_take(&agent_socket(name), SocketMode::Owner, &mut self.activated);
@@ -139,8 +144,8 @@ impl AgentSockets {
                     if let Err(error) = listener.set_mode(socket_mode(&served.profile)) {
                         tracing::error!(profile = &**name, "who can connect has not changed: {error}");
                     }
-                    let named_uris = named_uris.unwrap_or_default();
-                    self.all.push(ProfileListener { served: served.clone(), listener, named_uris });
+                    http_origins.send_replace(Arc::clone(&served.profile.http_origins));
+                    self.all.push(ProfileListener { served: served.clone(), listener, named_uris, http_origins });
                 }
                 Err(error) => tracing::error!(profile = &**name, "is not served: {error}"),
             }

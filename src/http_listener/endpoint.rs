@@ -99,7 +99,7 @@ pub(super) struct Endpoint {
     /// Of the modern sessions that the connection uses.
     leases: Leases,
     /// The origins whose pages may send requests.
-    origins: Arc<[String]>,
+    origins: watch::Receiver<Arc<[String]>>,
     /// How long a client may pause within a body.
     timeout: Duration,
     /// A request had the token.
@@ -124,14 +124,20 @@ struct Received {
 }
 
 impl Endpoint {
-    pub(super) fn new(agent: Agent, sessions: Sessions, origins: Arc<[String]>, timeout: Duration) -> Self {
+    pub(super) fn new(
+        agent: Agent,
+        sessions: Sessions,
+        origins: watch::Receiver<Arc<[String]>>,
+        timeout: Duration,
+    ) -> Self {
         let (leases, is_authorized) = (Leases::default(), AtomicBool::new(false));
         Self { agent, sessions, leases, origins, timeout, is_authorized }
     }
 
     pub(super) async fn respond(&self, request: Request<RequestBody>) -> Reply {
         let (head, mut body) = request.into_parts();
-        let mut reply = match self.serve(&head, &mut body).await {
+        let origins = Arc::clone(&self.origins.borrow());
+        let mut reply = match self.serve(&head, &mut body, &origins).await {
             Ok(reply) => reply,
             Err(failure) => {
                 // A client that waits for `100 Continue` sends no body.
@@ -142,7 +148,7 @@ impl Endpoint {
                 failure.into_reply()
             }
         };
-        if let Some(origin) = checks::listed_origin(&head.headers, &self.origins) {
+        if let Some(origin) = checks::listed_origin(&head.headers, &origins) {
             allow_origin(&mut reply, origin.clone());
         }
         reply
@@ -163,13 +169,13 @@ impl Endpoint {
         Ok(())
     }
 
-    async fn serve(&self, head: &Parts, body: &mut RequestBody) -> Result<Reply, Failure> {
+    async fn serve(&self, head: &Parts, body: &mut RequestBody, origins: &[String]) -> Result<Reply, Failure> {
         let Parts { method, uri, headers, .. } = head;
-        checks::check_sender(headers, uri, &self.origins)?;
+        checks::check_sender(headers, uri, origins)?;
         // A browser asks without the token whether a page may send it.
         let is_preflight = *method == Method::OPTIONS
             && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-            && checks::listed_origin(headers, &self.origins).is_some();
+            && checks::listed_origin(headers, origins).is_some();
         if is_preflight {
             return Ok(preflight());
         }

@@ -11,6 +11,7 @@
 //!
 //! - `protocol`: tells lines from HTTP
 //! - `connection`: serves one connection with hyper
+//! - `shared_socket`: a socket that is watched while hyper has it
 //! - `endpoint`: what becomes of each HTTP request
 //! - `reply`: its response: an error with its status, a message, or an event stream
 //! - `checks`: whether a request may be served, by its headers (pure)
@@ -39,6 +40,7 @@ mod loopback;
 mod protocol;
 mod reply;
 mod sessions;
+mod shared_socket;
 mod stream;
 pub(crate) mod token;
 mod transport;

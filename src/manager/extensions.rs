@@ -116,6 +116,11 @@ impl Member {
         identity.extensions().iter().filter(|one| reaches(&one.id)).cloned().collect()
     }
 
+    /// The server's instructions for agents of this era.
+    pub(crate) fn own_instructions(&self, era: Era) -> Option<Arc<str>> {
+        self.instructions(self.handle.published().identity(era).map(|one| &**one))
+    }
+
     /// Whether the server creates tasks for modern agents. Tasks do not cross eras.
     fn makes_modern_tasks(&self) -> bool {
         let identity = self.handle.published().identity(Era::Modern).cloned();
@@ -127,8 +132,8 @@ impl View {
     /// The combined instructions of all servers with exposed items, for agents of this era; `None` if there are none.
     #[must_use]
     pub fn instructions(&self, era: Era) -> Option<String> {
-        let text = |member: &Member| member.instructions(member.handle.published().identity(era).map(|one| &**one));
-        let texts: Vec<_> = self.exposed().filter_map(|one| Some((&**one.handle.name(), text(one)?))).collect();
+        let texts = self.exposed().filter_map(|one| Some((&**one.handle.name(), one.own_instructions(era)?)));
+        let texts: Vec<_> = texts.collect();
         combine(texts.iter().map(|(name, text)| (*name, &**text)))
     }
 

@@ -184,12 +184,13 @@ fn json_output_has_the_same_facts_in_one_object() {
     let daemon = daemon();
     let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
     assert_eq!((&report["format"], &report["profile"]), (&json!(1), &json!("default")));
-    assert_eq!(report["servers"][0], json!({ "name": "files", "state": "ready" }));
+    assert_eq!(report["servers"][0], json!({ "name": "files", "state": "ready", "instructions_bytes": 0 }));
     let push = report["tools"].as_array().expect("a list").iter().find(|tool| tool["tool"] == "push").expect("listed");
     assert_eq!(push["hidden"], json!({ "why": "deny", "pattern": "p*", "table": "servers.git" }));
     assert_eq!((&push["name"], &push["server"]), (&Value::Null, &json!("git")));
     let read = &report["tools"][0];
     assert_eq!((&read["name"], &read["hidden"], &read["tokens"]), (&json!("files__read"), &Value::Null, &json!(69)));
+    assert_eq!(read["description_bytes"], "Reads a file\n\nof any size".len());
 }
 
 /// What is cut is the list of the operator's socket, too, in messages that each fit.

@@ -146,7 +146,12 @@ fn every_printed_command_line_is_valid() {
     let read = |path: &PathBuf| fs::read_to_string(path).expect("text");
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut add = |from: &str, found: Vec<String>| lines.extend(found.into_iter().map(|line| (from.to_owned(), line)));
-    let pages = [files(&root.join("docs"), "md"), files(&root.join("examples"), "md"), vec![root.join("README.md")]];
+    let pages = [
+        files(&root.join("docs"), "md"),
+        files(&root.join("examples"), "md"),
+        files(&root.join("src"), "md"),
+        vec![root.join("README.md")],
+    ];
     for path in pages.iter().flatten() {
         add(&path.display().to_string(), of_page(&read(path)));
     }

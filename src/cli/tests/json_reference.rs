@@ -19,11 +19,12 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md"
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 17] {
+fn sections() -> [(&'static str, Value); 18] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
         ("mcpd tools", schema::<tools::JsonReport<'static>>()),
+        ("mcpd tools --budget", schema::<tools::budget::JsonReport>()),
         ("mcpd calls", schema::<CallReport>()),
         ("mcpd logs", schema::<LineReport>()),
         ("mcpd restart, enable, disable", schema::<control::JsonReport<'static>>()),

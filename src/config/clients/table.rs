@@ -2,7 +2,7 @@
 //!
 //! Sources of facts are named with each row.
 
-use super::{Adder, Client, Dialect, Editor, Member, Part, Place, Syntax, Tables, Unlaunched, Variables};
+use super::{Adder, Client, Dialect, Editor, Limit, Measure, Member, Part, Place, Syntax, Tables, Unlaunched, Variables};
 
 /// A program in the usual keys.
 const PROGRAM: &[Member] = &[("command", Part::Command), ("args", Part::Args), ("env", Part::Env)];
@@ -44,12 +44,12 @@ const UNKNOWN: Client = Client {
     adder: None,
     editor: None,
     opens_unix_sockets: false,
-    max_tools: None,
+    limits: &[],
 };
 
 /// All clients, ordered by `word`.
 pub(crate) const CLIENTS: [Client; 12] = [
-    // Source: code.claude.com/docs/en/mcp, "Manage your MCP servers".
+    // Source: code.claude.com/docs/en/mcp, "Manage your MCP servers"; for limits: "For MCP server authors".
     Client {
         word: "claude-code",
         title: "Claude Code",
@@ -67,6 +67,7 @@ pub(crate) const CLIENTS: [Client; 12] = [
             remove: &["mcp", "remove", "--scope"],
             scopes: ["user", "local"],
         }),
+        limits: &[Limit::cut(Measure::Instructions, 2048), Limit::cut(Measure::Description, 2048)],
         ..UNKNOWN
     },
     // Source: github.com/bfirestone/claude-desktop-linux.
@@ -160,7 +161,8 @@ pub(crate) const CLIENTS: [Client; 12] = [
         adder: Some(Adder { words: &["copilot", "mcp", "add"], takes_json: false }),
         ..UNKNOWN
     },
-    // Source for tools: github.com/Snowflake-Labs/mcp/issues/77; before, it was 40.
+    // Sources for tools: github.com/bun913/mcp-testrail/issues/6 and github.com/Snowflake-Labs/mcp/issues/77. It has loaded definitions on
+    // demand since January 2026: cursor.com/blog/dynamic-context-discovery.
     Client {
         word: "cursor",
         title: "Cursor",
@@ -168,10 +170,10 @@ pub(crate) const CLIENTS: [Client; 12] = [
         places: &[Place::Home(".cursor/mcp.json"), Place::Project(".cursor/mcp.json")],
         directories: &[Place::Home(".cursor")],
         commands: &["cursor", "cursor-agent"],
-        max_tools: Some(80),
+        limits: &[Limit::tools(40, "of early 2025"), Limit::tools(80, "before 2.4")],
         ..UNKNOWN
     },
-    // Source for `GEMINI_CLI_HOME`: `gemini mcp add` of 0.61.0.
+    // Source for `GEMINI_CLI_HOME`: `gemini mcp add` of 0.61.0; for tools: github.com/google-gemini/gemini-cli/issues/19083.
     Client {
         word: "gemini",
         title: "Gemini CLI",
@@ -186,6 +188,7 @@ pub(crate) const CLIENTS: [Client; 12] = [
         ],
         directories: &[Place::Variable { name: "GEMINI_CLI_HOME", home: "", file: ".gemini" }],
         commands: &["gemini"],
+        limits: &[Limit::tools(512, "")],
         ..UNKNOWN
     },
     // Sources: github.com/aaif-goose/goose, documentation/docs/guides/config-files.md, crates/goose/src/agents/extension.rs and
@@ -269,7 +272,7 @@ pub(crate) const CLIENTS: [Client; 12] = [
         commands: &["code"],
         adder: Some(Adder { words: &["code", "--add-mcp"], takes_json: true }),
         opens_unix_sockets: true,
-        max_tools: Some(128),
+        limits: &[Limit::tools(128, "")],
         ..UNKNOWN
     },
     // Source: docs.windsurf.com/windsurf/cascade/mcp.
@@ -284,10 +287,11 @@ pub(crate) const CLIENTS: [Client; 12] = [
         places: &[Place::Home(".codeium/windsurf/mcp_config.json"), Place::Home(".codeium/mcp_config.json")],
         directories: &[Place::Home(".codeium/windsurf")],
         commands: &["windsurf"],
-        max_tools: Some(100),
+        limits: &[Limit::tools(100, "")],
         ..UNKNOWN
     },
-    // Source: zed.dev/docs/ai/mcp. ZFS has another `zed`, so some distributions name this one `zeditor`.
+    // Source: zed.dev/docs/ai/mcp. ZFS has another `zed`, so some distributions name this one `zeditor`. Source for tools:
+    // github.com/zed-industries/zed/issues/32946.
     Client {
         word: "zed",
         title: "Zed",
@@ -295,6 +299,7 @@ pub(crate) const CLIENTS: [Client; 12] = [
         places: &[Place::Config("zed/settings.json"), Place::Project(".zed/settings.json")],
         directories: &[Place::Config("zed")],
         commands: &["zeditor"],
+        limits: &[Limit::tools(128, "with models of OpenAI")],
         ..UNKNOWN
     },
 ];

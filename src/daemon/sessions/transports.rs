@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 
 use super::{Admitted, Sessions};
 use crate::account::Account;
@@ -34,7 +35,7 @@ impl Sessions {
         let is_admitted = matches!(admitted, Some(Ok(_)));
         match admitted {
             Some(Ok(admitted)) => {
-                let (http, origins) = (self.http.clone(), Arc::clone(&at.served.profile.http_origins));
+                let (http, origins) = (self.http.clone(), at.http_origins.subscribe());
                 let protocol = Arc::clone(&admitted.protocol);
                 self.open(at, admitted, manager, |setup, orders| {
                     serve_by_first_byte(stream, Box::new((setup, orders)), protocol, http, origins)
@@ -87,10 +88,10 @@ impl Sessions {
         };
         let (peer, found) = (PeerIdentity { uid, pid: None, cwd: None }, Arc::new(protocol.into()));
         let admitted = Admitted { user, peer, own_server: None, account, protocol: found, is_http_session: false };
-        let (sessions, origins) = (self.http.clone(), Arc::clone(&profile.http_origins));
+        let (sessions, origins) = (self.http.clone(), at.http_origins.subscribe());
         self.open(at, admitted, manager, |setup, orders| {
             let prepared = Box::new((setup, orders));
-            Connection { protocol, sessions, prepared, origins, stranger: Some(stranger) }.serve(stream)
+            Connection { protocol, sessions, prepared, origins, stranger: Some(stranger) }.serve_stream(stream)
         });
     }
 
@@ -129,7 +130,7 @@ async fn serve_by_first_byte(
     mut prepared: Box<(SessionSetup, SessionOrders)>,
     protocol: Arc<OnceLock<Protocol>>,
     sessions: http_listener::Sessions,
-    origins: Arc<[String]>,
+    origins: watch::Receiver<Arc<[String]>>,
 ) {
     let (setup, orders) = &mut *prepared;
     let Some(found) = first_protocol(&stream, setup, orders).await else { return };
@@ -144,7 +145,7 @@ async fn serve_by_first_byte(
         }
         Protocol::Http | Protocol::Loopback(_) => {
             let connection = Connection { protocol: found, sessions, prepared, origins, stranger: None };
-            Box::pin(connection.serve(stream)).await;
+            Box::pin(connection.serve_socket(stream)).await;
         }
     }
 }

@@ -98,6 +98,30 @@ fn foreign_pages_are_refused_and_listed_ones_may_ask() {
 }
 
 #[test]
+fn changed_origins_hold_for_open_connections() {
+    let address = free();
+    let daemon = start(address);
+    let token = token(&daemon, &["token"]);
+    let (mut http, mut socket) = (HttpAgent::connect_tcp(address), HttpAgent::connect(&daemon));
+    let file = daemon.place().path("config.toml");
+    for (listed, other) in [("ui", "new"), ("new", "ui")] {
+        let text = fs::read_to_string(&file).expect("the configuration");
+        let origin = |name: &str| format!("https://{name}.example.com");
+        fs::write(&file, text.replace(&origin(other), &origin(listed))).expect("it is written");
+        daemon.client(&["reload"]).expect_code(0);
+        for (name, status) in [(listed, 200), (other, 403)] {
+            let headers = format!("Host: localhost\r\n{token}Origin: {}\r\n", origin(name));
+            for http in [&mut http, &mut socket] {
+                let reply = http.request("GET /healthz", &headers);
+                assert_eq!(reply.status, status, "{name} while {listed} is listed");
+                let allowed = reply.header("access-control-allow-origin").map(str::to_owned);
+                assert_eq!(allowed, (status == 200).then(|| origin(name)));
+            }
+        }
+    }
+}
+
+#[test]
 fn rotation_ends_what_uses_the_old_token() {
     let address = free();
     let daemon = start(address);

@@ -8,6 +8,7 @@
 mod build;
 mod list;
 mod names;
+mod overrides;
 mod skills;
 mod template;
 
@@ -21,6 +22,7 @@ pub use self::list::{
     tokens_of,
 };
 pub use self::names::Names;
+pub use self::overrides::{OverrideDefect, override_defects};
 pub use self::skills::visible_response;
 use self::template::UriTemplate;
 use crate::config::{CallLimit, Settings};
@@ -28,6 +30,7 @@ use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
 use crate::policy::{Hidden, Policy, Uri};
+use crate::tool_overrides::{ToolOverride, ToolOverrides};
 
 /// One server's part in a catalog.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub struct Source<'a> {
     pub policy: &'a Policy,
     /// Its settings, for the time limits of calls.
     pub settings: &'a Settings,
+    /// What the configuration changes of its tools.
+    pub overrides: &'a ToolOverrides,
     /// Its lists, as last received.
     pub lists: &'a Lists,
 }
@@ -57,6 +62,8 @@ pub struct Route {
     pub is_legacy_only: bool,
     /// Its results have structured content, by its output schema.
     pub has_output_schema: bool,
+    /// What the configuration changes of the tool.
+    pub tool_override: Option<Arc<ToolOverride>>,
 }
 
 impl Route {
@@ -113,6 +120,8 @@ pub struct Catalog {
     exposure: Vec<PerKind<Exposure>>,
     /// Items that did not fit into their list, each with the index of its server.
     cut: PerKind<Vec<(usize, Arc<str>)>>,
+    /// Tools whose name another tool of their server has, each with the index of its server.
+    name_taken: Vec<(usize, Arc<str>)>,
 }
 
 /// Nothing is exposed.
@@ -202,6 +211,12 @@ impl Catalog {
     #[must_use]
     pub fn cut(&self, kind: ListKind) -> &[(usize, Arc<str>)] {
         &self.cut[kind]
+    }
+
+    /// The renamed tools that are not listed because another tool of their server has the name, each with the index of its server.
+    #[must_use]
+    pub fn name_taken(&self) -> &[(usize, Arc<str>)] {
+        &self.name_taken
     }
 
     /// The counts of each server, in file order.

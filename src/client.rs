@@ -40,7 +40,9 @@ use crate::list_kind::ListKind;
 use crate::methods::TargetKind;
 use crate::policy::{Hidden, Policy};
 use crate::server::lifecycle::State;
-use crate::server::messages::call::{Access, AccessTarget, CallError, Exposure, ExposureView, Failure};
+use crate::server::messages::call::{
+    Access, AccessTarget, AppliedOverride, CallError, Exposure, ExposureView, Failure,
+};
 use crate::server::{
     self, GuardProgram, ReaperHandle, RequestFailure, Running, ServerContext, ServerError, ServerHandle, SharedState,
     StopLevel, failure_in,
@@ -266,6 +268,7 @@ impl Client {
             // Not the version of the view, so that the lists decide.
             version: u64::MAX,
             lists: Identity::default(),
+            tool_override: AppliedOverride::default(),
         })
     }
 

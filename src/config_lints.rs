@@ -11,6 +11,7 @@ mod permissions;
 mod remotes;
 #[cfg(test)]
 mod tests;
+mod tool_overrides;
 mod unexpanded;
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,7 +30,7 @@ const MAX_WARNINGS: usize = 100;
 type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All lints but `commands`.
-const LINTS: [Lint; 11] = [
+const LINTS: [Lint; 12] = [
     unexpanded::undefined_references,
     remotes::warnings,
     commands::stdio_bridges,
@@ -40,6 +41,7 @@ const LINTS: [Lint; 11] = [
     permissions::guest_directories,
     known_commands::warnings,
     patterns::warnings,
+    tool_overrides::warnings,
     names::warnings,
 ];
 
@@ -71,14 +73,16 @@ pub(crate) fn advise_beside_commands(
     warnings(loaded, sources, known, &LINTS)
 }
 
-/// Warnings about patterns that match nothing in the known lists.
+/// Warnings about patterns that match nothing in the known lists, and about overrides of tools that these contradict.
 pub(crate) fn unmatched_patterns(loaded: &LoadedConfig, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
-    warnings(loaded, &Process, known, &[patterns::warnings])
+    warnings(loaded, &Process, known, &[patterns::warnings, tool_overrides::warnings])
 }
 
-/// The indices of the servers that some pattern of the configuration applies to.
+/// The indices of the servers that some pattern or override of the configuration applies to.
 pub(crate) fn servers_with_patterns(loaded: &LoadedConfig) -> BTreeSet<usize> {
-    with_context(loaded, &Process, Vec::new(), patterns::targets)
+    with_context(loaded, &Process, Vec::new(), |context| {
+        &patterns::targets(context) | &tool_overrides::targets(context)
+    })
 }
 
 fn warnings(

@@ -57,6 +57,7 @@ mod systemctl;
 mod task_state;
 mod tcp_sockets;
 mod test_variable;
+mod tool_overrides;
 mod transport;
 mod validity;
 

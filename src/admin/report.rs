@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::manager::report::Defect;
-pub use crate::manager::report::{CutReport, InstanceReport, LimitsReport, LimitsState, RemoteReport, ServerReport};
+pub use crate::manager::report::{
+    CutReport, InstanceReport, LimitsReport, LimitsState, OverrideReport, RemoteReport, ServerReport,
+};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
@@ -165,7 +167,10 @@ pub struct ToolReport {
     pub tool: String,
     /// Exposed name, if agents see the tool.
     pub name: Option<String>,
-    /// Unchanged description, cut at 500 characters.
+    /// The name that the configuration gives the tool, if it gives it one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_name: Option<String>,
+    /// Description as agents see it, cut at 500 characters.
     pub description: Option<String>,
     /// Bytes of the whole description.
     #[serde(default)]
@@ -200,6 +205,7 @@ pub struct HiddenReport {
     /// - `malformed`: agents would reject its definition, and nothing can mend it
     /// - `again`: its server already listed a tool with this name
     /// - `cut`: the list would be larger than `max_message`
+    /// - `name_taken`: another tool of the server has the name that the configuration gives it
     /// - `nameless`: no exposed name is available
     pub why: String,
     /// The pattern that decides.

@@ -54,12 +54,13 @@ impl<'a> Selection<'a> {
         }
     }
 
-    fn matches(&self, server: &str, tool: &str) -> bool {
+    /// `shown` is the name of the tool before server and prefix are added.
+    fn matches(&self, server: &str, tool: &str, shown: &str) -> bool {
         match self {
             Self::All => true,
             Self::One { server: selected, tool: name } => *selected == server && *name == tool,
             Self::Hidden { name, namings } => namings.iter().any(|naming| {
-                naming.may_be_of(server, name.as_bytes()) && naming.candidates(server, tool).any(|one| one == *name)
+                naming.may_be_of(server, name.as_bytes()) && naming.candidates(server, shown).any(|one| one == *name)
             }),
         }
     }
@@ -99,7 +100,7 @@ async fn send_tools(
             if index % TOOLS_PER_TURN == TOOLS_PER_TURN - 1 {
                 yield_now().await;
             }
-            if !selection.matches(group.server(), offered.tool) {
+            if !selection.matches(group.server(), offered.tool, offered.shown_name) {
                 continue;
             }
             let has_definition = !matches!(selection, Selection::All);
@@ -121,13 +122,14 @@ async fn send_tools(
 }
 
 fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -> ToolReport {
-    let [description] = members(offered.definition, ["description"]).unwrap_or_default();
+    let [description] = members(&offered.seen, ["description"]).unwrap_or_default();
     let description = description.and_then(|raw| text(&raw));
     let name = offered.exposed_as.ok();
     ToolReport {
         server: server.to_owned(),
         tool: offered.tool.to_owned(),
         name: name.map(str::to_owned),
+        configured_name: (offered.shown_name != offered.tool).then(|| offered.shown_name.to_owned()),
         description_bytes: description.as_ref().map_or(0, |text| text.len()),
         description: description.map(|text| beginning(&text)),
         tokens: tokens_of(name.unwrap_or(offered.tool).len(), offered.passed_on),
@@ -150,6 +152,7 @@ fn hidden(why: Unseen<'_>) -> HiddenReport {
         Unseen::OutOfProfile => reason("profile"),
         Unseen::Again => reason("again"),
         Unseen::Cut => reason("cut"),
+        Unseen::NameTaken => reason("name_taken"),
         Unseen::Nameless => reason("nameless"),
         Unseen::Hidden(hidden) => HiddenReport {
             pattern: hidden.pattern().map(str::to_owned),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::overrides::ShownList;
 use super::template::UriTemplate;
 use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, list, skills};
 use crate::era::Era;
@@ -14,6 +15,7 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::message_limit::has_memory;
 use crate::naming::Naming;
 use crate::policy::{Hidden, Policy, is_fit_name};
+use crate::tool_overrides::ToolOverride;
 
 pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], max_list: usize) -> Catalog {
     let mut catalog = Catalog {
@@ -31,44 +33,10 @@ pub(super) fn build(names: &mut Names, naming: Naming, sources: &[Source<'_>], m
         }),
         exposure: vec![PerKind::default(); sources.len()],
         cut: PerKind::default(),
+        name_taken: Vec::new(),
     };
-    let servers: Vec<&str> = sources.iter().map(|source| &**source.name).collect();
     for kind in ListKind::ALL {
-        let legacy_only: Vec<HashSet<&str>> = sources.iter().map(|source| source.lists[kind].legacy_only()).collect();
-        let differs = |source: &Source<'_>| source.lists[kind].items.iter().any(|item| item.validity.differs_by_era());
-        let has_modern = sources.iter().any(differs) || legacy_only.iter().any(|keys| !keys.is_empty());
-        let mut list = Text::begin(kind, has_modern);
-        let hidden: Vec<_> = sources.iter().map(|source| source.lists[kind].hidden(kind, source.policy)).collect();
-        let mut parts = Parts::of(kind, sources, &hidden, max_list);
-        for (server, ((source, hidden), legacy_only)) in sources.iter().zip(&hidden).zip(&legacy_only).enumerate() {
-            for item in &source.lists[kind].items {
-                if is_named(kind) && !is_fit_name(&item.key) {
-                    catalog.exposure[server][kind].unfit += 1;
-                    continue;
-                }
-                // Assign names before policy, so that names do not depend on policy.
-                let name =
-                    is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key, &servers)).flatten();
-                if let Some(why) = hidden.get(&*item.key) {
-                    catalog.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
-                } else if !parts.take(server, item) || !list.has_memory_for(item) {
-                    catalog.cut[kind].push((server, Arc::clone(&item.key)));
-                } else if is_named(kind) {
-                    let is_legacy_only = legacy_only.contains(&*item.key);
-                    catalog.add_named(kind, (server, source), (name, item, is_legacy_only), &mut list);
-                } else if kind == ListKind::Skills {
-                    catalog.add_skill((server, source.policy), item, &mut list);
-                } else {
-                    catalog.add_resource(kind, server, item, &mut list);
-                }
-            }
-        }
-        let modern;
-        (catalog.lists[kind], modern) = list.end();
-        catalog.versions[kind] = version(&catalog.lists[kind], modern.as_ref());
-        if kind == ListKind::Tools {
-            catalog.modern_tools = modern;
-        }
+        catalog.add_list(kind, (&mut *names, naming), sources, max_list);
     }
     catalog
 }
@@ -87,13 +55,80 @@ fn is_named(kind: ListKind) -> bool {
     kind.key() == "name"
 }
 
+/// A tool or prompt to list.
+struct NamedItem<'a> {
+    /// Its exposed name; `None` if every possible one is taken.
+    name: Option<Bytes>,
+    item: &'a Item,
+    is_legacy_only: bool,
+    tool_override: Option<Arc<ToolOverride>>,
+}
+
 impl Catalog {
+    /// Adds the items of one kind.
+    fn add_list(
+        &mut self,
+        kind: ListKind,
+        (names, naming): (&mut Names, Naming),
+        sources: &[Source<'_>],
+        max_list: usize,
+    ) {
+        let servers: Vec<&str> = sources.iter().map(|source| &**source.name).collect();
+        let legacy_only: Vec<HashSet<&str>> = sources.iter().map(|source| source.lists[kind].legacy_only()).collect();
+        let lists: Vec<_> =
+            sources.iter().map(|source| ShownList::of(kind, &source.lists[kind], source.overrides)).collect();
+        let differs = |list: &ShownList<'_>| list.items().any(|item| item.validity.differs_by_era());
+        let has_modern = lists.iter().any(differs) || legacy_only.iter().any(|keys| !keys.is_empty());
+        let mut list = Text::begin(kind, has_modern);
+        let hidden: Vec<_> = sources.iter().map(|source| source.lists[kind].hidden(kind, source.policy)).collect();
+        let mut parts = Parts::of(&lists, &hidden, max_list);
+        let each = sources.iter().zip(&lists).zip(&hidden).zip(&legacy_only);
+        for (server, (((source, shown), hidden), legacy_only)) in each.enumerate() {
+            for item in shown.items() {
+                if is_named(kind) && !is_fit_name(&item.key) {
+                    self.exposure[server][kind].unfit += 1;
+                    continue;
+                }
+                // Assign names before policy, so that names do not depend on policy.
+                let is_left_out = shown.is_left_out(&item.key);
+                let own = (&item.key, shown.name(&item.key));
+                let may_name = is_named(kind) && !is_left_out;
+                let name = may_name.then(|| names.assign(kind, naming, source.name, own, &servers)).flatten();
+                if let Some(why) = hidden.get(&*item.key) {
+                    self.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
+                } else if is_left_out {
+                    self.name_taken.push((server, Arc::clone(&item.key)));
+                } else if !parts.take(server, item) || !list.has_memory_for(item) {
+                    self.cut[kind].push((server, Arc::clone(&item.key)));
+                } else if is_named(kind) {
+                    let named = NamedItem {
+                        name,
+                        item,
+                        is_legacy_only: legacy_only.contains(&*item.key),
+                        tool_override: shown.override_of(&item.key),
+                    };
+                    self.add_named(kind, (server, source), named, &mut list);
+                } else if kind == ListKind::Skills {
+                    self.add_skill((server, source.policy), item, &mut list);
+                } else {
+                    self.add_resource(kind, server, item, &mut list);
+                }
+            }
+        }
+        let modern;
+        (self.lists[kind], modern) = list.end();
+        self.versions[kind] = version(&self.lists[kind], modern.as_ref());
+        if kind == ListKind::Tools {
+            self.modern_tools = modern;
+        }
+    }
+
     /// If a name is listed twice, the first definition is used in both list and routes.
     fn add_named(
         &mut self,
         kind: ListKind,
         (server, source): (usize, &Source<'_>),
-        (name, item, is_legacy_only): (Option<Bytes>, &Item, bool),
+        NamedItem { name, item, is_legacy_only, tool_override }: NamedItem<'_>,
         list: &mut Text,
     ) {
         let Some(btree_map::Entry::Vacant(vacant)) = name.map(|name| self.routes[kind].entry(name)) else { return };
@@ -112,7 +147,7 @@ impl Catalog {
         list.add_renamed(item, vacant.key(), is_legacy_only);
         let (raw_name, name) = (item.raw_key.clone(), Arc::clone(&item.key));
         let has_output_schema = kind == ListKind::Tools && item.has_output_schema();
-        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only, has_output_schema });
+        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only, has_output_schema, tool_override });
         self.exposure[server][kind].exposed += 1;
     }
 
@@ -239,15 +274,15 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts of a list of `total` bytes. `hidden` has the keys of each server that policy hides.
-    pub(super) fn of<T>(kind: ListKind, sources: &[Source<'_>], hidden: &[HashMap<&str, T>], total: usize) -> Self {
-        let all = sources.iter().flat_map(|source| &source.lists[kind].items);
-        if all.map(size).sum::<usize>() <= total {
-            return Self { left: vec![total; sources.len()] };
+    /// The parts of a joined list of `total` bytes. `hidden` has the keys of each server that policy hides.
+    fn of<T>(lists: &[ShownList<'_>], hidden: &[HashMap<&str, T>], total: usize) -> Self {
+        if lists.iter().flat_map(ShownList::items).map(size).sum::<usize>() <= total {
+            return Self { left: vec![total; lists.len()] };
         }
-        let needs = sources.iter().zip(hidden).map(|(source, hidden)| {
-            source.lists[kind].items.iter().filter(|item| !hidden.contains_key(&*item.key)).map(size).sum()
-        });
+        let needs = lists
+            .iter()
+            .zip(hidden)
+            .map(|(list, hidden)| list.items().filter(|item| !hidden.contains_key(&*item.key)).map(size).sum());
         Self { left: fair_parts(&needs.collect::<Vec<_>>(), total) }
     }
 

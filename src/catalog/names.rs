@@ -37,19 +37,19 @@ impl Names {
     /// the last one.
     ///
     /// The names that begin with the name of a server and `__` are reserved for that server, one of `servers`, so that no other server
-    /// can have its place in an agent's permissions.
+    /// can have its place in an agent's permissions. `own` is the server's own name of the item, `shown` the one that it gets in its place.
     pub(super) fn assign(
         &mut self,
         kind: ListKind,
         naming: Naming,
         server: &Arc<str>,
-        own: &Arc<str>,
+        (own, shown): (&Arc<str>, &str),
         servers: &[&str],
     ) -> Option<Bytes> {
         let given = &mut self.given[kind];
         let mut last = None;
         let is_bare = naming == Naming::Bare;
-        for (index, name) in naming.candidates(server, own).map(Bytes::from).enumerate() {
+        for (index, name) in naming.candidates(server, shown).map(Bytes::from).enumerate() {
             if is_bare && index == 0 && is_reserved(&name, server, servers) {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! The catalog's promises, as tables and properties.
 
 mod offers;
+mod overrides;
 mod worlds;
 
 use proptest::prelude::*;
@@ -32,9 +33,15 @@ fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
 }
 
 fn build(names: &mut Names, naming: Naming, servers: &[Server]) -> Catalog {
+    build_with(names, naming, servers, &ToolOverrides::default())
+}
+
+fn build_with(names: &mut Names, naming: Naming, servers: &[Server], overrides: &ToolOverrides) -> Catalog {
     let settings = &Settings::default();
-    let sources: Vec<_> =
-        servers.iter().map(|s| Source { name: &s.name, policy: &s.policy, settings, lists: &s.lists }).collect();
+    let sources: Vec<_> = servers
+        .iter()
+        .map(|Server { name, policy, lists }| Source { name, policy, settings, overrides, lists })
+        .collect();
     Catalog::build(names, naming, &sources, usize::MAX)
 }
 

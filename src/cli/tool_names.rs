@@ -132,6 +132,7 @@ pub(super) fn hidden_reason(
         ("malformed", _) => defects_text(defects),
         ("again", _) => "its server lists it twice".to_owned(),
         ("cut", _) => "the list would be larger than `max_message`".to_owned(),
+        ("name_taken", _) => "another tool of its server has the name that the configuration gives it".to_owned(),
         ("nameless", _) => "every name for it is taken".to_owned(),
         (other, _) => one_line(other),
     }

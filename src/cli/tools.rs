@@ -104,6 +104,8 @@ pub(super) struct Origin {
     server: String,
     /// Agents of the modern era do not see the tool.
     is_legacy_only: bool,
+    /// The configuration gives the tool its name.
+    is_renamed: bool,
     /// `SERVER/TOOL`.
     pub(super) qualified: String,
 }
@@ -137,7 +139,8 @@ async fn show(
     if let Some(tool) = listed.iter().find(|tool| tools.selection.is_some() && names(tool).contains(&tools.selection))
         && !tools.json
     {
-        return print(details::render(tool));
+        let own = origins.by_name.get(&tool.name).filter(|origin| origin.is_renamed).map(|origin| &*origin.qualified);
+        return print(details::render(tool, own));
     }
     let is_selected = |tool: &Tool| {
         let names: Vec<_> = names(tool).into_iter().flatten().collect();
@@ -243,7 +246,8 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
     let origin = |tool: ToolReport| {
         let qualified = qualified(&tool.server, &tool.tool);
         let is_legacy_only = tool.hidden_from_modern.is_some();
-        Some((tool.name?, Origin { server: tool.server, is_legacy_only, qualified }))
+        let is_renamed = tool.configured_name.is_some();
+        Some((tool.name?, Origin { server: tool.server, is_legacy_only, is_renamed, qualified }))
     };
     Origins { by_name: tools.into_iter().filter_map(origin).collect(), servers, malformed }
 }

@@ -4,6 +4,7 @@
 //! launch keys of a server.
 
 mod launch;
+mod tool_overrides;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ pub(super) use self::launch::{
     LaunchTemplate, OAuthTableTemplate, OAuthTemplate, ProgramTemplate, RemoteTemplate, is_absolute_or_agent_cwd,
     is_root,
 };
+pub(super) use self::tool_overrides::{FixedArgument, ToolOverrideLayer, ToolOverridesLayer};
 use super::address::Address;
 use super::daemon::NAMING_KEYS;
 use super::diagnostic::{Diagnostic, Spanned, or_default, values};
@@ -77,6 +79,7 @@ pub(super) struct ServerRules {
     /// The exposure rules of all layers. An item must be permitted by each.
     pub(super) exposures: Vec<Exposure>,
     pub(super) settings: KeyLayer,
+    pub(super) tools: ToolOverridesLayer,
 }
 
 impl DefaultsLayer {
@@ -89,10 +92,11 @@ impl DefaultsLayer {
 }
 
 impl ServerRules {
-    /// Merges over `lower`. Exposure rules narrow, settings replace.
+    /// Merges over `lower`. Exposure rules narrow, settings and overrides replace.
     pub(super) fn merge(self, mut lower: Self) -> Self {
         lower.exposures.extend(self.exposures);
-        Self { exposures: lower.exposures, settings: self.settings.merge(lower.settings) }
+        let tools = self.tools.merge(lower.tools);
+        Self { exposures: lower.exposures, settings: self.settings.merge(lower.settings), tools }
     }
 }
 
@@ -155,6 +159,11 @@ impl ServerLayer {
         Some(url.location.error(url.location.problem(message).help(help)))
     }
 
+    /// Refuses overrides of tools that contradict each other.
+    pub(super) fn check_tools(&self) -> Vec<Diagnostic> {
+        self.rules.tools.check()
+    }
+
     pub(super) fn resolve(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> ServerConfig {
         let exposures = &self.rules.exposures;
         let mut settings = self.settings(defaults);
@@ -180,6 +189,7 @@ impl ServerLayer {
             launch,
             policy: policies.fold(Policy::default(), Policy::and).of_one_server(),
             settings,
+            tool_overrides: self.rules.tools.resolve(),
         }
     }
 }

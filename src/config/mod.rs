@@ -62,6 +62,7 @@ pub use self::show::show;
 pub(crate) use self::value_types::size_text;
 pub use self::value_types::{CallLimit, ToolTimeouts};
 use crate::policy::{Policy, RunTimeDeny};
+pub use crate::tool_overrides::ToolOverrides;
 
 /// The JSON Schema of mcpd's TOML format, for editors.
 pub const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.schema.json"));
@@ -103,6 +104,8 @@ pub struct ServerConfig {
     pub policy: Policy,
     /// Its limits, timeouts and start behaviour.
     pub settings: Settings,
+    /// What its configuration changes of single tools. [`crate::Client`] ignores it.
+    pub tool_overrides: ToolOverrides,
 }
 
 impl ServerConfig {
@@ -113,6 +116,7 @@ impl ServerConfig {
             launch: Ok(Launch::Program(Program { command: command.into(), ..Program::default() })),
             policy: Policy::default(),
             settings: Settings::default(),
+            tool_overrides: ToolOverrides::default(),
         }
     }
 
@@ -176,7 +180,9 @@ impl ServerConfig {
 
     /// Whether policy and call settings are equal. With [`Self::runs_like`], both definitions are equal.
     pub(crate) fn serves_like(&self, other: &Self) -> bool {
-        self.settings == other.settings && self.policy.has_same_rules(&other.policy)
+        self.settings == other.settings
+            && self.policy.has_same_rules(&other.policy)
+            && self.tool_overrides == other.tool_overrides
     }
 
     /// This definition with the policy and call settings of `other`, which apply without a restart.

@@ -52,6 +52,8 @@ pub(crate) enum What<'a> {
     Pattern(ListKind, &'a Glob),
     /// A pattern on server names, and one on their items.
     Scoped(ListKind, &'a Glob, &'a Glob),
+    /// The override of the tool with this own name.
+    ToolOverride(&'a Arc<str>),
 }
 
 /// The use of a text of a server.
@@ -162,6 +164,8 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
     notes.extend(limits.map(|(key, location)| Note { owner, location, what: What::Limit(key) }));
     of_timeouts(notes, owner, settings.tool_timeouts().iter());
     of_exposures(notes, owner, &server.rules.exposures);
+    let tools = server.rules.tools.0.iter().map(|table| &table.tool);
+    notes.extend(tools.map(|tool| Note { owner, location: &tool.location, what: What::ToolOverride(&tool.value) }));
 }
 
 fn of_timeouts<'a, T: 'a>(

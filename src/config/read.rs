@@ -12,6 +12,7 @@ mod profiles;
 mod reader;
 mod remote;
 mod sandbox;
+mod tool_overrides;
 mod values;
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use super::interpolate::Template;
 use super::keys::{Key, KeyLayer, KeyValue, duration_text};
 use super::layer::{
     DefaultsLayer, Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProfileLayer,
-    ProgramTemplate, RemoteTemplate, ServerLayer, ServerRules,
+    ProgramTemplate, RemoteTemplate, ServerLayer, ServerRules, ToolOverridesLayer,
 };
 use super::load::{Layers, LoadedConfig};
 use super::profile::ExposeList;
@@ -130,9 +130,27 @@ fn show_server(server: &ServerLayer, page: &mut Page) {
         }
         LaunchTemplate::Impossible(reason) => page.comment(&format!("It cannot be run: {reason}")),
     }
-    let ServerRules { exposures, settings } = rules;
+    let ServerRules { exposures, settings, tools } = rules;
     show_exposures(exposures, page);
     show_keys(Settings::KEYS.iter(), settings, false, page);
+    show_tools(tools, page);
+}
+
+fn show_tools(tools: &ToolOverridesLayer, page: &mut Page) {
+    for table in &tools.0 {
+        page.inner(&format!("tool.{}", toml_key(&table.tool.value)), |page| {
+            page.value("name", table.name.as_ref(), |name| toml_string(name));
+            page.value("description", table.description.as_ref(), |text| toml_string(text));
+            page.value("arguments", table.arguments.as_ref(), |arguments| {
+                let members: Vec<_> =
+                    arguments.iter().map(|one| format!("{} = {}", toml_key(&one.name), one.shown)).collect();
+                format!("{{ {} }}", members.join(", "))
+            });
+            page.value("hide_arguments", table.hide_arguments.as_ref(), |hidden| {
+                list_text(hidden.iter().map(|name| toml_string(&name.value)))
+            });
+        });
+    }
 }
 
 fn show_program(program: &ProgramTemplate, page: &mut Page) {

@@ -12,14 +12,14 @@ pub(super) const MAX_DEPTH: usize = 64;
 pub(super) const MAX_PROBLEMS: usize = 101;
 
 /// A value and its span in the text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) span: Range<usize>,
     pub(super) value: Value,
 }
 
 /// A value of either format.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Value {
     /// In file order, without duplicate keys.
     Table(Vec<Entry>),
@@ -33,7 +33,7 @@ pub(super) enum Value {
 }
 
 /// One key of a table with its value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) key: String,
     pub(super) key_span: Range<usize>,
@@ -150,6 +150,8 @@ impl Node {
                         _ if names_servers => false,
                         (_, "env" | "headers" | "http_headers") => !shows_harmless,
                         (_, "client_secret") => true,
+                        // Fixed arguments of a tool.
+                        ("arguments", name) => is_secret_name(name),
                         ("env", name) => is_secret_name(name) || !in_arguments(&[text]).is_empty(),
                         ("headers" | "http_headers", _) => text.chars().count() >= SHORTEST_SECRET,
                         _ => false,

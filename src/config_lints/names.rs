@@ -30,7 +30,8 @@ struct ProfileServer<'a> {
 
 impl ProfileServer<'_> {
     fn source(&self) -> Source<'_> {
-        Source { name: &self.server.name, policy: &self.policy, settings: &self.server.settings, lists: &self.lists }
+        let ServerConfig { name, settings, tool_overrides, .. } = self.server;
+        Source { name, policy: &self.policy, settings, overrides: tool_overrides, lists: &self.lists }
     }
 }
 
@@ -56,7 +57,7 @@ fn complaint(catalog: &Catalog, naming: Naming, index: usize, server: &ServerCon
     let routes = routes.filter(|(_, route)| route.server == index);
     let (mut shortened, mut prefixed) = (Vec::new(), Vec::new());
     for (exposed, route) in routes {
-        let candidates = naming.whole(&server.name, &route.name);
+        let candidates = naming.whole(&server.name, server.tool_overrides.shown_name(&route.name));
         if candidates.iter().any(|name| *name == exposed) {
             if exposed != candidates[0] {
                 prefixed.push(exposed);

@@ -120,7 +120,7 @@ fn own_pattern<'p>(
 }
 
 /// The suggestion for a pattern that matches none of `known`.
-fn suggestion(pattern: &str, known: &[&str]) -> String {
+pub(super) fn suggestion(pattern: &str, known: &[&str]) -> String {
     let plain: String = pattern.chars().filter(|c| !matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\')).collect();
     match nearest(&plain, known.iter().copied()) {
         Some(name) if !plain.is_empty() => format!("did you mean `{}`?", name.escape_debug()),

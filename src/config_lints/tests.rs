@@ -305,6 +305,26 @@ fn pattern_without_a_match_is_reported_with_the_available_names() {
 }
 
 #[test]
+fn overrides_that_the_list_of_the_server_contradicts_are_reported() {
+    let known = &[("a", [&["search", "find"][..], &[], &[], &[], &[]])][..];
+    let server = |rest: &str| format!("[servers.a]\ncommand = 'x'\n{rest}");
+    for (rest, expected) in [
+        ("tool = { search = { name = 'seek' } }", None),
+        ("tool = { seerch = { name = 'seek' } }", Some("3:10 `a` has no tool `seerch` | did you mean `search`?")),
+        ("tool = { a__search = { name = 'x' } }", Some("3:10 `a` has no tool `a__search` | did you mean `search`?")),
+        ("tool = { zzz = { name = 'x' } }", Some("3:10 `a` has no tool `zzz` | available: `search` and `find`")),
+        (
+            "tool = { search = { name = 'find' } }",
+            Some("3:10 agents do not see the tool `search` of `a`: the server itself has a tool `find` | give…"),
+        ),
+    ] {
+        check(&server(rest), known, &expected.into_iter().collect::<Vec<_>>());
+        check(&server(rest), &[("a", NOTHING)], &[]);
+        check(&server(rest), &[], &[]);
+    }
+}
+
+#[test]
 fn patterns_of_profiles_are_checked_against_their_servers() {
     let known = &[("a", [&["read", "write"][..], &["p"], &[], &[], &[]]), ("b", [&["list"], &[], &[], &[], &[]])][..];
     let text = |rest: &str| format!("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[profiles.p]\n{rest}\n");

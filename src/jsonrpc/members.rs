@@ -119,6 +119,20 @@ pub(super) fn which(quoted: &[u8], names: &[&str]) -> Key {
     which_unusual(quoted, names)
 }
 
+/// The one of `names` that a raw key, with its quotes, is, or that a lenient parser could take it for.
+#[must_use]
+pub fn may_be_read_as<'n>(quoted: &[u8], names: &[&'n str]) -> Option<&'n str> {
+    match which(quoted, names) {
+        Key::Other => None,
+        Key::Match(index) => names.get(index).copied(),
+        Key::Lookalike => {
+            let key = decode(quoted);
+            let key = std::str::from_utf8(&key).ok()?;
+            names.iter().find(|name| looks_like(key, name)).copied()
+        }
+    }
+}
+
 /// Like [`which`], for keys with escapes or of other case.
 #[cold]
 fn which_unusual(quoted: &[u8], names: &[&str]) -> Key {

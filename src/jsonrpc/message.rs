@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use super::members::{slices, text_within};
 use super::scan::Walk;
-use super::splice::{Change, Edit, splice};
+use super::splice::{Change, Edit, applied, splice};
 
 /// A well-formed JSON-RPC message. Every part is a slice of its line.
 #[derive(Debug, Clone, PartialEq)]
@@ -181,6 +181,27 @@ pub struct Rename {
 }
 
 impl RequestLine {
+    /// This request with a changed part, which no other part begins in.
+    ///
+    /// # Panics
+    /// If the changed part is not a slice of the line.
+    #[must_use]
+    pub fn with_change(&self, change: &Change) -> Self {
+        let line = Bytes::from(applied(&self.line, std::slice::from_ref(change)));
+        let offset = |part: &Bytes| part.as_ptr() as usize - self.line.as_ptr() as usize;
+        let moved = |part: &Bytes| {
+            let start = offset(part);
+            let is_behind = start > offset(&change.part);
+            let start = if is_behind { start + change.replacement.len() - change.part.len() } else { start };
+            line.slice(start..start + part.len())
+        };
+        let rename = self.rename.as_ref();
+        let rename =
+            rename.map(|rename| Rename { exposed: moved(&rename.exposed), server_name: rename.server_name.clone() });
+        let (id, progress_token) = (moved(&self.id), self.progress_token.as_ref().map(moved));
+        Self { line, id, rename, progress_token }
+    }
+
     /// The line for the server: with `id`, these changes and a newline.
     #[must_use]
     pub fn numbered(&self, id: u64, changes: &[Change]) -> Bytes {

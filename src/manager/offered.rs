@@ -19,8 +19,12 @@ use crate::validity::Reason;
 pub(crate) struct OfferedTool<'a> {
     /// The server's own name for it.
     pub(crate) tool: &'a str,
+    /// The server's name, or the one that the configuration gives it, before server and prefix are added.
+    pub(crate) shown_name: &'a str,
     /// The raw tool object.
     pub(crate) definition: &'a Bytes,
+    /// The same as agents see it, but for its name and what is mended.
+    pub(crate) seen: Bytes,
     /// Its defects.
     pub(crate) reasons: &'a [Reason],
     /// Number of its bytes that clients send to a model, besides the name.
@@ -44,6 +48,8 @@ pub(crate) enum Unseen<'a> {
     Again,
     /// The list would be larger than a message may be.
     Cut,
+    /// Another tool of its server has the name that the configuration gives it.
+    NameTaken,
     /// Every name for it is taken, or names are not assigned yet.
     Nameless,
 }
@@ -57,6 +63,8 @@ pub(crate) struct ToolGroup<'a> {
     names: HashMap<&'a str, &'a str>,
     /// The server's own names of tools that did not fit into the list.
     cut: HashSet<&'a str>,
+    /// The server's own names of tools whose configured name another tool has.
+    name_taken: HashSet<&'a str>,
     /// The server in the profile's view, if the profile includes it.
     seen: Option<&'a Member>,
 }
@@ -73,7 +81,9 @@ pub(crate) fn tool_groups<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<
         let list = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
         let cut = seen.catalog.cut(ListKind::Tools).iter().filter(|(server, _)| Some(*server) == index);
         let cut = cut.map(|(_, tool)| &**tool).collect();
-        ToolGroup { member, list, names, cut, seen: index.and_then(|index| seen.servers.get(index)) }
+        let name_taken = seen.catalog.name_taken().iter().filter(|(server, _)| Some(*server) == index);
+        let name_taken = name_taken.map(|(_, tool)| &**tool).collect();
+        ToolGroup { member, list, names, cut, name_taken, seen: index.and_then(|index| seen.servers.get(index)) }
     })
 }
 
@@ -101,11 +111,14 @@ impl ToolGroup<'_> {
             let is_first = before.insert(&item.key);
             let exposed_as = self.exposed_as(&item.key, hidden.get(&*item.key).copied(), is_first);
             let is_legacy_only = exposed_as.is_ok() && legacy_only.contains(&*item.key);
+            let overridden = self.member.config.tool_overrides.get(&item.key).map(|of_tool| item.overridden(of_tool));
             OfferedTool {
                 tool: &item.key,
+                shown_name: self.member.shown_name(ListKind::Tools, &item.key),
                 definition: &item.json,
+                seen: overridden.as_ref().unwrap_or(item).json.clone(),
                 reasons: item.validity.reasons(),
-                passed_on: item.model_bytes,
+                passed_on: overridden.as_ref().unwrap_or(item).model_bytes,
                 exposed_as,
                 is_legacy_only,
             }
@@ -123,7 +136,11 @@ impl ToolGroup<'_> {
         if !is_first {
             return Err(Unseen::Again);
         }
-        let unseen = if self.cut.contains(tool) { Unseen::Cut } else { Unseen::Nameless };
+        let unseen = match () {
+            () if self.cut.contains(tool) => Unseen::Cut,
+            () if self.name_taken.contains(tool) => Unseen::NameTaken,
+            () => Unseen::Nameless,
+        };
         self.names.get(tool).copied().ok_or(unseen)
     }
 }

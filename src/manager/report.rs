@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::view::{Member, View};
-use crate::catalog::{Exposure, Lists};
+use crate::catalog::{Exposure, Lists, OverrideDefect, override_defects};
 use crate::config::{Launch, ServerConfig, Sharing};
 use crate::list_kind::{ListKind, PerKind};
 use crate::printable::excerpt;
@@ -31,6 +31,8 @@ const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
 /// Maximum number of items that the report of a profile names as left out of its lists.
 const MAX_CUT_ITEMS: usize = 20;
+/// Maximum number of overrides in the report of a server.
+const MAX_OVERRIDES: usize = 20;
 /// Maximum characters of the name or URI of one.
 const MAX_ITEM_LEN: usize = 200;
 
@@ -136,6 +138,9 @@ pub struct ServerReport {
     /// At most 50 of these items, those that are left out first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub malformed: Vec<MalformedItem>,
+    /// Tools for which the configuration has something that does not work as meant, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_overrides: Vec<OverrideReport>,
     /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -219,6 +224,19 @@ pub struct InstanceReport {
     pub errors: u64,
     /// Processes started for it after the first.
     pub restarts: u64,
+}
+
+/// What does not work in `[servers.NAME.tool.TOOL]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OverrideReport {
+    /// The server's own name of the tool.
+    pub tool: String,
+    /// `name_taken`: agents do not see the tool, because another one has the `name`. `missing_argument`: each call fails, because the server
+    /// requires an argument of `hide_arguments`.
+    pub problem: String,
+    /// The name or the argument.
+    pub value: String,
 }
 
 /// The connection to a server with a URL.
@@ -379,6 +397,21 @@ impl InstanceReport {
     }
 }
 
+/// Overrides with a bad effect. One without an effect is no problem of the server, so only lints report it.
+fn tool_overrides(config: &ServerConfig, lists: &Lists) -> Vec<OverrideReport> {
+    let defects = override_defects(&lists[ListKind::Tools], &config.tool_overrides);
+    let report = |(tool, defect): (&str, OverrideDefect<'_>)| {
+        let (problem, value) = match defect {
+            OverrideDefect::NameTaken(name) => ("name_taken", name),
+            OverrideDefect::MissingArgument(argument) => ("missing_argument", argument),
+            OverrideDefect::Unlisted => return None,
+        };
+        let excerpt = |text: &str| excerpt(text, MAX_ITEM_LEN);
+        Some(OverrideReport { tool: excerpt(tool), problem: problem.to_owned(), value: excerpt(value) })
+    };
+    defects.filter_map(report).take(MAX_OVERRIDES).collect()
+}
+
 /// The items that are missing in the lists of this view.
 pub(crate) fn cut(view: &View) -> CutReport {
     let items = ListKind::ALL.iter().flat_map(|kind| view.catalog.cut(*kind));
@@ -432,6 +465,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         resources_shadowed: resources(|exposure| exposure.shadowed),
         items_malformed,
         malformed,
+        tool_overrides: tool_overrides(config, &published.lists),
         names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,

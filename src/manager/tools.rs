@@ -15,7 +15,7 @@ use crate::client::{ClientError, Refused, ToolResult, call_tool, no_tool, not_se
 use crate::era::Era;
 use crate::list_kind::ListKind;
 use crate::methods::TargetKind;
-use crate::server::messages::call::{Access, AccessTarget, CallError, Failure};
+use crate::server::messages::call::{Access, AccessTarget, AppliedOverride, CallError, Failure};
 use crate::server::{START_WAIT, ServerError};
 
 /// An exposed tool.
@@ -146,7 +146,7 @@ impl Manager {
         arguments: &impl Serialize,
     ) -> Result<ToolResult, ManagerError> {
         let Some(member) = view.servers.get(route.server) else { return Err(no_route(view, tool)) };
-        let access = self.access(view, member, exposed, &route.name);
+        let access = self.access(view, member, exposed, route);
         let called = call_tool(&member.handle, &route.name, arguments, route.limit, Some(access)).await;
         called.map_err(|refused| match refused {
             Refused::Error(error) => error.into(),
@@ -157,9 +157,10 @@ impl Manager {
     }
 
     /// The permission for a call that `view` routes to `member`.
-    fn access(&self, view: &View, member: &Member, exposed: &str, tool: &Arc<str>) -> Box<Access> {
+    fn access(&self, view: &View, member: &Member, exposed: &str, route: &Route) -> Box<Access> {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
-        let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
+        let name = Arc::clone(&route.name);
+        let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name };
         let (version, lists) = (view.version(), identity(&member.lists));
         let view = WatchedView::new(&self.view, ViewPart::default());
         Box::new(Access {
@@ -170,6 +171,7 @@ impl Manager {
             era: Era::Legacy,
             version,
             lists,
+            tool_override: AppliedOverride::of(route),
         })
     }
 
@@ -193,7 +195,8 @@ fn route<'a>(view: &'a View, tool: ToolRef<'_>) -> Option<(String, &'a Route)> {
         ToolRef::Own { server, tool } => {
             let index = view.servers.iter().position(|member| *member.config.name == *server)?;
             let is_it = |route: &&Route| route.server == index && *route.name == *tool;
-            let mut names = view.naming.candidates(server, tool);
+            let shown = view.servers[index].shown_name(ListKind::Tools, tool);
+            let mut names = view.naming.candidates(server, shown);
             names.find_map(|name| route(&name).filter(is_it).map(|route| (name, route)))
         }
     }
@@ -218,7 +221,8 @@ fn no_route(view: &View, tool: ToolRef<'_>) -> ManagerError {
     };
     for member in &view.servers {
         let tools = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
-        let is_it = |item: &&Item| view.naming.candidates(member.handle.name(), &item.key).any(|one| one == name);
+        let shown = |item: &Item| member.shown_name(ListKind::Tools, &item.key).to_owned();
+        let is_it = |item: &&Item| view.naming.candidates(member.handle.name(), &shown(item)).any(|one| one == name);
         if let Some(item) = tools.items.iter().find(is_it)
             && let error @ ClientError::ToolDenied { .. } = why_not(member, &item.key)
         {

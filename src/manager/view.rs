@@ -23,6 +23,7 @@ use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, CallError, Exposure, ExposureView};
 use crate::server::{ServerHandle, ServerIdentity, ServerSnapshot, failure_in};
+use crate::tool_overrides::ToolOverride;
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
 #[derive(Debug)]
@@ -245,8 +246,23 @@ impl View {
             (Some(true), Offer::Permitted) => Exposure::Exposed,
             // The catalog was built from the same lists and does not contain it.
             (None, Offer::Permitted) if is_same(now, &member.lists) => Exposure::Hidden,
+            (None, Offer::Permitted) if !self.may_expose(member, target) => Exposure::Hidden,
             (None, Offer::Permitted) => Exposure::Exposed,
         }
+    }
+
+    /// Whether a tool or prompt that the server lists now may get the exposed name of `target`, which may be of an earlier view.
+    fn may_expose(&self, member: &Member, target: &AccessTarget) -> bool {
+        let AccessTarget::Named { kind, exposed, name } = target else { return true };
+        let shown = member.shown_name(*kind, name);
+        self.naming.candidates(&member.config.name, shown).any(|candidate| candidate.as_bytes() == exposed)
+    }
+
+    /// What the configuration changes of the tool of `server` that `target` names.
+    pub(crate) fn tool_override(&self, server: &str, target: &AccessTarget) -> Option<Arc<ToolOverride>> {
+        let AccessTarget::Named { kind: ListKind::Tools, name, .. } = target else { return None };
+        let member = self.servers.iter().find(|member| *member.config.name == *server)?;
+        member.config.tool_overrides.get(name).cloned()
     }
 
     /// Whether policy hides a tool or prompt that `name` may mean at a server, by the server's own name or as it would be exposed. One that is
@@ -256,28 +272,38 @@ impl View {
         const KINDS: [ListKind; 2] = [ListKind::Tools, ListKind::Prompts];
         let (server, policy) = (&*member.config.name, &member.config.policy);
         let Ok(name) = std::str::from_utf8(name) else { return true };
-        let is_exposed_as = |raw: &str| raw == name || self.naming.candidates(server, raw).any(|one| one == name);
-        let hides_listed = |kind: ListKind| lists[kind].hidden(kind, policy).keys().any(|raw| is_exposed_as(raw));
+        let is_exposed_as = |kind: ListKind, raw: &str| {
+            raw == name || self.naming.candidates(server, member.shown_name(kind, raw)).any(|one| one == name)
+        };
+        let hides_listed = |kind: ListKind| lists[kind].hidden(kind, policy).keys().any(|raw| is_exposed_as(kind, raw));
         let is_listed = |raw: &str| KINDS.iter().any(|kind| lists[*kind].items.iter().any(|item| *item.key == *raw));
         let hides_pattern = |kind: ListKind, raw: &str| {
             let verdict = policy.verdict(kind, raw, None);
             verdict.is_err_and(|why| !matches!(why, Hidden::ListKind { .. } | Hidden::Unfit))
         };
         let prefixes = self.naming.whole(server, "");
-        let mut raw_names = prefixes.iter().filter_map(|prefix| name.strip_prefix(&**prefix)).chain([name]);
+        let names = prefixes.iter().filter_map(|prefix| name.strip_prefix(&**prefix)).chain([name]);
+        let own_names = |shown| member.config.tool_overrides.tools_shown_as(shown).map(|tool| &**tool);
+        let mut raw_names = names.flat_map(|shown| std::iter::once(shown).chain(own_names(shown)));
         KINDS.into_iter().any(hides_listed)
             || raw_names.any(|raw| !is_listed(raw) && KINDS.into_iter().any(|kind| hides_pattern(kind, raw)))
     }
 }
 
 fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
-    Source { name: &config.name, policy: &config.policy, settings: &config.settings, lists }
+    let ServerConfig { name, policy, settings, tool_overrides, .. } = &**config;
+    Source { name, policy, settings, overrides: tool_overrides, lists }
 }
 
 impl Member {
     /// Whether agents see the server.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enablement.is_enabled()
+    }
+
+    /// The name of a tool or prompt before server and prefix are added.
+    pub(crate) fn shown_name<'a>(&'a self, kind: ListKind, own: &'a str) -> &'a str {
+        if kind == ListKind::Tools { self.config.tool_overrides.shown_name(own) } else { own }
     }
 
     /// The instructions of the server with this identity: those that are configured, or else those that it sends.
@@ -421,6 +447,10 @@ impl ExposureView for WatchedView {
             Some(_) if self.is_gone() => Exposure::Hidden,
             lists => self.newest().exposure(server, era, target, lists),
         }
+    }
+
+    fn tool_override(&self, server: &str, target: &AccessTarget) -> Option<Arc<ToolOverride>> {
+        self.newest().tool_override(server, target)
     }
 }
 

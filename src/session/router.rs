@@ -183,6 +183,12 @@ fn send_to<'v>(mut call: ReceivedCall, target: RouteTarget<'v>, view: &'v View) 
     if let RouteTarget::Route(route) | RouteTarget::OfInterface(_, route) = target {
         let is_own = call.exposed_name == route.name.as_bytes();
         to.tool = (call.forwarding == Forwarding::CallTool).then_some(route);
+        // The server's task applies the override, as it may change while the call waits.
+        if let Some(of_tool) = route.tool_override.as_ref().filter(|_| to.tool.is_some())
+            && let Err(refused) = of_tool.check(&call.line)
+        {
+            return refuse(call, refused.to_object(&member.config.name));
+        }
         to.rename = (!is_own).then(|| (call.raw_exposed_name.clone(), route.raw_name.clone()));
         to.time_limits = route.limit;
     }
@@ -298,7 +304,12 @@ fn unknown<'v>(call: ReceivedCall) -> Decision<'v> {
 fn unknown_in(call: &ReceivedCall, view: &View) -> ErrorObject {
     let mut error = call.unknown();
     let mut routes = view.catalog.routes(ListKind::Tools).filter(|_| call.target_kind == TargetKind::Tool);
-    if let Some((exposed, route)) = routes.find(|(_, route)| call.is_own_name(route) && route.is_for(call.era()))
+    let is_unprefixed = |route: &Route| {
+        let member = view.servers.get(route.server);
+        member
+            .is_some_and(|member| *member.shown_name(ListKind::Tools, &route.name).as_bytes() == call.exposed_name[..])
+    };
+    if let Some((exposed, route)) = routes.find(|(_, route)| is_unprefixed(route) && route.is_for(call.era()))
         && let Some(Member { config, .. }) = view.servers.get(route.server)
     {
         let hint = format!(

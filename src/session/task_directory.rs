@@ -50,7 +50,7 @@ pub(super) struct TaskDirectory {
 pub(super) struct TaskTool<'a> {
     pub(super) member: &'a Member,
     pub(super) route: &'a Route,
-    /// The exposed name of the tool that has created the task.
+    /// The exposed name of the tool.
     pub(super) tool: Bytes,
 }
 
@@ -80,8 +80,8 @@ impl TaskDirectory {
 
     /// The tool that has created a legacy agent's task, and the instance that runs the task.
     pub(super) fn tool_of_task<'a>(&self, id: &[u8], view: &'a View) -> Option<(TaskTool<'a>, ServerHandle)> {
-        let source = &self.tasks.find(id).filter(|task| is_callable(task, view))?.source;
-        Some((tool_named(source.tool.clone(), view)?, source.instance.clone()))
+        let task = self.tasks.find(id)?;
+        Some((tool_of(task, view)?, task.source.instance.clone()))
     }
 
     /// The tool that has created the task with this token.
@@ -276,21 +276,25 @@ impl TaskDirectory {
 /// The tool that has created this task, if it is exposed.
 pub(super) fn exposed_tool<'a>(task: &TaskTokenContents<'_>, view: &'a View) -> Option<TaskTool<'a>> {
     let index = view.servers.iter().position(|member| *member.config.name == *task.server)?;
-    let is_it = |route: &Route| route.server == index && *route.name == *task.tool && route.is_for(Era::Modern);
-    let (exposed, _) = view.catalog.routes(ListKind::Tools).find(|(_, route)| is_it(route))?;
-    tool_named(Bytes::copy_from_slice(exposed.as_bytes()), view)
+    tool_at(index, task.tool, view).filter(|tool| tool.route.is_for(Era::Modern))
 }
 
-/// The tool with this exposed name.
-fn tool_named(tool: Bytes, view: &View) -> Option<TaskTool<'_>> {
-    let route = view.catalog.route(ListKind::Tools, &tool)?;
-    Some(TaskTool { member: view.servers.get(route.server)?, route, tool })
+/// The tool of the server at this index with this own name, if it is exposed.
+fn tool_at<'a>(server: usize, own: &str, view: &'a View) -> Option<TaskTool<'a>> {
+    let is_it = |route: &Route| route.server == server && *route.name == *own;
+    let (exposed, route) = view.catalog.routes(ListKind::Tools).find(|(_, route)| is_it(route))?;
+    Some(TaskTool { member: view.servers.get(server)?, route, tool: Bytes::copy_from_slice(exposed.as_bytes()) })
+}
+
+/// The tool that has created a legacy task, if it is exposed. It may have got another name since.
+fn tool_of<'a>(task: &Task<ServerHandle>, view: &'a View) -> Option<TaskTool<'a>> {
+    let server = view.servers.iter().position(|member| member.handle.is_same(&task.source.server))?;
+    tool_at(server, &task.source.tool, view)
 }
 
 /// Whether the tool that has created the task can still be called.
 fn is_callable(task: &Task<ServerHandle>, view: &View) -> bool {
-    let tool = tool_named(task.source.tool.clone(), view);
-    tool.is_some_and(|tool| tool.member.handle.is_same(&task.source.server))
+    tool_of(task, view).is_some()
 }
 
 /// A `tasks/get` that mcpd itself sends.

@@ -2,7 +2,7 @@
 //! the agent has requested. One page is gathered at a time, by polling each task on it. Pure.
 
 use std::collections::VecDeque;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -21,8 +21,8 @@ pub(super) struct TaskSource<H> {
     pub(super) server: H,
     /// The instance that runs the task.
     pub(super) instance: H,
-    /// The exposed name of the tool that was called.
-    pub(super) tool: Bytes,
+    /// The server's own name of the tool that was called.
+    pub(super) tool: Arc<str>,
 }
 
 /// How long a task exists.
@@ -270,8 +270,6 @@ impl TaskPages {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::account::tests::a_charge;
 
@@ -286,7 +284,7 @@ mod tests {
     }
 
     fn source(instance: u8) -> TaskSource<u8> {
-        TaskSource { server: instance, instance, tool: Bytes::from_static(b"s__t") }
+        TaskSource { server: instance, instance, tool: "t".into() }
     }
 
     fn add(tasks: &mut Tasks<u8>, (serial, id, status): (u64, &str, &str), instance: u8, life: &Arc<()>) -> bool {

@@ -34,9 +34,9 @@ pub(super) enum OnResponse {
     Nothing,
     /// A subscription begins or ends.
     Subscription(Box<ResourceSubscriptionChange>),
-    /// A created task is recorded. `tool` is the exposed name.
+    /// A created task is recorded. `tool` is the server's own name of the tool.
     NewTask {
-        tool: Bytes,
+        tool: Arc<str>,
     },
     /// If the server does not complete arguments, an agent of this era gets an empty completion.
     Completion(Era),

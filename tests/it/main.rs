@@ -148,6 +148,7 @@ mod tls;
 mod tool_budget;
 mod tool_lists;
 mod tool_names;
+mod tool_overrides;
 mod tool_policy;
 mod tools_command;
 mod unit_extensions;

@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["oauth", "config_lints", "links"],
     &["bridge", "calls", "catalog", "known_clients", "demo_server", "methods", "net", "sockets"],
     &["client_capabilities", "config", "task_state", "validity"],
-    &["era", "logging", "policy", "systemctl"],
+    &["era", "logging", "policy", "systemctl", "tool_overrides"],
     &[
         "deadline_timer",
         "backoff",

@@ -234,9 +234,9 @@ proptest! {
                 let narrowing = narrowing.as_ref().map_or_else(Policy::default, Member::policy);
                 (Arc::from(*name), (member.policy().and(&narrowing), member.lists()))
             }).unzip();
-            let settings = Settings::default();
+            let (settings, overrides) = (Settings::default(), ToolOverrides::default());
             let sources: Vec<_> = servers.iter().zip(&parts)
-                .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
+                .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, overrides: &overrides, lists })
                 .collect();
             let catalog = Catalog::build(&mut names, naming, &sources, usize::MAX);
             check_names(&catalog, &parts, &requested)?;

@@ -7,7 +7,9 @@ use std::path::Path;
 use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{InstanceReport, LimitsReport, LimitsState, ProfileReport, Report, ServerReport};
+use crate::admin::report::{
+    InstanceReport, LimitsReport, LimitsState, OverrideReport, ProfileReport, Report, ServerReport,
+};
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{count, malformed_item, one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
@@ -105,7 +107,19 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     if let shadowed @ 1.. = server.resources_shadowed {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }
+    all.extend(server.tool_overrides.iter().map(|one| format!("{name}: {}", override_text(one))));
     all
+}
+
+/// What does not work in the override of a tool.
+fn override_text(OverrideReport { tool, problem, value }: &OverrideReport) -> String {
+    match &**problem {
+        "name_taken" => format!("agents do not see the tool `{tool}`: the server itself has a tool `{value}`"),
+        "missing_argument" => {
+            format!("each call of the tool `{tool}` fails: the server requires the argument `{value}`, which is hidden")
+        }
+        other => format!("the override of the tool `{tool}` does not work: {other} `{value}`"),
+    }
 }
 
 /// Calls that failed at files which exist outside its sandbox.

@@ -10,10 +10,12 @@ use super::table::MIN_TEXT_WIDTH;
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{lines, one_line, wrap};
 
-pub(super) fn render(tool: &Tool) -> String {
+/// `own` is the server's own name of a renamed tool, as SERVER/TOOL.
+pub(super) fn render(tool: &Tool, own: Option<&str>) -> String {
     let style = OutputStyle::of_stdout();
     let schema = Schema::parse(&tool.definition["inputSchema"]);
     let mut text = format!("{} · ~{} tokens{}\n", style.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
+    text += &own.map(|own| format!("the server's own name: {}\n", one_line(own))).unwrap_or_default();
     let description = lines(tool.definition["description"].as_str().unwrap_or_default());
     if !description.trim().is_empty() {
         for line in description.trim().lines() {

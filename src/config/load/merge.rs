@@ -91,6 +91,7 @@ impl Layers {
         let mut wrong = self.profiles.check();
         wrong.extend(self.servers.iter().filter_map(|server| server.check_cwd(&self.defaults, sources)));
         wrong.extend(self.servers.iter().filter_map(|server| server.check_listening(&self.defaults, sources)));
+        wrong.extend(self.servers.iter().flat_map(ServerLayer::check_tools));
         wrong
     }
 

@@ -17,6 +17,7 @@ mod sandbox;
 mod schema;
 mod shows;
 mod syntax;
+mod tools;
 mod variables;
 
 use std::sync::Arc;

@@ -94,12 +94,13 @@ impl Reader<'_> {
         self.keys_of_other_clients(&table, &mut fields);
         let settings = self.settings(&mut fields, true);
         let exposure = self.exposure(entry, &mut fields);
+        let tools = self.tool_overrides(entry, &mut fields);
         let keys = LaunchKeys::native(&mut fields);
         self.misplaced_servers(&table, Some(name), &mut fields);
         let launch = self.launch(entry, &keys);
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
-        let rules = ServerRules { exposures: vec![exposure?], settings };
+        let rules = ServerRules { exposures: vec![exposure?], settings, tools };
         Some(match launch? {
             LaunchReading::Complete(launch) => {
                 NativeServer::Configured(Box::new(ServerLayer { name, launch: *launch, rules }))

@@ -18,6 +18,7 @@ use crate::naming::Naming;
 use crate::policy::{RunTimeDeny, is_fit_name};
 use crate::server::{HealthOverride, ServerHandle, ServerSnapshot, StopLevel};
 use crate::suggest::nearest;
+use crate::tool_overrides::ToolOverrides;
 
 impl ManagerTask {
     pub(super) fn handle(&mut self, command: ManagerCommand) {
@@ -169,7 +170,8 @@ impl Entry {
     ) -> Result<Arc<str>, ManagerError> {
         let mut off = denied.off().clone();
         let server = Arc::clone(&self.config.name);
-        let tool = resolve(&server, &known(&self.running.handle.published(), &off), namings, (tool, on))?;
+        let known = known(&self.running.handle.published(), &off);
+        let tool = resolve((&server, &self.config.tool_overrides), &known, namings, (tool, on))?;
         if on {
             off.remove(&tool);
         } else {
@@ -192,13 +194,14 @@ fn known(published: &ServerSnapshot, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<s
 
 /// Finds the tool whose own name or possible exposed name is `tool`. An own name takes precedence.
 fn resolve(
-    server: &str,
+    (server, overrides): (&str, &ToolOverrides),
     known: &BTreeSet<Arc<str>>,
     namings: &[Naming],
     (tool, on): (&str, bool),
 ) -> Result<Arc<str>, ManagerError> {
     let is_exposed_so = |name: &&Arc<str>| {
-        namings.iter().any(|naming| naming.candidates(server, name).any(|candidate| candidate == tool))
+        let shown = overrides.shown_name(name);
+        shown == tool || namings.iter().any(|naming| naming.candidates(server, shown).any(|one| one == tool))
     };
     if let Some(name) = known.get(tool).or_else(|| known.iter().find(is_exposed_so)) {
         return Ok(Arc::clone(name));
@@ -213,11 +216,15 @@ fn resolve(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool_overrides::ToolOverride;
 
     #[test]
     fn tool_is_found_by_its_own_name_first_then_by_an_exposed_name() {
         let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
-        let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|name| name.to_string());
+        let overrides = ToolOverrides::from_iter([("a b".into(), ToolOverride::default().with_name("both".into()))]);
+        let found = |tool: &str| {
+            resolve(("s", &overrides), &known, &[Naming::default()], (tool, false)).map(|name| name.to_string())
+        };
         let no_such = |tool: &str, nearest: Option<&str>| {
             let (server, tool) = ("s".into(), tool.to_owned());
             Err(ClientError::UnknownTool { server, tool, nearest: nearest.map(str::to_owned) }.into())
@@ -225,7 +232,7 @@ mod tests {
         assert_eq!(found("read"), Ok("read".to_owned()));
         assert_eq!(found("s__read"), Ok("s__read".to_owned()));
         assert_eq!(found("s__write"), Ok("write".to_owned()));
-        assert_eq!(found(&Naming::default().candidates("s", "a b").next().expect("a name")), Ok("a b".to_owned()));
+        assert_eq!((found("both"), found("s__both")), (Ok("a b".to_owned()), Ok("a b".to_owned())));
         assert_eq!(found("wirte"), no_such("wirte", Some("write")));
         assert_eq!(found(""), no_such("", None));
     }
@@ -233,7 +240,8 @@ mod tests {
     #[test]
     fn server_without_known_tools_accepts_any_valid_name_to_disable() {
         let none = BTreeSet::new();
-        let found = |tool: &str, on| resolve("s", &none, &[Naming::default()], (tool, on)).is_ok();
+        let found =
+            |tool: &str, on| resolve(("s", &ToolOverrides::default()), &none, &[Naming::default()], (tool, on)).is_ok();
         assert!(found("any", false));
         assert!(!found("any", true) && !found("", false) && !found("a\u{202e}", false));
     }

@@ -18,7 +18,7 @@ use super::server_notification::ServerNotification;
 use super::subscribers::ResourceSubscriptionChange;
 use super::tasks::{LegacyTaskRequest, ModernTaskRequest, TaskEvent, unknown_task};
 use crate::calls::CallOutcome;
-use crate::catalog::{Identity, Lists, identity};
+use crate::catalog::{Identity, Lists, Route, identity};
 use crate::config::CallLimit;
 use crate::era::Era;
 use crate::era::request_meta::LegacyClientMeta;
@@ -32,6 +32,7 @@ use crate::server::error::ServerError;
 use crate::server::fairness::{MAX_IN_FLIGHT, MAX_WAITING_PER_SESSION, Payer};
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
+use crate::tool_overrides::{RefusedArguments, ToolOverride};
 use crate::validity::ResultKind;
 
 /// Identifies a call while the daemon runs.
@@ -305,6 +306,23 @@ impl SessionSender {
 }
 
 impl Call {
+    /// Changes the arguments as the newest override of the called tool requires ([`Access::check`]).
+    ///
+    /// # Errors
+    /// Why the call is refused.
+    pub(crate) fn apply_override(&mut self) -> Result<(), RefusedArguments> {
+        match &mut self.access {
+            Some(access) => access.tool_override.apply(&mut self.request),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends the error of a call with arguments that the configuration does not permit.
+    pub(crate) fn refuse_arguments(self, refused: &RefusedArguments) {
+        let error = refused.to_object(&self.response_handle.server);
+        self.refuse_with(&error);
+    }
+
     /// The subscription that the call changes, if any.
     pub(crate) fn subscription(&self) -> Option<&ResourceSubscriptionChange> {
         match &self.kind {
@@ -493,6 +511,11 @@ pub trait ExposureView: Debug + Send + Sync {
 
     /// Whether `target` of `server` is exposed now to agents of `era`. `lists` are the server's present lists.
     fn exposure(&self, server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure;
+
+    /// What the configuration changes now of the tool that `target` names.
+    fn tool_override(&self, _server: &str, _target: &AccessTarget) -> Option<Arc<ToolOverride>> {
+        None
+    }
 }
 
 /// The permission of one call to reach its server.
@@ -512,15 +535,63 @@ pub struct Access {
     pub version: u64,
     /// The server's lists when the call was routed.
     pub lists: Identity,
+    /// What the configuration changes of the called tool.
+    pub tool_override: AppliedOverride,
+}
+
+/// The override of the tool of a call, and what was applied to the call.
+#[derive(Debug, Default)]
+pub struct AppliedOverride {
+    newest: Option<Arc<ToolOverride>>,
+    /// What was applied to this call of the agent. The call is sent again if its instance ends before it is written.
+    applied: Option<(Option<Arc<ToolOverride>>, Box<RequestLine>)>,
+}
+
+impl AppliedOverride {
+    /// The override when the call was routed.
+    #[must_use]
+    pub fn of(route: &Route) -> Self {
+        Self { newest: route.tool_override.clone(), applied: None }
+    }
+
+    fn apply(&mut self, request: &mut RequestLine) -> Result<(), RefusedArguments> {
+        let before = self.applied.as_ref().and_then(|(of_tool, _)| of_tool.as_ref());
+        if self.newest.as_ref() == before {
+            return Ok(());
+        }
+        let original = self.applied.take().map_or_else(|| Box::new(request.clone()), |(_, original)| original);
+        *request = match &self.newest {
+            Some(of_tool) => of_tool.apply(&original)?,
+            None => RequestLine::clone(&original),
+        };
+        self.applied = Some((self.newest.clone(), original));
+        Ok(())
+    }
 }
 
 impl Access {
     /// Whether the call may be written to `server`, whose present lists are `lists`.
     pub(crate) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
-        if self.view.version() == self.version && self.lists == identity(lists) {
+        if self.is_current(lists) {
             return Exposure::Exposed;
         }
         self.view.exposure(server, self.era, &self.target, Some(lists))
+    }
+
+    /// As [`Self::exposure`], and notes the newest override of the called tool.
+    pub(crate) fn check(&mut self, server: &str, lists: &Lists) -> Exposure {
+        if self.is_current(lists) {
+            return Exposure::Exposed;
+        }
+        // Requests about tasks have a tool as their target, too.
+        if self.error_kind == TargetKind::Tool {
+            self.tool_override.newest = self.view.tool_override(server, &self.target);
+        }
+        self.view.exposure(server, self.era, &self.target, Some(lists))
+    }
+
+    fn is_current(&self, lists: &Lists) -> bool {
+        self.view.version() == self.version && self.lists == identity(lists)
     }
 
     /// Whether the listener's policy now hides the target, regardless of the server's lists.

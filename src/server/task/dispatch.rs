@@ -20,8 +20,8 @@ pub(super) enum Readiness {
 
 impl ServerTask {
     /// Handles a call with an instance.
-    pub(super) fn dispatch_call(&mut self, call: Box<Call>, instance: &mut Instance) {
-        match self.readiness(&call, instance) {
+    pub(super) fn dispatch_call(&mut self, mut call: Box<Call>, instance: &mut Instance) {
+        match self.readiness(&mut call, instance) {
             Readiness::Send => self.send_or_queue(call, instance),
             Readiness::Refuse => self.refuse_as_unknown(*call),
             Readiness::Wait | Readiness::WaitForRegistration => {
@@ -31,14 +31,16 @@ impl ServerTask {
         }
     }
 
-    pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
-        let Some(access) = &call.access else { return Readiness::Send };
+    /// What can be done with a call now, by the newest view of its listener.
+    pub(super) fn readiness(&self, call: &mut Call, instance: &Instance) -> Readiness {
+        let Some(access) = &mut call.access else { return Readiness::Send };
         if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
             return Readiness::Wait;
         }
         let published = self.publisher.snapshot();
+        let exposure = access.check(&self.config.name, &published.lists);
         let has_failed = |kind| access.depends_on(kind) && published.list_errors[kind].is_some();
-        match access.exposure(&self.config.name, &published.lists) {
+        match exposure {
             Exposure::Exposed => Readiness::Send,
             Exposure::NotListed if ListKind::ALL.into_iter().any(has_failed) => Readiness::Wait,
             Exposure::NotListed => Readiness::WaitForRegistration,
@@ -60,7 +62,11 @@ impl ServerTask {
     }
 
     /// Writes a call to the instance. A subscription that another agent already has is answered here.
-    pub(super) fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
+    pub(super) fn send_to_instance(&mut self, mut call: Box<Call>, instance: &mut Instance) {
+        if let Err(refused) = call.apply_override() {
+            self.publisher.stats.errors.add_one();
+            return call.refuse_arguments(&refused);
+        }
         let session = call.response_handle.key.session;
         let effects = match &call.kind {
             RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {

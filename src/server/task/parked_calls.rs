@@ -147,7 +147,7 @@ impl ServerTask {
             return self.refuse_waiting();
         }
         for mut parked in self.waiting.take_parked() {
-            match self.readiness(&parked.item.call, instance) {
+            match self.readiness(&mut parked.item.call, instance) {
                 Readiness::Send => self.send_or_queue(parked.item.call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*parked.item.call),
                 Readiness::Wait => self.waiting.park_again(parked),
@@ -251,8 +251,8 @@ impl ServerTask {
     fn release_queued(&mut self, instance: &mut Instance) {
         while self.waiting.has_queued() {
             let vacancies = instance.vacancies();
-            let Some(call) = self.waiting.next_queued(|payer| vacancies.has(payer)) else { return };
-            match self.readiness(&call, instance) {
+            let Some(mut call) = self.waiting.next_queued(|payer| vacancies.has(payer)) else { return };
+            match self.readiness(&mut call, instance) {
                 Readiness::Send => self.send_to_instance(call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*call),
                 Readiness::Wait | Readiness::WaitForRegistration => self.park(call),

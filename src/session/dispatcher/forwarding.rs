@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{ServerCommand, Session};
 use crate::account::{Charge, Cost, OverLimit};
 use crate::calls::CallOutcome;
-use crate::catalog::identity;
+use crate::catalog::{Route, identity};
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
 use crate::jsonrpc::mcpd_error::Delivery;
@@ -15,7 +15,9 @@ use crate::jsonrpc::message::{Rename, RequestLine};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::{Member, View, start_for_call};
 use crate::methods::Forwarding;
-use crate::server::messages::call::{Access, AccessTarget, Call, CallKey, RequestKind, ResponseHandle};
+use crate::server::messages::call::{
+    Access, AccessTarget, AppliedOverride, Call, CallKey, RequestKind, ResponseHandle,
+};
 use crate::session::call_record::CallRecorder;
 use crate::session::declaration::Declaration;
 use crate::session::received_call::ReceivedCall;
@@ -173,7 +175,7 @@ impl<T: Transport> Session<T> {
         let record = begin(&self.recorder);
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
-        let access = access.map(|target| self.access(&request, target, member, view));
+        let access = access.map(|target| self.access(&request, target, tool, member, view));
         let key = self.unanswered.next_key();
         if !is_subrequest {
             self.agent.count_call();
@@ -182,8 +184,7 @@ impl<T: Transport> Session<T> {
         let id = response_handle.id().clone();
         let on_response = on_response.unwrap_or_else(|| match &kind {
             RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
-            // Copied, so that a small name does not keep a large line in memory.
-            RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
+            RequestKind::NewTask => OnResponse::NewTask { tool: own_name.unwrap_or_default() },
             _ if request.forwarding == Forwarding::Complete => OnResponse::Completion(request.era()),
             _ if is_of_skills => {
                 let unknown = reply::error(Some(&request.id), &request.unknown_skill());
@@ -221,12 +222,20 @@ impl<T: Transport> Session<T> {
     }
 
     /// The permission of a request that `view` leads to `member`.
-    fn access(&self, request: &ReceivedCall, target: AccessTarget, member: &Member, view: &View) -> Box<Access> {
+    fn access(
+        &self,
+        request: &ReceivedCall,
+        target: AccessTarget,
+        tool: Option<&Route>,
+        member: &Member,
+        view: &View,
+    ) -> Box<Access> {
         let (error_kind, era) = (request.target_kind, request.era());
         // Copied, so that a small name does not keep a large line in memory.
         let requested_name = Bytes::copy_from_slice(&request.exposed_name);
         let (current, lists) = (self.view.exposure(era, request.face.as_ref()), identity(&member.lists));
-        Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
+        let (version, tool_override) = (view.version(), tool.map(AppliedOverride::of).unwrap_or_default());
+        Box::new(Access { view: current, target, error_kind, requested_name, era, version, lists, tool_override })
     }
 
     /// Charges a call, unless it would exceed the limit of subscriptions or tasks.

@@ -126,6 +126,25 @@ fn header_parameters_are_sent_and_tools_with_invalid_ones_are_hidden() {
     expect_well(&mut agent);
 }
 
+#[test]
+fn header_parameters_follow_the_fixed_arguments() {
+    let place = Place::new();
+    let listing = place.write("listing.json", json!({ "tools": [wants("good", "string", "Region")] }).to_string());
+    let flags = format!("--era modern --tool good --tool-list {}", listing.display());
+    let front = Front::start(&place, "a", &flags, Behavior::stateless(Answers::Json));
+    let line = "tool = { good = { name = \"best\", arguments = { r = \"eu\", within = { deep = 7 } } } }";
+    let daemon = beside(front.server().line(line), &place);
+    for mut agent in [Agent::ready(&daemon), Agent::modern(&daemon, &json!({}))] {
+        assert_eq!(code(&agent.call("a__best", &json!({"r": "us"}))), -32602);
+        let answer = agent.call("a__best", &json!({"other": "x"}));
+        assert_eq!(arguments(&answer), &json!({"r": "eu", "within": {"deep": 7}, "other": "x"}));
+        let call = posts(&front, "tools/call").pop().expect("a call");
+        assert_eq!(heads(&call, "mcp-param-"), ["mcp-param-deep: 7", "mcp-param-region: eu"]);
+        assert_eq!(call.header("mcp-name"), Some("good"));
+    }
+    assert_eq!(posts(&front, "tools/call").len(), 2);
+}
+
 /// Case I16.
 #[test]
 fn call_with_too_many_header_parameters_is_not_sent() {

@@ -49,6 +49,32 @@ fn many_servers_are_one_list_and_each_call_finds_its_own() {
 }
 
 #[test]
+fn overrides_of_a_configuration_apply_to_a_manager() {
+    let owned = ServerFixture::new();
+    let tool = "tool = { add = { name = \"sum\", arguments = { a = 40 } } }";
+    let text = format!("[servers.b]\ncommand = {MCPD:?}\nargs = [\"demo-server\"]\n{tool}\n");
+    let file = owned.place.write("config.toml", text);
+    let loaded = mcpd::config::load(&[file], &mcpd::config::interpolate::Process).expect("valid");
+    run(async {
+        let manager = start(loaded.config.servers);
+        let found = manager.find_tool("b__sum").await.expect("it is listed");
+        assert_eq!((&*found.server, &*found.tool), ("b", "add"));
+        let definition: Value = serde_json::from_slice(&found.definition).expect("JSON");
+        assert!(definition["inputSchema"]["properties"]["a"].is_null(), "{definition}");
+        let own = manager.find_tool(("b", "add")).await.expect("by its own name");
+        assert_eq!((own.name, manager.find_tools("add").await.len()), ("b__sum".to_owned(), 1));
+        for tool in ["b__sum".into(), mcpd::ToolRef::Own { server: "b", tool: "add" }] {
+            let sum = manager.call_tool(tool, &json!({"b": 2})).await.expect("called");
+            assert_eq!(sum.value().expect("JSON")["content"][0]["text"], "42");
+            let refused = manager.call_tool(tool, &json!({"a": 1, "b": 2})).await.expect_err("fixed");
+            assert!(refused.to_string().contains("`a`"), "{refused}");
+        }
+        assert!(manager.call_tool("b__add", &json!({"a": 1, "b": 2})).await.is_err());
+        manager.close().await;
+    });
+}
+
+#[test]
 fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_list() {
     let owned = ServerFixture::new();
     let list = |only_reads: bool| {

@@ -46,7 +46,7 @@ pub(super) fn known_keys() -> BTreeMap<String, BTreeSet<String>> {
     let error = load_text(
         "/c.toml",
         "qqq=1\n[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\nqqq=1\n\
-                tools.qqq=1\nprompts.qqq=1\nresources.qqq=1\nskills.qqq=1\noauth.qqq=1\n\
+                tools.qqq=1\ntool.t.qqq=1\nprompts.qqq=1\nresources.qqq=1\nskills.qqq=1\noauth.qqq=1\n\
                 [profiles.p]\nqqq=1\ntools.qqq=1\nprompts.qqq=1\nresources.qqq=1\n",
     )
     .expect_err("bad");

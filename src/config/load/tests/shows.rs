@@ -159,6 +159,7 @@ tools = { read_only = true }
 prompts = { allow = ["p"], deny = ["q"] }
 resources = { deny = ["r"] }
 skills = { allow = ["*/s"], deny = ["skill://t"] }
+tool = { t = { name = "n", description = "d", arguments = { a = 1 }, hide_arguments = ["b"] } }
 sharing = "shared"
 call_timeout = "8s"
 roots = ["/r"]
@@ -212,7 +213,7 @@ fn what_is_shown_says_the_same_when_it_is_read_again() {
 /// The reader itself says which keys it knows.
 #[test]
 fn every_key_is_shown() {
-    let unknown = "qqq=1\n[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\ncommand='x'\nqqq=1\ntools.qqq=1\nprompts.qqq=1\nskills.qqq=1\n\
+    let unknown = "qqq=1\n[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\ncommand='x'\nqqq=1\ntools.qqq=1\nprompts.qqq=1\nskills.qqq=1\ntool.t.qqq=1\n\
                    [profiles.p]\nqqq=1\ntools.qqq=1\nprompts.qqq=1\n";
     let shown = shown(&[("/c.toml", EVERYTHING)], &["/c.toml"]);
     let error = load_text("/c.toml", unknown).expect_err("unknown keys");
@@ -220,7 +221,8 @@ fn every_key_is_shown() {
     let keys = helps.flat_map(|help| help.split('`').skip(1).step_by(2));
     let mut known = 0;
     for key in keys {
-        let places = [format!("\n{key} = "), format!("[{key}]"), format!(".{key}]"), format!("\n[{key}.")];
+        let places =
+            [format!("\n{key} = "), format!("[{key}]"), format!(".{key}]"), format!("\n[{key}."), format!(".{key}.")];
         assert!(places.iter().any(|place| shown.contains(place)), "{key} is not in\n{shown}");
         known += 1;
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::super::super::clients::Part;
+use super::super::super::clients::{Part, Tables};
 use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::reader::{Fields, Reader};
@@ -35,6 +35,12 @@ impl Reader<'_> {
             }
         }
         self.tools(fields, build);
+        // Texts in it have no references.
+        if build.dialect.tables == Tables::Common
+            && let Some(entry) = fields.take("tool")
+        {
+            build.put("tool", &entry.key_span, entry.node.clone());
+        }
         self.timeouts(fields, build);
         if let Some(base) = &section.base {
             at(base, section.project.is_some(), build);

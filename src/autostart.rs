@@ -24,7 +24,7 @@ use crate::systemctl::SERVICE;
 /// Until a daemon has to listen that another process starts, including reading the login environment.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Makes sure that a daemon listens in `directory` for an agent.
+/// Makes sure that a daemon listens in `directory` for an agent. A detached one ends after `idle_exit` without agents.
 ///
 /// # Errors
 /// As [`start`]; also if the directory was given by `--runtime-dir`.
@@ -35,7 +35,7 @@ pub(crate) async fn ensure(directory: &RuntimeDir) -> Result<(), AutostartError>
     if directory.is_given() {
         return Err(AutostartError::Given(directory.socket(AGENT_SOCKET)));
     }
-    start(directory, &StartOptions::default()).await.map(drop)
+    start(directory, &StartOptions { while_used: true, ..StartOptions::default() }).await.map(drop)
 }
 
 /// Starts a daemon in `directory` unless one listens already.

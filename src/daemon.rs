@@ -11,6 +11,7 @@
 mod admission;
 mod agent_sockets;
 mod config_state;
+mod idle_exit;
 mod loopback_sockets;
 mod notify;
 mod operators;
@@ -35,8 +36,10 @@ use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use self::admission::Admission;
-use self::agent_sockets::{AgentSockets, PrepareSockets};
+use self::agent_sockets::{AgentConnection, AgentSockets, PrepareSockets};
 use self::config_state::ConfigState;
+pub use self::idle_exit::DaemonLifetime;
+use self::idle_exit::IdleExit;
 use self::operators::Operators;
 use self::pattern_check::PatternCheck;
 use self::reload::Reload;
@@ -45,6 +48,7 @@ use crate::admin;
 use crate::calls::History;
 use crate::config::LoadedConfig;
 use crate::config::interpolate::{Environment, Process, Sources};
+use crate::duration;
 use crate::logging::{self, Limiter, ServerOutput};
 use crate::manager::{Manager, ManagerError, ServedProfile, Setup};
 use crate::oauth;
@@ -52,7 +56,7 @@ use crate::server::{
     self, Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel,
 };
 use crate::session::TaskTokenKey;
-use crate::signals;
+use crate::signals::{self, SignalOrders};
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, RuntimeDir, SocketError, SocketMode, SocketUpkeep, Standing};
 
 /// Time for servers to end after their manager has panicked.
@@ -72,6 +76,7 @@ struct Daemon {
     stopping: StopChannel,
     log: logging::Control,
     config: ConfigState,
+    idle_exit: IdleExit,
 }
 
 /// Why a daemon did not start, or ended unexpectedly.
@@ -147,7 +152,8 @@ fn server_context(
 }
 
 /// Serves `loaded` in `directory` until a signal stops the daemon. Servers with limits run in `cgroups`. SIGHUP reads the
-/// configuration again: `files` if any were named at start, otherwise the default files. Returns when no process and no socket is left.
+/// configuration again: `files` if any were named at start, otherwise the default files. With [`DaemonLifetime::WhileUsed`], the daemon
+/// also ends by itself. Returns when no process and no socket is left.
 ///
 /// # Errors
 /// Before anything was started: the directory is unsafe or served by another daemon, or a system call failed. Later:
@@ -158,6 +164,7 @@ pub async fn run(
     directory: &RuntimeDir,
     log: logging::Control,
     cgroups: Cgroups,
+    lifetime: DaemonLifetime,
 ) -> Result<(), DaemonError> {
     let failed = |operation| move |source| DaemonError::Start { operation, source };
     let activated = ActivatedSockets::take_over().map_err(failed("take over the sockets of systemd"))?;
@@ -182,11 +189,10 @@ pub async fn run(
     let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone());
     let sessions = Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping);
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
+    let (idle_limit, idle_limit_receiver) = watch::channel(config.daemon.idle_exit);
+    let idle_exit = IdleExit::new(lifetime, idle_limit_receiver).map_err(failed("create a timer"))?;
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
-    let mut helpers = JoinSet::new();
-    if config.daemon.watch {
-        helpers.spawn(config_state::watch_files(state.clone(), Arc::clone(&signals.reload)));
-    }
+    let mut helpers = background_tasks(config.daemon.watch, &state, &signals, &manager, &sessions, &warnings);
     let reload = Reload {
         environment: Environment::default(),
         secret_programs,
@@ -196,10 +202,9 @@ pub async fn run(
         manager: manager.clone(),
         prepare_sockets,
         state: state.clone(),
+        idle_limit,
     };
     helpers.spawn(reload.run(signals.reload, requests.reloads));
-    helpers.spawn(notify::run(manager.view(), sessions.watch_count(), signals.stopping.receiver.clone()));
-    helpers.spawn(Arc::clone(&warnings).report());
     let daemon = Daemon {
         started: Instant::now(),
         first_list_wait,
@@ -212,12 +217,31 @@ pub async fn run(
         stopping: signals.stopping,
         log,
         config: state,
+        idle_exit,
     };
     let ended = daemon.serve(&mut upkeep, requests.queries, sockets_to_prepare, servers_ended).await;
     finish(&warnings, &calls, logins.as_ref()).await;
     // Releases the lock: from here on another daemon may serve the directory.
     drop(upkeep);
     ended
+}
+
+/// Tasks that run beside the daemon until they are dropped. `watch`: whether changed files are reloaded.
+fn background_tasks(
+    watch: bool,
+    state: &ConfigState,
+    signals: &SignalOrders,
+    manager: &Manager,
+    sessions: &Sessions,
+    warnings: &Arc<Limiter>,
+) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if watch {
+        tasks.spawn(config_state::watch_files(state.clone(), Arc::clone(&signals.reload)));
+    }
+    tasks.spawn(notify::run(manager.view(), sessions.watch_count(), signals.stopping.receiver.clone()));
+    tasks.spawn(Arc::clone(warnings).report());
+    tasks
 }
 
 /// Reports the end, and waits for what no session and no server can begin any more: records of calls, and renewals of logins.
@@ -285,6 +309,7 @@ impl Daemon {
                 }
                 operator = self.operators.accept() => {
                     self.operators.serve(operator, &self.admission);
+                    self.idle_exit.restart();
                     // Lets the operator's task read its request before another operator could displace it.
                     yield_now().await;
                 }
@@ -307,8 +332,14 @@ impl Daemon {
                     hurried = true;
                     self.manager.stop(StopLevel::Kill);
                 }
+                () = self.idle_exit.check_due(), if self.agents.is_some() => {
+                    if self.idle_exit.is_over() {
+                        self.end_if_unused();
+                    }
+                }
                 ended = &mut servers_ended => break ended,
             }
+            self.idle_exit.observe(!self.sessions.is_empty());
         };
         if ended.is_err() {
             self.agents = None;
@@ -321,6 +352,26 @@ impl Daemon {
             true => Ok(()),
             false => Err(DaemonError::ProcessesLeft(left)),
         }
+    }
+
+    /// Ends the daemon, unless a server works, an operator is connected, or an agent has just come.
+    fn end_if_unused(&mut self) {
+        let is_working = || self.manager.view().borrow().servers.iter().any(|server| server.handle.totals().busy > 0);
+        if self.operators.are_connected() || is_working() {
+            return self.idle_exit.restart();
+        }
+        let Some(sockets) = &mut self.agents else { return };
+        let waiting = sockets.close_unless_waiting();
+        if waiting.is_empty() {
+            let limit = self.idle_exit.limit().unwrap_or_default();
+            tracing::info!("no agent was connected for {}: stopping", duration::format(limit));
+            return self.stopping.raise(StopLevel::FinishRunning);
+        }
+        for (listener, stream) in waiting {
+            let agent = AgentConnection::Socket(stream);
+            self.sessions.serve(agent, sockets.get(listener), &self.admission, &self.manager);
+        }
+        sockets.set_backlogs(|profile| self.sessions.burst(profile));
     }
 
     fn prepare_sockets(&mut self, PrepareSockets { profiles, answer }: PrepareSockets, upkeep: &mut SocketUpkeep) {

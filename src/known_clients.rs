@@ -217,7 +217,6 @@ mod tests {
         match value {
             Value::Text(words) => text(words),
             Value::Flag(truth) => truth.to_string(),
-            Value::Number(number) => number.to_string(),
             Value::List(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(", ")),
             Value::Table(members) => {
                 let members = members.iter().map(|(key, value)| format!("{}: {}", text(key), shown(value)));

@@ -130,6 +130,8 @@ pub enum NotificationMeaning {
     RootsChanged,
     /// The connection uses the face of a server.
     UseFace,
+    /// The directory that has chosen the agent's profile.
+    ProfileDirectory,
 }
 
 /// The path of a capability in the capabilities of a server.
@@ -138,6 +140,8 @@ pub type Capability = &'static [&'static str];
 /// The notification with which `mcpd connect` begins a connection that uses the face of one server. It holds for the requests of
 /// both eras, so that no request has to be changed.
 pub const USE_FACE: &str = "notifications/mcpd/server";
+/// With it, an agent reports the directory of the configuration that has chosen its profile.
+pub const PROFILE_DIRECTORY: &str = "notifications/mcpd/profile";
 /// The notification of servers that the status of a task of a legacy agent has changed.
 pub const TASK_STATUS: &str = "notifications/tasks/status";
 /// The notification of servers that an elicitation by URL has ended.
@@ -230,6 +234,7 @@ const AGENT_NOTIFICATIONS: &[AgentNotification] = &[
     AgentNotification { name: "notifications/initialized", about: None, meaning: NotificationMeaning::Initialized },
     AgentNotification { name: "notifications/roots/list_changed", about: None, meaning: NotificationMeaning::RootsChanged },
     AgentNotification { name: USE_FACE, about: Some("server"), meaning: NotificationMeaning::UseFace },
+    AgentNotification { name: PROFILE_DIRECTORY, about: Some("directory"), meaning: NotificationMeaning::ProfileDirectory },
 ];
 
 /// The requests and notifications that servers alone send, with their versions.

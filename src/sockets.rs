@@ -11,6 +11,7 @@ mod connect;
 mod listener;
 mod lock;
 mod peer_process;
+mod profile_directories;
 mod socket_upkeep;
 
 use std::ffi::OsString;
@@ -28,6 +29,7 @@ pub use self::listener::{Listener, SocketMode};
 pub(crate) use self::lock::LOCK;
 pub use self::lock::Lock;
 pub(crate) use self::peer_process::PeerProcess;
+pub(crate) use self::profile_directories::{AmbiguousDirectory, DirectoryChoice, ProfileDirectories};
 pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};
 use crate::config::Profile;
 
@@ -70,6 +72,14 @@ pub enum SocketError {
         /// The socket.
         path: PathBuf,
         /// Who listens there, and what to do.
+        what: String,
+    },
+    /// A file that the daemon has written was changed.
+    #[error("{} was changed by another program: {what}; the daemon writes it again within 2s, then try again", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         what: String,
     },
     /// A system call failed.

@@ -28,6 +28,8 @@ pub struct Report {
     pub uptime_ms: u64,
     /// `true` once every first start attempt has ended or the first-list deadline has passed.
     pub settled: bool,
+    /// Time without agents after which the daemon ends. Absent if it does not end by itself.
+    pub idle_exit_ms: Option<u64>,
     /// The last configuration read, if it is invalid.
     pub reload_refused: Option<RejectedConfigReport>,
     /// Files of the active configuration. A directory's digest covers the names in it.
@@ -70,6 +72,8 @@ pub struct AgentReport {
     pub session: u64,
     /// Profile of the socket.
     pub profile: String,
+    /// The directory in the configuration that has chosen the profile, if the agent named none.
+    pub profile_directory: Option<String>,
     /// Process id at connect time, if the kernel reported it.
     pub pid: Option<i32>,
     /// User id at connect time.
@@ -106,6 +110,9 @@ pub struct ProfileReport {
     /// The loopback address where it is served over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
+    /// The configured directories whose agents use the profile unless they name one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<PathBuf>,
     /// Servers of the profile, in file order.
     #[serde(default)]
     pub servers: Vec<String>,

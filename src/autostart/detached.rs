@@ -112,6 +112,9 @@ fn spawn(
     for file in &options.config {
         arguments.extend(["--config".into(), std::path::absolute(file)?.into_os_string()]);
     }
+    if options.while_used {
+        arguments.push("--while-used".into());
+    }
     let mut outputs = [Stdio::null(), Stdio::null()];
     if let Some(log) = log {
         arguments.extend(["--log-file".into(), log.path.clone().into_os_string()]);

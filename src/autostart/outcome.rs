@@ -17,13 +17,15 @@ pub(crate) enum StartOutcome {
     Detached(Option<PathBuf>),
 }
 
-/// What a person requires of the daemon that `mcpd start` starts.
+/// What is required of the daemon.
 #[derive(Debug, Default)]
 pub(crate) struct StartOptions {
     /// Configuration files instead of the default ones.
     pub(crate) config: Vec<PathBuf>,
     /// `PATH` of the terminal. A detached daemon searches it for servers before the `PATH` of a login shell.
     pub(crate) path: Option<OsString>,
+    /// The daemon ends after `idle_exit` without agents. That of the unit does not.
+    pub(crate) while_used: bool,
 }
 
 /// Why no daemon serves.

@@ -1,5 +1,5 @@
-//! The MCP client of `mcpd tools`, `mcpd call` and `mcpd demo`, and `--profile NAME`: the socket that a command connects to. Policy applies to
-//! it as to every agent.
+//! The MCP client of `mcpd tools`, `mcpd call` and `mcpd demo`, and the profile of an agent: that of `--profile NAME`, else the one that has
+//! the working directory. Policy applies to it as to every agent.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,20 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-use super::{USAGE, completions, connect_failure, fail};
+use super::{FAILED, USAGE, completions, connect_failure, fail};
 use crate::config::{Profile, is_profile_name};
 use crate::jsonrpc::mcpd_error::refused_connection;
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::{Message, MessageError, reply};
-use crate::sockets::{self, ExpectedListener, RuntimeDir, agent_socket};
+use crate::methods::PROFILE_DIRECTORY;
+use crate::sockets::{
+    self, AmbiguousDirectory, DirectoryChoice, ExpectedListener, ProfileDirectories, RuntimeDir, SocketError,
+    agent_socket,
+};
 use crate::transport::{Incoming, MessageReader, Outbox};
 use crate::{admin, duration, era};
 
@@ -32,15 +37,34 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Connects to a profile. An error is printed.
-    pub(super) async fn connect_to(directory: &RuntimeDir, profile: &ProfileArg, name: &str) -> Result<Self, ExitCode> {
+    /// Connects to the profile that is named, or that the working directory has. An error is printed.
+    pub(super) async fn connect_to(
+        directory: &RuntimeDir,
+        argument: &ProfileArg,
+        name: &str,
+    ) -> Result<(Self, AgentProfile), ExitCode> {
+        let named = argument.named();
+        let stream = open(directory, &named).await?;
+        let profile = argument.choose(directory).await.map_err(|error| fail(FAILED, error))?;
+        let stream = if profile.name == named.name { stream } else { open(directory, &profile).await? };
         let socket = profile.socket(directory)?;
-        let connected = Self::connect(&socket, profile.daemon(), name).await;
-        connected.map_err(|error| profile.connect_failure(directory, socket, &error))
+        match Self::initialize_in_time(stream, &socket, name, profile.directory()).await {
+            Ok(agent) => Ok((agent, profile)),
+            Err(error) => Err(profile.connect_failure(directory, socket, &error)),
+        }
     }
 
     /// Connects and initializes the session with the client name `name`.
     pub(super) async fn connect(socket: &Path, daemon: ExpectedListener, name: &str) -> io::Result<Self> {
+        Self::initialize_in_time(sockets::connect(socket, daemon).await?, socket, name, None).await
+    }
+
+    async fn initialize_in_time(
+        stream: UnixStream,
+        socket: &Path,
+        name: &str,
+        chosen_by: Option<&Path>,
+    ) -> io::Result<Self> {
         let no_answer = |_| {
             let limit = duration::format(admin::TIMEOUT);
             let path = socket.display();
@@ -48,12 +72,15 @@ impl Agent {
                 "the daemon at {path} does not answer: no response within {limit}; `mcpd doctor` shows why"
             ))
         };
-        timeout(admin::TIMEOUT, Self::initialize(socket, daemon, name)).await.map_err(no_answer)?
+        timeout(admin::TIMEOUT, Self::initialize(stream, name, chosen_by)).await.map_err(no_answer)?
     }
 
-    async fn initialize(socket: &Path, daemon: ExpectedListener, name: &str) -> io::Result<Self> {
-        let (read, write) = sockets::connect(socket, daemon).await?.into_split();
+    async fn initialize(stream: UnixStream, name: &str, chosen_by: Option<&Path>) -> io::Result<Self> {
+        let (read, write) = stream.into_split();
         let mut agent = Self { reader: MessageReader::new(read, Sender::Daemon, MAX_MESSAGE), write, next_id: 1 };
+        if let Some(directory) = chosen_by.and_then(Path::to_str) {
+            agent.send(reply::notification_with(PROFILE_DIRECTORY, &json!({ "directory": directory }))).await?;
+        }
         let params = json!({
             "protocolVersion": era::NEWEST_LEGACY,
             "capabilities": {},
@@ -119,9 +146,17 @@ impl Agent {
     }
 }
 
+/// Connects to the socket of a profile. An error is printed.
+async fn open(directory: &RuntimeDir, profile: &AgentProfile) -> Result<UnixStream, ExitCode> {
+    let socket = profile.socket(directory)?;
+    let connected = sockets::connect(&socket, profile.daemon).await;
+    connected.map_err(|error| profile.connect_failure(directory, socket, &error))
+}
+
 #[derive(Debug, Default, Args)]
 pub(super) struct ProfileArg {
-    /// Profile to use: a set of servers with a socket of its own; `mcpd status` lists the profiles [default: default]
+    /// Profile to use: a set of servers with a socket of its own; `mcpd status` lists the profiles [default: the one that has the
+    /// working directory in its `directories`, else `default`]
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::profiles))]
     profile: Option<String>,
     /// User id of the daemon, if another user runs it and has passed you the socket of a profile
@@ -130,45 +165,117 @@ pub(super) struct ProfileArg {
 }
 
 impl ProfileArg {
-    pub(super) fn name(&self) -> &str {
-        self.given().unwrap_or(Profile::DEFAULT)
-    }
-
     /// The name in the command line.
     pub(super) fn given(&self) -> Option<&str> {
         self.profile.as_deref()
+    }
+
+    /// The named profile, else the default one, in whatever directory.
+    pub(super) fn named(&self) -> AgentProfile {
+        let name = self.profile.clone().unwrap_or_else(|| Profile::DEFAULT.to_owned());
+        AgentProfile { name, daemon: self.daemon(), directory: None }
+    }
+
+    /// The named profile, else that of the working directory. The caller has connected to the daemon.
+    ///
+    /// # Errors
+    /// If the directory may have a profile, and it cannot be determined which.
+    pub(super) async fn choose(&self, directory: &RuntimeDir) -> Result<AgentProfile, ProfileError> {
+        let default = self.named();
+        // Another user's daemon publishes its directories to its own user.
+        if self.profile.is_some() || self.daemon_uid.is_some() {
+            return Ok(default);
+        }
+        let directories = directory.profile_directories().await?.ok_or(ProfileError::DaemonEnded)?;
+        Ok(match choose_by_directory(&directories)? {
+            Some(DirectoryChoice { profile, directory }) => {
+                AgentProfile { name: profile, directory: Some(directory), ..default }
+            }
+            None => default,
+        })
+    }
+
+    /// The command-line options for the same profile.
+    pub(super) fn options(&self) -> Vec<String> {
+        let profile = self.profile.clone().map(|profile| ["--profile".to_owned(), profile]);
+        let daemon = self.daemon_uid.map(|uid| ["--daemon-uid".to_owned(), uid.to_string()]);
+        [profile, daemon].into_iter().flatten().flatten().collect()
     }
 
     /// The daemon that has to listen.
     pub(super) fn daemon(&self) -> ExpectedListener {
         self.daemon_uid.map_or(ExpectedListener::OwnDaemon, ExpectedListener::AnyProcessOf)
     }
+}
 
-    /// The command-line options for the same profile.
-    pub(super) fn options(&self) -> Vec<String> {
-        let profile = (self.name() != Profile::DEFAULT).then(|| ["--profile".to_owned(), self.name().to_owned()]);
-        let daemon = self.daemon_uid.map(|uid| ["--daemon-uid".to_owned(), uid.to_string()]);
-        [profile, daemon].into_iter().flatten().flatten().collect()
+/// The profile of the working directory, if it has one.
+///
+/// # Errors
+/// If the working directory is unknown although profiles depend on it, or has two profiles.
+pub(super) fn choose_by_directory(directories: &ProfileDirectories) -> Result<Option<DirectoryChoice>, ProfileError> {
+    if directories.is_empty() {
+        return Ok(None);
+    }
+    Ok(directories.choose(&std::env::current_dir()?)?)
+}
+
+/// Why an agent without `--profile` has no profile.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProfileError {
+    #[error(transparent)]
+    Directories(#[from] SocketError),
+    /// After the caller has connected to it.
+    #[error("the daemon has ended")]
+    DaemonEnded,
+    #[error("{0}; name one of them with `--profile NAME`")]
+    Ambiguous(#[from] AmbiguousDirectory),
+    #[error(
+        "profiles depend on the working directory, which cannot be determined: {0}; name a profile with `--profile NAME`"
+    )]
+    UnknownDirectory(#[from] io::Error),
+}
+
+/// The profile of an agent.
+#[derive(Debug, Clone)]
+pub(super) struct AgentProfile {
+    name: String,
+    daemon: ExpectedListener,
+    directory: Option<PathBuf>,
+}
+
+impl AgentProfile {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The daemon that has to listen.
+    pub(super) fn daemon(&self) -> ExpectedListener {
+        self.daemon
+    }
+
+    /// The directory that has chosen the profile, as in the configuration.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
     }
 
     /// The path of its socket. An error is printed.
     pub(super) fn socket(&self, directory: &RuntimeDir) -> Result<PathBuf, ExitCode> {
-        match is_profile_name(self.name()) {
-            true => Ok(directory.socket(&agent_socket(self.name()))),
+        match is_profile_name(&self.name) {
+            true => Ok(directory.socket(&agent_socket(&self.name))),
             false => Err(self.unknown(directory)),
         }
     }
 
     /// Prints why connecting failed: no daemon, no such profile, or another error.
     pub(super) fn connect_failure(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
-        let is_missing = error.kind() == io::ErrorKind::NotFound && self.name() != Profile::DEFAULT;
+        let is_missing = error.kind() == io::ErrorKind::NotFound && self.name != Profile::DEFAULT;
         if is_missing && directory.is_served() { self.unknown(directory) } else { connect_failure(path, error) }
     }
 
     pub(super) fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
         let others = directory.profiles();
         let known: Vec<_> = [Profile::DEFAULT].into_iter().chain(others.iter().map(String::as_str)).collect();
-        let name = self.name().escape_debug();
+        let name = self.name.escape_debug();
         fail(USAGE, format!("there is no profile `{name}`; the daemon has: {}", known.join(", ")))
     }
 }

@@ -118,22 +118,22 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> CommandResult {
 
 /// Connects as an agent, and finds the tool in its list. An error is printed.
 async fn connect_and_find(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), ExitCode> {
-    let mut agent = Agent::connect_to(directory, &call.profile, "mcpd call").await?;
+    let (mut agent, profile) = Agent::connect_to(directory, &call.profile, "mcpd call").await?;
     let listed = with_spinner(|| "waiting for the list of tools".to_owned(), tools::list(&mut agent)).await;
     let mut listed = listed.map_err(|error| fail(FAILED, error))?;
-    let name = exposed_name(directory, call).await?;
+    let name = exposed_name(directory, call, profile.name()).await?;
     match listed.iter().position(|tool| name.as_ref() == Some(&tool.name)) {
         Some(index) => Ok((agent, listed.swap_remove(index))),
-        None => Err(unknown_tool(directory, call, &listed).await),
+        None => Err(unknown_tool(directory, call, profile.name(), &listed).await),
     }
 }
 
 /// The exposed name; `None` if agents of the profile do not see the tool.
-async fn exposed_name(directory: &RuntimeDir, call: &Call) -> Result<Option<String>, ExitCode> {
+async fn exposed_name(directory: &RuntimeDir, call: &Call, profile: &str) -> Result<Option<String>, ExitCode> {
     if !call.tool.contains('/') {
         return Ok(Some(call.tool.clone()));
     }
-    match tool_names::find(directory, Some(call.profile.name()), &call.tool).await {
+    match tool_names::find(directory, Some(profile), &call.tool).await {
         Ok((found, _)) => Ok(found.into_iter().find_map(|tool| tool.name)),
         Err(error) => {
             let name = lines(&call.tool);
@@ -194,9 +194,9 @@ fn timeout_message(call: &Call) -> String {
 }
 
 /// Prints why the tool cannot be called: what hides it, or the name of a similar tool that agents see.
-async fn unknown_tool(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
+async fn unknown_tool(directory: &RuntimeDir, call: &Call, profile: &str, listed: &[Tool]) -> ExitCode {
     let name = &call.tool;
-    let origins = tools::origins(directory, call.profile.name()).await;
+    let origins = tools::origins(directory, profile).await;
     let known = listed.iter().map(|tool| (&*tool.name, origins.qualified(tool)));
     if let Some(server) = tool_names::server_of(name, &origins.servers).filter(|server| server.missing) {
         let (server, state) = (&server.name, &server.state);
@@ -209,7 +209,7 @@ async fn unknown_tool(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> E
             format!("`{name}` is a server: write its tool as `{name}/{tool}`; `mcpd tools {name}` lists them");
         return fail(USAGE, message);
     }
-    if let Some(error) = tool_names::hidden(directory, call.profile.name(), name).await {
+    if let Some(error) = tool_names::hidden(directory, profile, name).await {
         return fail(FAILED, error);
     }
     let servers = origins.servers.iter().map(|server| &*server.name);

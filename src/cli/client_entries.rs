@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::agent::ProfileArg;
+use super::agent::{AgentProfile, ProfileArg};
 use super::{FAILED, USAGE, block_on, fail, start_failure};
 use crate::client_files::Value;
 use crate::config::interpolate::Process;
@@ -123,7 +123,7 @@ fn programs(options: EntryOptions<'_>) -> Result<Vec<Program>, ExitCode> {
         Program { name, command: command.clone(), args: args.collect(), env: session_variables(directory) }
     };
     match options.each {
-        true => Ok(profile_servers(profile, directory)?.iter().map(|server| program(Some(server))).collect()),
+        true => Ok(profile_servers(&profile.named(), directory)?.iter().map(|server| program(Some(server))).collect()),
         false => Ok(vec![program(options.server)]),
     }
 }
@@ -132,14 +132,15 @@ impl Urls {
     fn new(options: EntryOptions<'_>) -> Result<Self, ExitCode> {
         let EntryOptions { profile, server, each, directory, .. } = options;
         let served = directory.ok_or_else(no_directory)?;
+        let profile = profile.named();
         let socket = profile.socket(served)?;
         let of_server = |server: &str| (server.to_owned(), format!("/servers/{server}"));
         let paths = match server {
             Some(server) => vec![of_server(server)],
-            None if each => profile_servers(profile, directory)?.iter().map(|server| of_server(server)).collect(),
+            None if each => profile_servers(&profile, directory)?.iter().map(|server| of_server(server)).collect(),
             None => vec![("mcpd".to_owned(), "/mcp".to_owned())],
         };
-        let loopback = loopback_address(profile, served);
+        let loopback = loopback_address(&profile, served);
         Ok(Self { profile: profile.name().to_owned(), paths, socket, loopback })
     }
 
@@ -169,7 +170,7 @@ fn no_directory() -> ExitCode {
 }
 
 /// The loopback address of a profile: of the daemon if one runs, else as configured.
-fn loopback_address(profile: &ProfileArg, directory: &RuntimeDir) -> Option<String> {
+fn loopback_address(profile: &AgentProfile, directory: &RuntimeDir) -> Option<String> {
     let report = block_on(async { Ok(admin::status(&directory.socket(ADMIN_SOCKET)).await.ok()) }).ok()?;
     if let Some(report) = report {
         return report.profiles.into_iter().find(|known| known.name == profile.name())?.http;
@@ -180,7 +181,7 @@ fn loopback_address(profile: &ProfileArg, directory: &RuntimeDir) -> Option<Stri
 }
 
 /// The servers of the profile, from the daemon, which is started if none runs. An error is printed.
-fn profile_servers(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Result<Vec<String>, ExitCode> {
+fn profile_servers(profile: &AgentProfile, directory: Option<&RuntimeDir>) -> Result<Vec<String>, ExitCode> {
     if profile.daemon() != ExpectedListener::OwnDaemon {
         let message = "`--each` needs the user who runs the daemon; print each entry with `--server NAME` instead";
         return Err(fail(USAGE, message));

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ use signal_hook::flag::register_conditional_default;
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use super::agent::ProfileArg;
+use super::agent::{AgentProfile, ProfileArg, ProfileError};
 use super::client_entries::{Entries, EntryOptions};
 use super::config_edit::link_hint;
 use super::{CommandResult, FAILED, completions, fail, print, start_failure};
@@ -28,7 +28,7 @@ use crate::autostart::{self, AutostartError};
 use crate::config::interpolate::Process;
 use crate::config::{self, LoadedConfig};
 use crate::known_clients::Client;
-use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
+use crate::shim::{self, DaemonSockets, FirstConnection, NoDaemon, Outcome, RelayEvent, ShimInfo};
 use crate::sockets::{self, AGENT_SOCKET, ExpectedListener, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -70,11 +70,6 @@ pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> Comman
             "mcpd connect: waiting for MCP messages; `mcpd connect CLIENT` prints the entry with which a client launches it"
         );
     }
-    let profile = &arguments.profile;
-    let socket = profile.socket(directory)?;
-    let default = directory.socket(AGENT_SOCKET);
-    let other_default = (default != socket).then_some(default);
-    let sockets = DaemonSockets { default: other_default, socket: socket.clone(), daemon: profile.daemon() };
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
     // Each attempt to reconnect may fail for the same reason.
     let mut reported = None;
@@ -93,7 +88,7 @@ pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> Comman
     // Ctrl-C in a script's terminal also reaches the processes that the script has started. While it may still send something, it decides
     // itself when to end.
     register_conditional_default(SIGINT, Arc::clone(&may_interrupt)).map_err(|error| fail(FAILED, error))?;
-    Ok(match shim::run(first(directory, profile, socket), sockets, info, may_interrupt, print, explain).await {
+    Ok(match shim::run(first(directory, &arguments.profile), info, may_interrupt, print, explain).await {
         Outcome::AgentLeft => ExitCode::SUCCESS,
         Outcome::NoDaemon(code) => code,
         Outcome::Incompatible(why) => fail(FAILED, why),
@@ -101,12 +96,34 @@ pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> Comman
     })
 }
 
-/// Connects to the daemon, which is started if none runs.
-async fn first(
-    directory: &RuntimeDir,
-    profile: &ProfileArg,
-    socket: PathBuf,
-) -> Result<UnixStream, NoDaemon<ExitCode>> {
+/// Connects to the profile that is named, or that the working directory has. A daemon is started if none runs.
+async fn first(directory: &RuntimeDir, argument: &ProfileArg) -> Result<FirstConnection, NoDaemon<ExitCode>> {
+    let named = argument.named();
+    let (stream, profile) = loop {
+        let stream = open(directory, &named).await?;
+        match argument.choose(directory).await {
+            Ok(profile) => break (stream, profile),
+            // The next one is found or started.
+            Err(ProfileError::DaemonEnded) => {}
+            Err(error) => {
+                let reason = Some(error.to_string());
+                return Err(NoDaemon { code: fail(FAILED, error), reason });
+            }
+        }
+    };
+    let stream = if profile.name() == named.name() { stream } else { open(directory, &profile).await? };
+    let socket = profile.socket(directory).map_err(without_reason)?;
+    let default = Some(directory.socket(AGENT_SOCKET)).filter(|default| *default != socket);
+    Ok(FirstConnection {
+        stream,
+        sockets: DaemonSockets { socket, default, daemon: profile.daemon() },
+        profile_directory: profile.directory().and_then(Path::to_str).map(str::to_owned),
+    })
+}
+
+/// Connects to a profile of the daemon, which is started if none runs.
+async fn open(directory: &RuntimeDir, profile: &AgentProfile) -> Result<UnixStream, NoDaemon<ExitCode>> {
+    let socket = profile.socket(directory).map_err(without_reason)?;
     // Another user's daemon is that user's to start.
     let mut may_start = profile.daemon() == ExpectedListener::OwnDaemon;
     loop {
@@ -121,13 +138,14 @@ async fn first(
                 autostart::ensure(directory).await.map_err(unserved)?;
             }
             connected => {
-                return connected.map_err(|error| NoDaemon {
-                    code: profile.connect_failure(directory, socket, &error),
-                    reason: None,
-                });
+                return connected.map_err(|error| without_reason(profile.connect_failure(directory, socket, &error)));
             }
         }
     }
+}
+
+fn without_reason(code: ExitCode) -> NoDaemon<ExitCode> {
+    NoDaemon { code, reason: None }
 }
 
 fn unserved(error: AutostartError) -> NoDaemon<ExitCode> {
@@ -181,7 +199,7 @@ pub(super) fn print_entries(
     }
     print_note!("{}", link_hint(Some(client.word)));
     if profile.daemon() == ExpectedListener::OwnDaemon {
-        warn_unknown(profile.name(), directory);
+        warn_unknown(profile.named().name(), directory);
     }
     Ok(printed)
 }

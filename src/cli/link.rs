@@ -68,11 +68,11 @@ pub(super) fn run(link: &Link, given: Option<&Path>, directory: Option<&RuntimeD
     let options = EntryOptions { profile, server: None, each: *each, http: *http, given, directory };
     let entries = Entries::new(options)?;
     let take_over = match take_over {
-        true => Some(TakeOver::of_daemon(profile.name(), given, directory)?),
+        true => Some(TakeOver::of_daemon(profile.named().name(), given, directory)?),
         false => None,
     };
     if profile.daemon() == ExpectedListener::OwnDaemon {
-        warn_unknown(profile.name(), directory);
+        warn_unknown(profile.named().name(), directory);
     }
     let scope = if *project { Scope::Project } else { Scope::User };
     let request = Request { clients, entries, served: served(profile, directory), scope, take_over };
@@ -90,6 +90,7 @@ pub(super) fn links() -> Result<Links, ExitCode> {
 
 /// The daemon to which entries lead.
 pub(super) fn served(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Served {
+    let profile = profile.named();
     Served {
         profile: profile.name().to_owned(),
         runtime_directory: directory.map(|directory| directory.path().to_owned()),

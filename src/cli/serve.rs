@@ -11,6 +11,7 @@ use super::style::OutputStyle;
 use super::{CommandResult, FAILED, USAGE, block_on, fail};
 use crate::autostart::OTHER_DAEMON_EXIT_CODE;
 use crate::config::interpolate::Process;
+use crate::daemon::DaemonLifetime;
 use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
 use crate::sockets::RuntimeDir;
@@ -34,6 +35,9 @@ pub(super) struct Serve {
     /// Put each server into a cgroup of its own, below the cgroup of mcpd; needs `Delegate=yes` in the unit
     #[arg(long)]
     own_cgroup: bool,
+    /// A client has started this daemon, which ends after `idle_exit` without agents
+    #[arg(long, hide = true)]
+    while_used: bool,
 }
 
 pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
@@ -64,7 +68,8 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
     block_on(async {
         // Starts the first blocking thread while the system still grants one.
         tokio::task::spawn_blocking(|| {});
-        let ended = daemon::run(loaded, serve.config.clone(), directory, log, cgroups).await;
+        let lifetime = if serve.while_used { DaemonLifetime::WhileUsed } else { DaemonLifetime::UntilStopped };
+        let ended = daemon::run(loaded, serve.config.clone(), directory, log, cgroups, lifetime).await;
         ended.map(|()| ExitCode::SUCCESS).map_err(|error| {
             notify_service_manager(&error.to_string());
             fail(if error.is_other_daemon() { OTHER_DAEMON_EXIT_CODE } else { FAILED }, error)

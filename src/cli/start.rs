@@ -43,7 +43,7 @@ struct Shape<'a> {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, Start { config, json: as_json }: &Start) -> CommandResult {
-    let options = StartOptions { config: config.clone(), path: std::env::var_os("PATH") };
+    let options = StartOptions { config: config.clone(), path: std::env::var_os("PATH"), while_used: false };
     let activity = || "until the daemon serves".to_owned();
     let started = with_spinner(activity, autostart::start(directory, &options)).await.map_err(failed_start)?;
     let report = status(directory).await.map_err(|error| admin_failure(&error))?;

@@ -121,7 +121,9 @@ fn join_parts(parts: impl IntoIterator<Item = String>) -> String {
 
 fn head(report: &Report, style: OutputStyle) -> String {
     let name = format!("mcpd {}", report.version);
-    let daemon = format!(" · pid {} · up {}", report.pid, short_duration(report.uptime_ms));
+    let idle = report.idle_exit_ms.map(|ms| format!(" · ends after {} without agents", short_duration(ms)));
+    let idle = idle.unwrap_or_default();
+    let daemon = format!(" · pid {} · up {}{idle}", report.pid, short_duration(report.uptime_ms));
     let servers = count(report.servers.len(), "server");
     let down = match report.servers.iter().filter(|server| is_down(server)).count() {
         0 => String::new(),

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use self::table::{Group, Row, Selection};
-use super::agent::{Agent, ProfileArg};
+use super::agent::{Agent, AgentProfile, ProfileArg};
 use super::outcome::{print_json, print_report};
 use super::style::OutputStyle;
 use super::terminal::with_spinner;
@@ -82,17 +82,18 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> CommandResult 
     if tools.all {
         return run_all(directory, tools, &selection).await;
     }
-    let mut agent = Agent::connect_to(directory, &tools.profile, "mcpd tools").await?;
+    let (mut agent, profile) = Agent::connect_to(directory, &tools.profile, "mcpd tools").await?;
+    note_directory(&profile);
     let failed = |error: io::Error| fail(FAILED, error);
     let requested = with_spinner(|| "waiting for the list of tools".to_owned(), request_list(&mut agent)).await;
     let raw = requested.map_err(failed)?;
     let (code, origins) = if tools.json && tools.selection.is_none() {
         // Byte for byte as the daemon sent it.
-        (print_json(&raw), origins(directory, tools.profile.name()).await)
+        (print_json(&raw), origins(directory, profile.name()).await)
     } else {
         let listed = parse_list(&raw).map_err(failed)?;
-        let origins = origins(directory, tools.profile.name()).await;
-        (show(directory, listed, &origins, tools, &selection).await, origins)
+        let origins = origins(directory, profile.name()).await;
+        (show(directory, profile.name(), listed, &origins, tools, &selection).await, origins)
     };
     if tools.selection.is_none() {
         note_left_out(&origins);
@@ -129,6 +130,7 @@ impl Origins {
 
 async fn show(
     directory: &RuntimeDir,
+    profile: &str,
     listed: Vec<Tool>,
     origins: &Origins,
     tools: &Tools,
@@ -152,7 +154,7 @@ async fn show(
             return fail(FAILED, explain_empty(server, tools));
         }
         let name = tools.selection.as_deref().unwrap_or_default();
-        if let Some(error) = tool_names::hidden(directory, tools.profile.name(), name).await {
+        if let Some(error) = tool_names::hidden(directory, profile, name).await {
             return fail(USAGE, error);
         }
         let known = listed.iter().map(|tool| (&*tool.name, origins.qualified(tool)));
@@ -171,6 +173,13 @@ async fn show(
     };
     let groups: Vec<_> = selected.chunk_by(|one, next| server(one) == server(next)).map(group).collect();
     print(table::render(&groups, OutputStyle::of_stdout()))
+}
+
+/// Names the profile if the working directory has chosen it.
+fn note_directory(profile: &AgentProfile) {
+    if let Some(directory) = profile.directory() {
+        print_note!("mcpd: profile {}, which has {} in its `directories`", profile.name(), directory.display());
+    }
 }
 
 /// Names the tools that some agents do not see, and the servers of which nothing is known yet.
@@ -270,7 +279,13 @@ pub(in crate::cli) struct JsonReport<'a> {
 }
 
 async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> CommandResult {
-    let filter = ToolsRequest { profile: Some(tools.profile.name().to_owned()), name: None };
+    // The request fails without a daemon.
+    let chosen = match directory.is_served() {
+        true => tools.profile.choose(directory).await.map_err(|error| fail(FAILED, error))?,
+        false => tools.profile.named(),
+    };
+    note_directory(&chosen);
+    let filter = ToolsRequest { profile: Some(chosen.name().to_owned()), name: None };
     let reply = request(directory, filter).await;
     let (reports, ToolsSummary { profile, servers, .. }) = reply.map_err(|error| admin_failure(&error))?;
     let mut selected: Vec<_> = reports.iter().filter(|tool| is_selected(selection, tool)).collect();
@@ -278,7 +293,7 @@ async fn run_all(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_
         && let Some(word) = &tools.selection
     {
         // It may be the exposed name of a hidden tool.
-        let (named, _) = tool_names::find(directory, Some(tools.profile.name()), word).await.unwrap_or_default();
+        let (named, _) = tool_names::find(directory, Some(chosen.name()), word).await.unwrap_or_default();
         let is_named =
             |tool: &&ToolReport| named.iter().any(|one| (&one.server, &one.tool) == (&tool.server, &tool.tool));
         selected = reports.iter().filter(is_named).collect();

@@ -35,7 +35,6 @@ pub(crate) enum Syntax {
 pub(crate) enum Value {
     Text(String),
     Flag(bool),
-    Number(u64),
     List(Vec<String>),
     Table(Vec<(String, Value)>),
 }
@@ -120,11 +119,6 @@ pub(crate) struct Removed {
 }
 
 impl Removed {
-    /// The name of the entry.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     fn table(&self) -> Vec<&str> {
         self.table.iter().map(String::as_str).collect()
     }
@@ -207,13 +201,6 @@ impl ClientText {
             Syntax::Toml => toml::entry(self.body(), table, name),
             Syntax::Yaml => yaml::entry(self.body(), table, name).map(Cow::Borrowed),
         }
-    }
-
-    /// Whether an entry means `value`, however it is written.
-    pub(crate) fn means(&self, table: &[&str], name: &str, value: &Value) -> bool {
-        let members = self.tree.table(table).ok().flatten().unwrap_or_default();
-        let mut entries = members.iter().filter(|(other, _)| other == name);
-        entries.next().is_some_and(|(_, tree)| *tree == Tree::from(value)) && entries.next().is_none()
     }
 
     /// Adds an entry at the end of the table, which is made if it is missing. An entry of this name is replaced in its place, unless it

@@ -21,6 +21,15 @@ fn parsed(syntax: Syntax, text: &str) -> ClientText {
     ClientText::parse(syntax, text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+impl ClientText {
+    /// Whether an entry means `value`, however it is written.
+    pub(crate) fn means(&self, table: &[&str], name: &str, value: &Value) -> bool {
+        let members = self.tree.table(table).ok().flatten().unwrap_or_default();
+        let mut entries = members.iter().filter(|(other, _)| other == name);
+        entries.next().is_some_and(|(_, tree)| *tree == Tree::from(value)) && entries.next().is_none()
+    }
+}
+
 /// `text` with [`mcpd`] inserted.
 fn inserted(syntax: Syntax, text: &str, table: &[&str]) -> String {
     let mut file = parsed(syntax, text);

@@ -38,7 +38,6 @@ impl From<&Value> for Tree {
         match value {
             Value::Text(text) => Self::Text(text.clone()),
             Value::Flag(flag) => Self::Word(flag.to_string()),
-            Value::Number(number) => Self::Word(number.to_string()),
             Value::List(items) => Self::List(items.iter().cloned().map(Self::Text).collect()),
             Value::Table(members) => {
                 Self::Table(members.iter().map(|(name, value)| (name.clone(), Self::from(value))).collect())

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::keys::{DURATION, FLAG, Key, KeyLayer, PATH, choice, size};
+use super::keys::{DURATION, FLAG, Key, KeyLayer, PATH, choice, duration_from, size};
 use super::settings::MAX_MESSAGE;
 use super::value_types::Choice;
 use crate::message_limit;
 use crate::naming::Naming;
+
+/// A client that has started a daemon needs some time to connect to it.
+const SHORTEST_IDLE_EXIT: Duration = Duration::from_secs(1);
 
 /// The `[daemon]` table.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +25,8 @@ pub struct DaemonConfig {
     pub call_log: Option<PathBuf>,
     /// Whether the configuration is reloaded when one of its files changes.
     pub watch: bool,
+    /// After this time without agents, a daemon that a client has started ends.
+    pub idle_exit: Option<Duration>,
 }
 
 impl Default for DaemonConfig {
@@ -32,6 +37,7 @@ impl Default for DaemonConfig {
             first_list_wait: Duration::from_secs(5),
             call_log: None,
             watch: false,
+            idle_exit: None,
         }
     }
 }
@@ -67,7 +73,21 @@ impl DaemonConfig {
             rule: FLAG,
             field: |daemon| &mut daemon.watch,
         },
+        Key {
+            name: "idle_exit",
+            doc: "Time without agents after which a daemon ends that `mcpd connect` has started; the next `mcpd connect` starts it again. \
+                  Running calls, tasks and commands such as `mcpd logs -f` keep it. Without the key it runs on, as does every daemon \
+                  that `mcpd start`, `mcpd serve` or systemd has started.",
+            rule: duration_from(SHORTEST_IDLE_EXIT).example("\"30m\""),
+            field: |daemon| &mut daemon.idle_exit,
+        },
     ];
+
+    /// This table, with the keys of `new` that apply while the daemon runs.
+    #[must_use]
+    pub fn with_live_keys(&self, new: &Self) -> Self {
+        Self { naming: new.naming, idle_exit: new.idle_exit, ..self.clone() }
+    }
 
     pub(super) fn resolve(layer: &KeyLayer) -> Self {
         Self { naming: layer.apply(NAMING_KEYS, Naming::default()), ..layer.apply(Self::KEYS, Self::default()) }

@@ -54,7 +54,8 @@ pub(super) enum KeyKind {
     Count(RangeInclusive<usize>),
     /// A number of bytes, or text such as `16MiB`.
     Size(RangeInclusive<u64>),
-    Duration,
+    /// At least this long.
+    Duration(Duration),
     /// One of these names.
     Choice(fn() -> Vec<&'static str>),
     /// An absolute path with `${…}`.
@@ -83,10 +84,14 @@ pub(super) enum KeyValue {
 
 pub(super) const FLAG: Rule = Rule::new(KeyKind::Flag);
 pub(super) const FLAG_OR_TEXT: Rule = Rule::new(KeyKind::FlagOrText);
-pub(super) const DURATION: Rule = Rule::new(KeyKind::Duration);
+pub(super) const DURATION: Rule = duration_from(Duration::ZERO);
 pub(super) const PATH: Rule = Rule::new(KeyKind::Path);
 pub(super) const SANDBOX: Rule = Rule::new(KeyKind::Sandbox);
 pub(super) const TOOL_TIMEOUTS: Rule = Rule::new(KeyKind::ToolTimeouts);
+
+pub(super) const fn duration_from(least: Duration) -> Rule {
+    Rule::new(KeyKind::Duration(least))
+}
 
 pub(super) const fn count(range: RangeInclusive<usize>) -> Rule {
     Rule::new(KeyKind::Count(range))

@@ -36,6 +36,8 @@ pub struct Profile {
     pub allow_uids: BTreeSet<u32>,
     /// The directories below which these users may choose one for a server.
     pub workspace_roots: Arc<[PathBuf]>,
+    /// The directories whose agents use this profile unless they name one, as written.
+    pub directories: Arc<[PathBuf]>,
     /// What its agents may use together.
     pub quotas: Quotas,
     /// The loopback address where it is served over HTTP, besides its socket.
@@ -81,6 +83,7 @@ impl Profile {
             naming,
             allow_uids: BTreeSet::new(),
             workspace_roots: Arc::default(),
+            directories: Arc::default(),
             quotas: Quotas::default(),
             http: None,
             http_origins: Arc::default(),

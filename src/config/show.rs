@@ -82,7 +82,7 @@ fn show_default<T: Default>(key: &Key<T>, page: &mut Page) {
 
 fn show_profile(profile: &ProfileLayer, page: &mut Page) {
     let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids, workspace_roots, .. } = profile;
-    let ProfileLayer { quotas, http, http_origins, .. } = profile;
+    let ProfileLayer { directories, quotas, http, http_origins, .. } = profile;
     page.table(&format!("profiles.{}", name.value), Some(&name.location));
     page.value("servers", servers.as_ref(), |servers| {
         list_text(servers.iter().map(|server| toml_string(&server.value)))
@@ -93,6 +93,9 @@ fn show_profile(profile: &ProfileLayer, page: &mut Page) {
     page.value("allow_uids", allow_uids.as_ref(), |uids: &BTreeSet<u32>| list_text(uids.iter().map(u32::to_string)));
     page.value("workspace_roots", workspace_roots.as_ref(), |roots: &Vec<PathBuf>| {
         list_text(roots.iter().map(|root| toml_string(&root.to_string_lossy())))
+    });
+    page.value("directories", directories.as_ref(), |directories| {
+        list_text(directories.iter().map(|directory| toml_string(&directory.value.to_string_lossy())))
     });
     show_keys(Quotas::KEYS.iter(), quotas, false, page);
     page.value("http", http.as_ref(), |address: &SocketAddr| toml_string(&address.to_string()));

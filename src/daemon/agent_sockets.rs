@@ -16,7 +16,7 @@ use crate::config::Profile;
 use crate::http_listener::LoopbackStream;
 use crate::manager::ServedProfile;
 use crate::session::NamedUris;
-use crate::sockets::{ActivatedSockets, Listener, Lock, SocketError, SocketMode, agent_socket};
+use crate::sockets::{ActivatedSockets, Listener, Lock, ProfileDirectories, SocketError, SocketMode, agent_socket};
 
 /// Creates the sockets of these profiles, besides the existing ones.
 pub(super) struct PrepareSockets {
@@ -74,6 +74,8 @@ impl AgentSockets {
         activated: ActivatedSockets,
     ) -> Result<Self, SocketError> {
         lock.remove_stale(beside_default(profiles.iter().map(|profile| &profile.name)))?;
+        // Before the first socket: an agent that connects finds the directories.
+        lock.publish(directories(profiles.iter()))?;
         let (loopback, first) = (LoopbackSockets::default(), Cell::new(0));
         let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), loopback, activated, first };
         sockets.listen(profiles, lock)?;
@@ -127,6 +129,10 @@ impl AgentSockets {
 
     /// Serves these profiles, and removes all other sockets.
     pub(super) fn serve(&mut self, profiles: &[ServedProfile], lock: &mut Lock) {
+        // Before sockets are closed, so that no agent is sent to one of them.
+        if let Err(error) = lock.publish(directories(profiles.iter().map(|served| &served.profile))) {
+            tracing::error!("the directories of profiles are as before: {error}");
+        }
         let mut before = std::mem::take(&mut self.all);
         for served in profiles {
             let name = &served.profile.name;
@@ -211,6 +217,27 @@ impl AgentSockets {
         accepted
     }
 
+    /// Refuses all further connections, unless some wait already. Returns those with the index of their profile, and then all sockets
+    /// listen on.
+    pub(super) fn close_unless_waiting(&mut self) -> Vec<(usize, UnixStream)> {
+        let mut waiting = Vec::new();
+        for (index, one) in self.all.iter_mut().enumerate() {
+            match one.listener.close_unless_waiting() {
+                Ok(streams) => waiting.extend(streams.into_iter().map(|stream| (index, stream))),
+                // The next check of the sockets listens again.
+                Err(error) => tracing::warn!("clients may not find mcpd: {error}"),
+            }
+        }
+        if !waiting.is_empty() {
+            for one in &mut self.all {
+                if let Err(error) = one.listener.reopen() {
+                    tracing::warn!("clients may not find mcpd: {error}");
+                }
+            }
+        }
+        waiting
+    }
+
     /// Sets the listen backlogs. `burst`: how many agents of a profile may connect at once.
     pub(super) fn set_backlogs(&self, burst: impl Fn(&Profile) -> usize) {
         self.all.iter().for_each(|one| one.listener.set_backlog(burst(&one.served.profile)));
@@ -232,6 +259,10 @@ impl AgentSockets {
     pub(super) fn listeners(&mut self) -> impl Iterator<Item = &mut Listener> {
         self.all.iter_mut().map(|one| &mut one.listener)
     }
+}
+
+fn directories<'a>(profiles: impl Iterator<Item = &'a Arc<Profile>>) -> ProfileDirectories {
+    ProfileDirectories::new(profiles.map(|profile| (&*profile.name, &*profile.directories)))
 }
 
 fn socket_mode(profile: &Profile) -> SocketMode {

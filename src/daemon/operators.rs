@@ -65,6 +65,11 @@ impl Operators {
         }
     }
 
+    /// Whether one is connected.
+    pub(super) fn are_connected(&self) -> bool {
+        self.connected.iter().any(|(task, _)| !task.is_finished())
+    }
+
     /// Serves or refuses a new connection. At the limit it closes an idle one.
     pub(super) fn serve(&mut self, stream: UnixStream, admission: &Admission) {
         if admission.admits_operator(&stream) {

@@ -1,16 +1,17 @@
 //! Applies a changed configuration while the daemon runs.
 //!
 //! A configuration is read and checked as a whole, then the sockets of its profiles are created. If either fails, nothing changes
-//! and `status` reports the reason until a later configuration is valid. Changes of `[daemon]` apply at the next start, except for the
-//! naming of tools. Configurations are read one at a time, but a later one can be read while servers of an earlier one start.
+//! and `status` reports the reason until a later configuration is valid. Changes of `[daemon]` apply at the next start, except for
+//! `naming` and `idle_exit`. Configurations are read one at a time, but a later one can be read while servers of an earlier one start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use super::agent_sockets::PrepareSockets;
@@ -40,6 +41,8 @@ pub(super) struct Reload {
     pub(super) prepare_sockets: mpsc::Sender<PrepareSockets>,
     pub(super) state: ConfigState,
     pub(super) patterns: PatternCheck,
+    /// `idle_exit` of `[daemon]`.
+    pub(super) idle_limit: watch::Sender<Option<Duration>>,
 }
 
 /// A configuration that the manager is applying.
@@ -108,9 +111,10 @@ impl Reload {
         let config = &loaded.config;
         let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();
         let naming = config.daemon.naming;
-        if (DaemonConfig { naming: self.daemon.naming, ..config.daemon.clone() }) != self.daemon {
-            warnings
-                .push("changes in [daemon] other than the naming apply when mcpd is started the next time".to_owned());
+        if self.daemon.with_live_keys(&config.daemon) != config.daemon {
+            let message =
+                "changes in [daemon] other than `naming` and `idle_exit` apply when mcpd is started the next time";
+            warnings.push(message.to_owned());
         }
         let has_remote = |server: &ServerConfig| server.launch.as_ref().is_ok_and(|launch| launch.remote().is_some());
         let changed: Vec<_> = used_at_start(&self.environment, &environment).collect();
@@ -123,6 +127,7 @@ impl Reload {
         let exposed = Some(ViewConfig { naming, profiles: config.profiles.clone() });
         let desired = DesiredState { servers: config.servers.clone(), exposed };
         let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
+        self.idle_limit.send_replace(config.daemon.idle_exit);
         self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone());
         let loaded = Arc::new(loaded);
         let former = self.patterns.replace(Arc::clone(&loaded));

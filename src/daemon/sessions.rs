@@ -254,6 +254,11 @@ impl Sessions {
         agents
     }
 
+    /// Whether an agent or a connection over HTTP is connected.
+    pub(super) fn is_empty(&self) -> bool {
+        self.connected.is_empty()
+    }
+
     /// The number of agents at a profile.
     pub(super) fn count_at(&self, profile: &str) -> usize {
         self.agents().filter(|agent| *agent.profile == *profile).count()
@@ -288,6 +293,7 @@ impl ConnectedAgent {
         AgentReport {
             session: self.number,
             profile: self.profile.to_string(),
+            profile_directory: self.status.profile_directory.get().cloned(),
             pid: self.peer.pid,
             uid: self.peer.uid,
             listener: self.protocol().word().to_owned(),

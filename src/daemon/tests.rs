@@ -36,6 +36,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
         stopping,
         log: logging::Control::default(),
         config: ConfigState::new(Vec::new(), Vec::new()),
+        idle_exit: IdleExit::new(DaemonLifetime::UntilStopped, watch::channel(None).1).expect("a timer"),
     };
     // Like a manager whose task panics: its servers are stopped, and no task takes orders any more.
     let panics = async move {

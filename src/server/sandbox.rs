@@ -85,7 +85,7 @@ pub(crate) struct FileRules {
     pub(super) has_namespaces: bool,
     /// Whether the server has no network, and so must not reach the sockets of what resolves host names either.
     pub(super) is_offline: bool,
-    /// mcpd's directory of sockets, if the server has namespaces and may be an agent.
+    /// mcpd's directory of sockets, with the directories of profiles, if the server may be an agent.
     pub(super) agent_sockets: Option<PathBuf>,
     pub(super) protected: ProtectedDirectories,
 }
@@ -239,7 +239,7 @@ impl SandboxHost {
         };
         let mut plan = plan(sandbox, self.support(namespaces), command, private.as_deref(), &self.protected)?;
         let files = plan.restrictions.as_mut().and_then(|restrictions| restrictions.files.as_mut());
-        if let Some(files) = files.filter(|files| files.has_namespaces && server.settings.agent) {
+        if let Some(files) = files.filter(|_| server.settings.agent) {
             files.agent_sockets.clone_from(&self.sockets);
         }
         Ok(plan)

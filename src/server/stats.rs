@@ -22,6 +22,8 @@ pub struct Stats {
     pub calls: Counter,
     /// Calls that are unanswered now.
     pub in_flight: Counter,
+    /// Instances that have something to do: calls, tasks or requests for agents.
+    pub busy: Counter,
     /// Calls that ended in a JSON-RPC error.
     pub errors: Counter,
     /// Instances started after the first.
@@ -95,6 +97,7 @@ impl AnswerTimes {
 pub struct Totals {
     pub calls: u64,
     pub in_flight: u64,
+    pub busy: u64,
     pub errors: u64,
     pub starts_after_first: u64,
     pub skipped_lines: u64,
@@ -105,11 +108,12 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The difference to the earlier totals `before`. `in_flight` is not cumulative and stays as it is.
+    /// The difference to the earlier totals `before`. `in_flight` and `busy` are not cumulative and stay as they are.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             calls: self.calls - before.calls,
             in_flight: self.in_flight,
+            busy: self.busy,
             errors: self.errors - before.errors,
             starts_after_first: self.starts_after_first - before.starts_after_first,
             skipped_lines: self.skipped_lines - before.skipped_lines,
@@ -126,6 +130,7 @@ impl Totals {
         Self {
             calls: self.calls + other.calls,
             in_flight: self.in_flight + other.in_flight,
+            busy: self.busy + other.busy,
             errors: self.errors + other.errors,
             starts_after_first: self.starts_after_first + other.starts_after_first,
             skipped_lines: self.skipped_lines + other.skipped_lines,
@@ -153,6 +158,7 @@ impl Stats {
         Totals {
             calls: self.calls.get(),
             in_flight: self.in_flight.get(),
+            busy: self.busy.get(),
             errors: self.errors.get(),
             starts_after_first: self.starts_after_first.get(),
             skipped_lines: self.skipped_lines.get(),
@@ -203,6 +209,30 @@ impl Counter {
     /// Adds the difference between `before` and `now`.
     pub(crate) fn change(&self, before: u64, now: u64) {
         self.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+/// Counts one instance in [`Stats::busy`] while it has something to do.
+#[derive(Debug)]
+pub(super) struct BusyMark {
+    stats: Arc<Stats>,
+    is_busy: bool,
+}
+
+impl BusyMark {
+    pub(super) fn new(stats: Arc<Stats>) -> Self {
+        Self { stats, is_busy: false }
+    }
+
+    pub(super) fn set(&mut self, is_busy: bool) {
+        self.stats.busy.change(self.is_busy.into(), is_busy.into());
+        self.is_busy = is_busy;
+    }
+}
+
+impl Drop for BusyMark {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) const IDS_FROM: &str = "mcpd/ids_from";
 
 /// Ids count up from here and must stay below 2^53, so that every language represents them exactly.
 const MAX_ID: u64 = 1 << 52;
+/// In bytes (PATH_MAX); a longer directory is ignored.
+const MAX_PATH_LEN: usize = 4096;
 /// In bytes; a longer version is ignored.
 const MAX_VERSION_LEN: usize = 64;
 
@@ -39,6 +41,8 @@ pub struct SessionStatus {
     initialized: OnceLock<Introduction>,
     /// Set once, by the first modern request. Each modern request names its own client, so later ones may name others.
     modern: OnceLock<Introduction>,
+    /// The directory of the configuration that has chosen the profile, as the agent reports it, for display only.
+    pub profile_directory: OnceLock<String>,
     /// Calls that were forwarded.
     pub calls: Counter,
     /// Notifications that were dropped because the agent did not read.
@@ -169,6 +173,13 @@ impl AgentInfo {
     /// The agent has sent `notifications/initialized`, which counts only after `initialize`.
     pub(super) fn set_ready(&mut self) {
         self.is_ready = self.protocol_version().is_some();
+    }
+
+    /// Records the directory that has chosen the profile, unless one is known.
+    pub(super) fn set_profile_directory(&self, directory: Option<String>) {
+        if let Some(directory) = directory.filter(|directory| directory.len() <= MAX_PATH_LEN) {
+            let _ = self.status.profile_directory.set(directory);
+        }
     }
 
     pub(super) fn level(&self) -> Option<LogLevel> {

@@ -20,7 +20,7 @@ mod subscriptions;
 mod task;
 mod unanswered;
 
-pub(crate) use self::reconnect::DaemonSockets;
+pub(crate) use self::reconnect::{DaemonSockets, FirstConnection};
 pub(crate) use self::relay::RelayEvent;
 pub(crate) use self::streams::Input;
 pub(crate) use self::task::{NoDaemon, Outcome, run};

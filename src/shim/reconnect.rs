@@ -28,6 +28,15 @@ pub(crate) struct DaemonSockets {
     pub(crate) daemon: ExpectedListener,
 }
 
+/// The first connection to a daemon.
+#[derive(Debug)]
+pub(crate) struct FirstConnection {
+    pub(crate) stream: UnixStream,
+    pub(crate) sockets: DaemonSockets,
+    /// The directory of the configuration that has chosen the profile.
+    pub(crate) profile_directory: Option<String>,
+}
+
 /// The result of an attempt.
 #[derive(Debug)]
 pub(super) enum ConnectResult {

@@ -68,6 +68,8 @@ pub(super) struct Relay {
     pub(super) events: Vec<RelayEvent>,
     pub(super) state: RelayState,
     info: ShimInfo,
+    /// The directory that has chosen the agent's profile.
+    profile_directory: Option<String>,
     memory: SessionMemory,
     in_flight: InFlight,
     parked: ParkedRequests,
@@ -91,6 +93,7 @@ impl Relay {
             events: Vec::new(),
             state: RelayState::Disconnected,
             info,
+            profile_directory: None,
             memory: SessionMemory::default(),
             in_flight: InFlight::default(),
             parked: ParkedRequests::default(),
@@ -101,6 +104,11 @@ impl Relay {
             is_lost: false,
             draining_since: None,
         }
+    }
+
+    /// Sets the directory that has chosen the agent's profile, before the first connection.
+    pub(super) fn set_profile_directory(&mut self, directory: Option<String>) {
+        self.profile_directory = directory;
     }
 
     /// Handles input of the agent.

@@ -12,8 +12,8 @@ use crate::jsonrpc::codec::without_marks;
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::jsonrpc::{Message, MessageError};
-use crate::methods::USE_FACE;
+use crate::jsonrpc::{Message, MessageError, reply};
+use crate::methods::{PROFILE_DIRECTORY, USE_FACE};
 use crate::session::{CONNECT, CWD, IDS_FROM};
 use crate::transport::Incoming;
 
@@ -169,6 +169,11 @@ pub(super) fn annotate(line: &Bytes, info: &ShimInfo) -> Bytes {
 pub(super) fn use_face(info: &ShimInfo) -> Option<Bytes> {
     let params = json!({ "server": info.server.as_ref()? });
     Some(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{USE_FACE}\",\"params\":{params}}}\n").into())
+}
+
+/// The notification with which each connection begins, if the agent's directory has chosen its profile.
+pub(super) fn profile_directory(directory: Option<&String>) -> Option<Bytes> {
+    Some(reply::notification_with(PROFILE_DIRECTORY, &json!({ "directory": directory? })))
 }
 
 /// The line for another daemon, with another id and protocol version. That daemon numbers its requests from `ids_from`

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Interval, Sleep, interval, sleep_until};
 
 use super::lines::LineSplitter;
-use super::reconnect::{ConnectResult, DaemonSockets, ReconnectDelays};
+use super::reconnect::{ConnectResult, DaemonSockets, FirstConnection, ReconnectDelays};
 use super::relay::{Relay, RelayEvent, RelayState};
 use super::request::ShimInfo;
 use super::streams::{Input, Output};
@@ -53,7 +53,7 @@ pub(crate) type Explain<'a> = Box<dyn Fn() -> LocalBoxFuture<'a, Option<String>>
 /// The connection to the daemon.
 enum DaemonLink<'a, F> {
     /// The first daemon is being connected or started.
-    Starting(LocalBoxFuture<'a, Result<UnixStream, NoDaemon<F>>>),
+    Starting(LocalBoxFuture<'a, Result<FirstConnection, NoDaemon<F>>>),
     Connected(UnixStream),
     /// A daemon was lost, and the next one is awaited.
     Reconnecting(LocalBoxFuture<'a, ConnectResult>),
@@ -66,7 +66,8 @@ struct Task<'a, F, S> {
     input: Input,
     output: Output,
     link: DaemonLink<'a, F>,
-    sockets: DaemonSockets,
+    /// Those of the profile of the first connection; `None` until then.
+    sockets: Option<DaemonSockets>,
     delays: ReconnectDelays,
     report: S,
     explain: Explain<'a>,
@@ -92,8 +93,7 @@ struct Task<'a, F, S> {
 /// Serves the agent on standard input and output until it leaves. `first` connects to the first daemon; `report`
 /// receives events; `explain` is called when requests were parked too long. `may_interrupt` is set at the end of standard input.
 pub(crate) async fn run<'a, F>(
-    first: impl Future<Output = Result<UnixStream, NoDaemon<F>>> + 'a,
-    sockets: DaemonSockets,
+    first: impl Future<Output = Result<FirstConnection, NoDaemon<F>>> + 'a,
     info: ShimInfo,
     may_interrupt: Arc<AtomicBool>,
     report: impl FnMut(RelayEvent),
@@ -108,7 +108,7 @@ pub(crate) async fn run<'a, F>(
         input,
         output,
         link: DaemonLink::Starting(first.boxed_local()),
-        sockets,
+        sockets: None,
         delays: ReconnectDelays::since(Instant::now()),
         report,
         explain,

@@ -11,6 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::{File, Permissions};
 use std::io;
+use std::iter;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use interprocess::os::unix::uds_local_socket::{Listener as ActivatedSocket, tokio::Listener as Socket};
 use rustix::io::Errno;
+use rustix::net::{Shutdown, SocketFlags};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, sleep_until};
 
@@ -127,11 +129,49 @@ impl Listener {
             Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted, and is there again",
             Err(source) => return Err(io("examine", source)),
         };
+        self.recreate()?;
+        tracing::warn!(socket = %self.path.display(), "{what}");
+        Ok(())
+    }
+
+    fn recreate(&mut self) -> Result<(), SocketError> {
         let mut recreated = Self::at(self.path.clone(), self.mode)?;
         std::mem::swap(&mut self.fd_reserve, &mut recreated.fd_reserve);
         *self = recreated;
-        tracing::warn!(socket = %self.path.display(), "{what}");
         Ok(())
+    }
+
+    /// Refuses all further connections, unless some wait already. Returns those, and then it listens on.
+    ///
+    /// # Errors
+    /// If it cannot listen again.
+    pub(crate) fn close_unless_waiting(&mut self) -> Result<Vec<UnixStream>, SocketError> {
+        self.remove_file();
+        // A connection that has already found the file is refused, too.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+        let mut waiting: Vec<_> = self.pending.take().into_iter().collect();
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let accepted = iter::from_fn(|| rustix::net::accept_with(&self.socket, flags).ok());
+        waiting.extend(accepted.filter_map(|stream| UnixStream::from_std(stream.into()).ok()));
+        if !waiting.is_empty() {
+            self.recreate()?;
+        }
+        Ok(waiting)
+    }
+
+    /// Listens again after [`Self::close_unless_waiting`], if it does not.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub(crate) fn reopen(&mut self) -> Result<(), SocketError> {
+        if identity(&self.path).is_ok_and(|found| found == self.identity) { Ok(()) } else { self.recreate() }
+    }
+
+    /// Removes the file if it is still this socket, because it may have been replaced.
+    fn remove_file(&self) {
+        if !self.is_activated && identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     /// Changes which users can connect. The mode of a socket of the service manager stays as it is.
@@ -244,10 +284,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Only if the file is still this socket, because it may have been replaced.
-        if !self.is_activated && identity(&self.path).is_ok_and(|found| found == self.identity) {
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.remove_file();
     }
 }
 
@@ -297,5 +334,44 @@ impl FdReserve {
             files.clear();
         }
         releases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn socket_closes_unless_a_connection_waits_for_it() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("a.sock");
+        let mut listener = Listener::at(path.clone(), SocketMode::Owner).expect("a fresh name");
+        let first = UnixStream::connect(&path).await.expect("it listens");
+        let waiting = listener.close_unless_waiting().expect("it listens on");
+        assert_eq!(waiting.len(), 1);
+        waiting[0].writable().await.expect("it is connected");
+        waiting[0].try_write(b"x").expect("it is connected");
+        first.readable().await.expect("it is connected");
+        let second = UnixStream::connect(&path).await.expect("it listens again");
+        drop(listener.accept().await);
+        drop(second);
+
+        assert!(listener.close_unless_waiting().expect("nothing to do").is_empty());
+        let error = UnixStream::connect(&path).await.expect_err("it is closed");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        listener.reopen().expect("the name is free");
+        UnixStream::connect(&path).await.expect("it listens again");
+    }
+
+    /// The file was found before it was removed.
+    #[tokio::test]
+    async fn connection_that_comes_after_the_close_is_refused() {
+        let place = tempfile::tempdir().expect("a directory");
+        let [path, link] = ["a.sock", "b.sock"].map(|name| place.path().join(name));
+        let mut listener = Listener::at(path.clone(), SocketMode::Owner).expect("a fresh name");
+        std::fs::hard_link(&path, &link).expect("the same disk");
+        assert!(listener.close_unless_waiting().expect("nothing to do").is_empty());
+        let error = UnixStream::connect(&link).await.expect_err("it is closed");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::profile_directories::{DirectoriesFile, ProfileDirectories};
 use super::{ADMIN_SOCKET, ActivatedSockets, Listener, MAX_PATH, RuntimeDir, SocketError, SocketMode, agent_socket};
 
 /// The file that a daemon holds the lock of.
@@ -44,7 +45,7 @@ impl RuntimeDir {
                 Err(TryLockError::WouldBlock) => return Err(SocketError::AlreadyRunning(self.path.clone())),
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
-            let lock = Lock { file, directory: self.clone(), names: Vec::new() };
+            let lock = Lock { file, directory: self.clone(), names: Vec::new(), directories: None };
             // The file may have been deleted before it was locked: another daemon would not find it.
             if lock.is_in_place() {
                 return Ok(lock);
@@ -67,6 +68,8 @@ impl RuntimeDir {
 /// The right to serve in a directory, held as long as this lives.
 #[derive(Debug)]
 pub struct Lock {
+    /// The file with the directories of profiles; `None` before it is written. It is removed before the lock is released.
+    directories: Option<DirectoriesFile>,
     file: File,
     directory: RuntimeDir,
     /// The profiles whose sockets the file says there may be.
@@ -81,13 +84,24 @@ impl Lock {
         locked.is_ok_and(|locked| found.is_ok_and(|found| found == locked))
     }
 
-    /// Takes the lock on a new file if its file was deleted, because another daemon would find no lock.
+    /// Takes the lock on a new file if its file was deleted, because another daemon would find no lock. Writes the directories of
+    /// profiles again if their file was deleted or changed.
     pub(super) fn keep(&mut self) -> Result<(), SocketError> {
         if !self.is_in_place() {
             let recreated = self.directory.take_lock()?;
-            *self = Self { names: std::mem::take(&mut self.names), ..recreated };
+            let (names, directories) = (std::mem::take(&mut self.names), self.directories.take());
+            *self = Self { names, directories, ..recreated };
             self.write_names()?;
         }
+        self.directories.as_mut().map_or(Ok(()), DirectoriesFile::keep)
+    }
+
+    /// Publishes the directories of profiles for agents that name no profile.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn publish(&mut self, directories: ProfileDirectories) -> Result<(), SocketError> {
+        self.directories = Some(DirectoriesFile::write(&self.directory, directories)?);
         Ok(())
     }
 

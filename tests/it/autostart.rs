@@ -257,3 +257,55 @@ fn output_of_a_detached_daemon_is_bounded() {
     assert!(home.log().len() < 1 << 20);
     assert!(fs::metadata(log.with_extension("log.1")).expect("the older one stays").len() >= (4 << 20) - 80);
 }
+
+/// Case D12.
+#[test]
+fn unused_daemon_of_a_client_ends_and_the_next_client_starts_another() {
+    let server = Server::named("a").flags("--ignore-eof --ignore-term");
+    let home = Home::new(&Setup::with(server).head("[daemon]\nidle_exit = '1s'"), "");
+    let mut agent = home.connect().spawn().expect("mcpd starts");
+    let mut stdin = agent.stdin.take().expect("a piped stream");
+    writeln!(stdin, "{}", initialize("2025-06-18")).expect("there is room");
+    let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
+    stdout.read_line(&mut String::new()).expect("text");
+    let status = home.place.mcpd(&["status"]).expect_code(0).stdout;
+    assert!(status.contains("ends after 1s without agents"), "{status}");
+    let first = Process::find(home.daemon()).expect("it runs");
+    drop(stdin);
+    assert!(wait_exit(&mut agent).success());
+    // It has closed its sockets, and still has to end its server.
+    until("it does not listen any more", || (!home.place.path("xdg-run/mcpd/mcp.sock").exists()).then_some(()));
+    let ran = home.ask();
+    assert!(ran.stdout.contains("\"result\""), "{ran}\n{}", home.log());
+    assert!(!first.is_alive() && home.log().contains("no agent was connected for 1s: stopping"), "{}", home.log());
+}
+
+#[test]
+fn daemon_that_a_person_has_started_runs_on_without_agents() {
+    let home = Home::new(&Setup::with(Server::named("a")).head("[daemon]\nidle_exit = '1s'"), "");
+    home.place.mcpd(&["start"]).expect_code(0);
+    assert_eq!(home.place.mcpd(&["status", "--json"]).json()["idle_exit_ms"], Value::Null);
+}
+
+#[test]
+fn agent_that_starts_the_daemon_gets_the_profile_of_its_directory() {
+    let head = "[profiles.work]\nservers = ['b']\ndirectories = ['~/work']";
+    let home = Home::new(&Setup::with(Server::named("a")).server(Server::named("b")).head(head), "");
+    fs::create_dir(home.place.path("home/work")).expect("a fresh directory");
+    let mut agents = Vec::new();
+    for directory in ["home/work", "home"] {
+        let mut agent = home.connect().current_dir(home.place.path(directory)).spawn().expect("mcpd starts");
+        let stdin = agent.stdin.as_mut().expect("a piped stream");
+        writeln!(stdin, "{}", initialize("2025-06-18")).expect("there is room");
+        let mut stdout = BufReader::new(agent.stdout.take().expect("a piped stream"));
+        stdout.read_line(&mut String::new()).expect("text");
+        agents.push((agent, stdout));
+    }
+    let status = home.place.mcpd(&["status", "--json"]).json();
+    let profiles: Vec<_> = status["agents"].as_array().expect("agents").iter().map(|agent| &agent["profile"]).collect();
+    assert_eq!(profiles, ["work", "default"]);
+    for (mut agent, _) in agents {
+        drop(agent.stdin.take());
+        assert!(wait_exit(&mut agent).success());
+    }
+}

@@ -84,7 +84,10 @@ fn profiles_change_without_affecting_agents_of_other_profiles() {
     assert_eq!(three.tools(), ["a__sleep", "b__sleep"]);
     assert_eq!(code(&three.call("a__echo", &json!({}))), -32602);
     two.expect_end();
-    assert_eq!(daemon.runtime_files(), ["admin.sock", "lock", "mcp.sock", "one.sock", "three.sock"]);
+    assert_eq!(
+        daemon.runtime_files(),
+        ["admin.sock", "directories.json", "lock", "mcp.sock", "one.sock", "three.sock"]
+    );
     let ran = daemon.client(&["tools", "--profile", "two"]).expect_code(2);
     assert!(ran.stderr.contains("default, one, three"), "{ran}");
     for agent in [&mut default, &mut one, &mut three] {
@@ -173,7 +176,10 @@ fn profile_sockets_of_a_dead_daemon_are_removed() {
     let file = place.write("changing.toml", text("[profiles.stays]", &place));
     let mut daemon = Setup::new().config(file).start_in(&place);
     Agent::ready_at(&daemon.profile_socket("stays")).expect_quiet();
-    assert_eq!(daemon.runtime_files(), ["admin.sock", "lock", "mcp.sock", "others.sock", "stays.sock"]);
+    assert_eq!(
+        daemon.runtime_files(),
+        ["admin.sock", "directories.json", "lock", "mcp.sock", "others.sock", "stays.sock"]
+    );
     fs::remove_file(place.path("run/others.sock")).expect("it is there");
     assert!(daemon.term().success());
     assert_eq!(daemon.runtime_files(), ["lock"]);

@@ -5,7 +5,10 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, answer_to_ended_operator, arguments, skipped, until};
+use crate::support::{
+    Agent, Daemon, MCPD, NO_NAMESPACES, Place, Server, Setup, answer_to_ended_operator, arguments, kernel_has_landlock,
+    quoted, skipped, until,
+};
 
 fn start(line: &str) -> Daemon {
     Setup::with(Server::named("a").line(line)).server(Server::named("b")).start()
@@ -190,4 +193,19 @@ fn process_that_has_the_id_of_an_ended_operator_is_not_taken_for_it() {
     }
     daemon.client(&["status"]).expect_code(0);
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+}
+
+/// Landlock alone restricts it, and it still learns the directories of profiles.
+#[test]
+fn server_at_level_files_without_namespaces_is_an_agent_of_the_default_profile() {
+    if !kernel_has_landlock(6) {
+        return skipped("the kernel has no Landlock of version 6");
+    }
+    let place = Place::new();
+    let (program, journal) = (quoted(MCPD), quoted(place.path("a.journal")));
+    let sandbox = format!("sandbox = {{ level = \"files\", unix = true, read = [{program}], write = [{journal}] }}");
+    let server = Server::named("a").line("agent = true").line(sandbox);
+    let daemon = Setup::with(server).server(Server::named("b")).variable(NO_NAMESPACES, "1").start_in(&place);
+    let ran = run_by_server(&daemon, &["tools"]);
+    assert!(ran["code"] == 0 && ran["stdout"].as_str().is_some_and(|text| text.contains("b__echo")), "{ran}");
 }

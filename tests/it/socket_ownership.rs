@@ -31,7 +31,11 @@ fn sockets_of_a_killed_daemon_are_taken_over() {
     let mut first = setup().start();
     let place = Rc::clone(first.place());
     first.kill9();
-    assert_eq!(first.runtime_files(), ["admin.sock", "lock", "mcp.sock"], "a killed daemon cannot tidy up");
+    assert_eq!(
+        first.runtime_files(),
+        ["admin.sock", "directories.json", "lock", "mcp.sock"],
+        "a killed daemon cannot tidy up"
+    );
     drop(first);
     place.client(&["status"]).expect_code(3);
     let second = setup().start_in(&place);
@@ -138,7 +142,9 @@ fn deleted_directory_is_recreated_and_still_has_one_daemon() {
     let daemon = setup().start();
     let mut agent = Agent::ready(&daemon);
     fs::remove_dir_all(daemon.place().runtime_dir()).expect("it is there");
-    until("all is there again", || (daemon.runtime_files() == ["admin.sock", "lock", "mcp.sock"]).then_some(()));
+    until("all is there again", || {
+        (daemon.runtime_files() == ["admin.sock", "directories.json", "lock", "mcp.sock"]).then_some(())
+    });
     let second = daemon.client(&["serve"]).expect_code(4);
     assert!(second.stderr.contains("already running"), "{second}");
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
@@ -185,7 +191,11 @@ fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there(
     let found: Vec<_> = log.lines().filter(|line| line.contains("another daemon") || line.contains("WARN")).collect();
     assert!(matches!(found[..], [line] if line.starts_with("mcpd: another daemon holds the lock")), "{log}");
     agent.expect_end();
-    assert_eq!(second.runtime_files(), ["admin.sock", "lock", "mcp.sock"], "the first has left them alone");
+    assert_eq!(
+        second.runtime_files(),
+        ["admin.sock", "directories.json", "lock", "mcp.sock"],
+        "the first has left them alone"
+    );
     arguments(&Agent::ready(&second).call("a__echo", &json!({})));
     drop(second);
 }

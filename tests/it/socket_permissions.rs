@@ -26,8 +26,8 @@ fn is_private_from_the_start(umask: &str) {
     };
     until("all its files are there", || {
         private("", 0o700);
-        ["mcp.sock", "admin.sock", "lock"].iter().for_each(|name| private(name, 0o600));
-        (daemon.runtime_files() == ["admin.sock", "lock", "mcp.sock"]).then_some(())
+        ["mcp.sock", "admin.sock", "directories.json", "lock"].iter().for_each(|name| private(name, 0o600));
+        (daemon.runtime_files() == ["admin.sock", "directories.json", "lock", "mcp.sock"]).then_some(())
     });
     arguments(&Agent::ready(&daemon).call("a__echo", &serde_json::json!({})));
 }

@@ -225,7 +225,7 @@ const FAULTS: [(char, u32); 11] = [
     ('A', 25),
     ('B', 26),
     ('C', 19),
-    ('D', 10),
+    ('D', 12),
     ('E', 14),
     ('F', 7),
     ('G', 8),
@@ -324,6 +324,7 @@ const OF_THE_PROGRAM: &[&str] = &[
 
 /// Others whose texts no program with the library sees, or that are about files of `mcpd` itself.
 const FOR_PEOPLE: &[(&str, &str)] = &[
+    ("config/daemon.rs", "the comments of config/mcpd.toml"),
     ("config/interpolate/unusable.rs", "a file of another client"),
     ("config/load.rs", "no configuration file"),
     ("server/messages/call/failure.rs", "error responses to agents"),

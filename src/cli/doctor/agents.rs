@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use crate::admin::report::AgentReport;
+use crate::cli::agent::choose_by_directory;
 use crate::config;
-use crate::config::Config;
 use crate::config::clients::project_of;
 use crate::config::import::{Foreign, Pointer, foreign, known};
 use crate::config::interpolate::{Process, Sources};
+use crate::config::{Config, Profile};
 use crate::known_clients::{CLIENTS, Client, MAX_FILE};
 use crate::links::{LinkRecord, Links};
-use crate::sockets::{RuntimeDir, agent_socket};
+use crate::sockets::{DirectoryChoice, ProfileDirectories, RuntimeDir, agent_socket};
 
 /// Servers or agents that a finding names.
 const MAX_NAMED: usize = 5;
@@ -27,7 +28,31 @@ pub(super) fn check(probe: &DaemonProbe, config: Option<&Config>) -> Group {
         findings.push(Finding::fine("clients", format!("none of {} is configured here", titles.join(", "))));
     }
     findings.extend(probe.report().map(|report| connected(&report.agents)));
+    findings.extend(profile(probe, config));
     Group { title: "agents", findings }
+}
+
+/// The profile of agents in the working directory, if profiles have directories: those of the daemon, else of the configuration.
+fn profile(probe: &DaemonProbe, config: Option<&Config>) -> Option<Finding> {
+    let directories = match (probe.report(), config) {
+        (Some(report), _) => ProfileDirectories::new(report.profiles.iter().map(|one| (&*one.name, &*one.directories))),
+        (None, config) => ProfileDirectories::new(config?.profiles.iter().map(|one| (&*one.name, &*one.directories))),
+    };
+    if directories.is_empty() {
+        return None;
+    }
+    let default = Profile::DEFAULT;
+    Some(match choose_by_directory(&directories) {
+        Ok(Some(DirectoryChoice { profile, directory })) => Finding::fine(
+            "profile",
+            format!("`{profile}` for agents in this directory: its `directories` contain {}", directory.display()),
+        ),
+        Ok(None) => Finding::fine(
+            "profile",
+            format!("`{default}` for agents in this directory: no profile has it in its `directories`"),
+        ),
+        Err(error) => Finding::problem("profile", error.to_string(), "leave the directory to one profile"),
+    })
 }
 
 /// The distinct names in order, the first few of them.

@@ -75,7 +75,7 @@ pub(super) fn run(
         if by_unit {
             return own_command(&["service", "install", "--no-linger"]).await;
         }
-        let options = StartOptions { config: Vec::new(), path: std::env::var_os("PATH") };
+        let options = StartOptions { path: std::env::var_os("PATH"), ..StartOptions::default() };
         let activity = || "until the daemon serves".to_owned();
         with_spinner(activity, autostart::start(directory, &options)).await.map_err(failed_start)?;
         print_note!("mcpd: the daemon is started");

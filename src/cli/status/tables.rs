@@ -137,14 +137,20 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
             agent.session.to_string().into(),
             agent.client.as_deref().map_or_else(dash, Cell::from),
             agent.pid.map_or_else(dash, |pid| pid.to_string().into()),
-            // An agent at a face: `PROFILE/SERVER`.
-            [Some(&*agent.profile), agent.server.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("/").into(),
+            profile(agent).into(),
             mcp(agent),
             short_duration(agent.connected_ms).into(),
             agent.calls.to_string().into(),
         ]
     };
     first_rows(&COLUMNS, agents, row, style)
+}
+
+/// An agent at a face: `PROFILE/SERVER`. One whose directory has chosen its profile: `PROFILE by DIRECTORY`.
+fn profile(AgentReport { profile, server, profile_directory, .. }: &AgentReport) -> String {
+    let face = server.as_ref().map(|server| format!("/{server}")).unwrap_or_default();
+    let directory = profile_directory.as_ref().map(|directory| format!(" by {directory}")).unwrap_or_default();
+    format!("{profile}{face}{directory}")
 }
 
 /// The version of MCP, and the listener, unless the agent sends lines.

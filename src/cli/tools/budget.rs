@@ -93,7 +93,7 @@ pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg, as_json: b
     let is_selected = |name: &str| profile.given().is_none_or(|given| given == name);
     let names: Vec<_> = status.profiles.into_iter().map(|one| one.name).filter(|name| is_selected(name)).collect();
     if names.is_empty() {
-        return Err(profile.unknown(directory));
+        return Err(profile.named().unknown(directory));
     }
     let calls = calls(directory).await.map_err(failed)?;
     let (mut profiles, mut servers) = (Vec::new(), Vec::new());

@@ -69,7 +69,6 @@ impl Style {
         let (items, [open, close]) = match value {
             Value::Text(text) => return string(text),
             Value::Flag(flag) => return flag.to_string(),
-            Value::Number(number) => return number.to_string(),
             Value::List(items) => (items.iter().map(|item| string(item)).collect::<Vec<_>>(), ["[", "]"]),
             Value::Table(members) => {
                 let inner = format!("{indentation}{}", self.unit);

@@ -6,7 +6,7 @@ const TABLE: &[&str] = &["mcpServers"];
 
 fn small(text: &str) -> String {
     let mut file = parsed(Syntax::Json, text);
-    file.insert(TABLE, "m", &Value::Number(1)).unwrap_or_else(|error| panic!("{error}: {text}"));
+    file.insert(TABLE, "m", &Value::Flag(true)).unwrap_or_else(|error| panic!("{error}: {text}"));
     file.text().to_owned()
 }
 
@@ -46,33 +46,36 @@ fn entry_is_added_in_the_style_of_the_file() {
 /// A text with an entry, and without it.
 const PLACES: &[(&str, &str)] = &[
     // An empty object, and one on one line.
-    ("{\"mcpServers\":{}}", "{\"mcpServers\":{\"m\":1}}"),
-    ("{ \"mcpServers\": { } }", "{ \"mcpServers\": { \"m\": 1 } }"),
-    ("{\n  \"mcpServers\": {}\n}\n", "{\n  \"mcpServers\": {\n    \"m\": 1\n  }\n}\n"),
-    ("{\n  \"mcpServers\": {\n  }\n}\n", "{\n  \"mcpServers\": {\n    \"m\": 1\n  }\n}\n"),
+    ("{\"mcpServers\":{}}", "{\"mcpServers\":{\"m\":true}}"),
+    ("{ \"mcpServers\": { } }", "{ \"mcpServers\": { \"m\": true } }"),
+    ("{\n  \"mcpServers\": {}\n}\n", "{\n  \"mcpServers\": {\n    \"m\": true\n  }\n}\n"),
+    ("{\n  \"mcpServers\": {\n  }\n}\n", "{\n  \"mcpServers\": {\n    \"m\": true\n  }\n}\n"),
     (
         "{\n  \"mcpServers\": { // mine\n    // none yet\n  }\n}\n",
-        "{\n  \"mcpServers\": { // mine\n    \"m\": 1\n    // none yet\n  }\n}\n",
+        "{\n  \"mcpServers\": { // mine\n    \"m\": true\n    // none yet\n  }\n}\n",
     ),
-    ("{\n  \"mcpServers\": { /* none */ }\n}\n", "{\n  \"mcpServers\": {\n    \"m\": 1 /* none */\n  }\n}\n"),
+    ("{\n  \"mcpServers\": { /* none */ }\n}\n", "{\n  \"mcpServers\": {\n    \"m\": true /* none */\n  }\n}\n"),
     // No table.
-    ("{\n    \"a\": 1 // one\n}", "{\n    \"a\": 1, // one\n    \"mcpServers\": {\n        \"m\": 1\n    }\n}"),
-    ("{\"a\": 1}", "{\"a\": 1, \"mcpServers\": {\"m\": 1}}"),
+    ("{\n    \"a\": 1 // one\n}", "{\n    \"a\": 1, // one\n    \"mcpServers\": {\n        \"m\": true\n    }\n}"),
+    ("{\"a\": 1}", "{\"a\": 1, \"mcpServers\": {\"m\": true}}"),
     // Behind the last entry.
-    ("{\"mcpServers\": {\"a\": 1}}", "{\"mcpServers\": {\"a\": 1, \"m\": 1}}"),
-    ("{\"mcpServers\": {\"a\": 1, }}", "{\"mcpServers\": {\"a\": 1, \"m\": 1, }}"),
-    ("{\"mcpServers\": {\n  \"a\": 1\n}}", "{\"mcpServers\": {\n  \"a\": 1,\n  \"m\": 1\n}}"),
-    ("{\"mcpServers\": {\r\n\t\"a\": 1,\r\n}}", "{\"mcpServers\": {\r\n\t\"a\": 1,\r\n\t\"m\": 1,\r\n}}"),
+    ("{\"mcpServers\": {\"a\": 1}}", "{\"mcpServers\": {\"a\": 1, \"m\": true}}"),
+    ("{\"mcpServers\": {\"a\": 1, }}", "{\"mcpServers\": {\"a\": 1, \"m\": true, }}"),
+    ("{\"mcpServers\": {\n  \"a\": 1\n}}", "{\"mcpServers\": {\n  \"a\": 1,\n  \"m\": true\n}}"),
+    ("{\"mcpServers\": {\r\n\t\"a\": 1,\r\n}}", "{\"mcpServers\": {\r\n\t\"a\": 1,\r\n\t\"m\": true,\r\n}}"),
     (
         "{\"mcpServers\": {\n  \"a\": 1 // one\n  // more\n}}",
-        "{\"mcpServers\": {\n  \"a\": 1, // one\n  \"m\": 1\n  // more\n}}",
+        "{\"mcpServers\": {\n  \"a\": 1, // one\n  \"m\": true\n  // more\n}}",
     ),
-    ("{mcpServers: {\n  'a': +1, /* one */ // end\n}}", "{mcpServers: {\n  'a': +1, /* one */ // end\n  \"m\": 1,\n}}"),
-    ("{\"mcpServers\": {\n  \"a\": 1 }}", "{\"mcpServers\": {\n  \"a\": 1,\n  \"m\": 1 }}"),
-    ("{ \"mcpServers\": { \"a\": 1 // one\n} }", "{ \"mcpServers\": { \"a\": 1, \"m\": 1 // one\n} }"),
+    (
+        "{mcpServers: {\n  'a': +1, /* one */ // end\n}}",
+        "{mcpServers: {\n  'a': +1, /* one */ // end\n  \"m\": true,\n}}",
+    ),
+    ("{\"mcpServers\": {\n  \"a\": 1 }}", "{\"mcpServers\": {\n  \"a\": 1,\n  \"m\": true }}"),
+    ("{ \"mcpServers\": { \"a\": 1 // one\n} }", "{ \"mcpServers\": { \"a\": 1, \"m\": true // one\n} }"),
     // In its place.
-    ("{\"mcpServers\": {\"m\": {\"a\": 2}, \"b\": 1}}", "{\"mcpServers\": {\"m\": 1, \"b\": 1}}"),
-    ("{\"mcpServers\": {\"m\": 1}}", "{\"mcpServers\": {\"m\": 1}}"),
+    ("{\"mcpServers\": {\"m\": {\"a\": 2}, \"b\": 1}}", "{\"mcpServers\": {\"m\": true, \"b\": 1}}"),
+    ("{\"mcpServers\": {\"m\": true}}", "{\"mcpServers\": {\"m\": true}}"),
 ];
 
 #[test]
@@ -169,7 +172,7 @@ fn entries_are_found_by_their_path() {
     assert_eq!(file.names(&table), ["ü", "b"]);
     assert_eq!(file.entry(&table, "ü").as_deref(), Some("{ \"a\": 1 }"));
     assert_eq!(file.names(&["n"]), Vec::<String>::new());
-    assert_eq!(file.remove(&["x", "y"], "b").expect("no error").map(|removed| removed.name().to_owned()), None);
+    assert!(file.remove(&["x", "y"], "b").expect("no error").is_none());
     for key in ["n", "l"] {
         let error = file.insert(&[key], "m", &Value::Flag(true));
         assert_eq!(error, Err(EditError::NotATable(vec![key.to_owned()])));
@@ -179,9 +182,10 @@ fn entries_are_found_by_their_path() {
 
 #[test]
 fn duplicate_names_are_refused() {
-    for (text, table) in
-        [(r#"{"mcpServers": {"m": 1, "m": 2}}"#, "m"), (r#"{"mcpServers": {"m": 1}, "mcpServers": {}}"#, "mcpServers")]
-    {
+    for (text, table) in [
+        (r#"{"mcpServers": {"m": true, "m": 2}}"#, "m"),
+        (r#"{"mcpServers": {"m": true}, "mcpServers": {}}"#, "mcpServers"),
+    ] {
         let mut file = parsed(Syntax::Json, text);
         let error = Err(EditError::Twice(table.to_owned()));
         assert_eq!(file.insert(TABLE, "m", &Value::Flag(true)), error);

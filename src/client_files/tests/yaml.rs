@@ -6,7 +6,7 @@ const TABLE: &[&str] = &["extensions"];
 
 fn small(text: &str) -> String {
     let mut file = parsed(Syntax::Yaml, text);
-    let entry = Value::Table(vec![("c".to_owned(), Value::Number(1))]);
+    let entry = Value::Table(vec![("c".to_owned(), Value::Flag(true))]);
     file.insert(TABLE, "m", &entry).unwrap_or_else(|error| panic!("{error}: {text}"));
     file.text().to_owned()
 }
@@ -75,25 +75,25 @@ fn words_that_mean_something_else_are_quoted() {
 /// A text without an entry, and with it.
 const PLACES: &[(&str, &str)] = &[
     // Behind the last entry.
-    ("extensions:\n  a:\n    c: 2 # two\n", "extensions:\n  a:\n    c: 2 # two\n  m:\n    c: 1\n"),
+    ("extensions:\n  a:\n    c: 2 # two\n", "extensions:\n  a:\n    c: 2 # two\n  m:\n    c: true\n"),
     (
         "extensions:\n  a:\n    c: 2\n    # d: 3\n  # end\n\n# of x\nx: 1",
-        "extensions:\n  a:\n    c: 2\n    # d: 3\n  m:\n    c: 1\n  # end\n\n# of x\nx: 1",
+        "extensions:\n  a:\n    c: 2\n    # d: 3\n  m:\n    c: true\n  # end\n\n# of x\nx: 1",
     ),
     (
         "---\nextensions: &e\n  a: |+\n    # text\n\n    b\n\n\nx: *e\n...\n",
-        "---\nextensions: &e\n  a: |+\n    # text\n\n    b\n  m:\n    c: 1\n\n\nx: *e\n...\n",
+        "---\nextensions: &e\n  a: |+\n    # text\n\n    b\n  m:\n    c: true\n\n\nx: *e\n...\n",
     ),
-    ("extensions:\n  ü: {c: [1, 2]}\nx:\n", "extensions:\n  ü: {c: [1, 2]}\n  m:\n    c: 1\nx:\n"),
-    ("extensions:\n  a:\n  b:\n  - x\n", "extensions:\n  a:\n  b:\n  - x\n  m:\n    c: 1\n"),
-    ("extensions:\n  a: \"b\n    c\"", "extensions:\n  a: \"b\n    c\"\n  m:\n    c: 1"),
+    ("extensions:\n  ü: {c: [1, 2]}\nx:\n", "extensions:\n  ü: {c: [1, 2]}\n  m:\n    c: true\nx:\n"),
+    ("extensions:\n  a:\n  b:\n  - x\n", "extensions:\n  a:\n  b:\n  - x\n  m:\n    c: true\n"),
+    ("extensions:\n  a: \"b\n    c\"", "extensions:\n  a: \"b\n    c\"\n  m:\n    c: true"),
     // Into an empty table.
-    ("extensions: {} # none\nx: 1\n", "extensions: # none\n  m:\n    c: 1\nx: 1\n"),
-    ("extensions: &x {} # none\n", "extensions: &x # none\n  m:\n    c: 1\n"),
-    ("extensions:   {  }\n", "extensions:\n  m:\n    c: 1\n"),
-    ("x: 1\nextensions:\n  # none\n", "x: 1\nextensions:\n  m:\n    c: 1\n  # none\n"),
+    ("extensions: {} # none\nx: 1\n", "extensions: # none\n  m:\n    c: true\nx: 1\n"),
+    ("extensions: &x {} # none\n", "extensions: &x # none\n  m:\n    c: true\n"),
+    ("extensions:   {  }\n", "extensions:\n  m:\n    c: true\n"),
+    ("x: 1\nextensions:\n  # none\n", "x: 1\nextensions:\n  m:\n    c: true\n  # none\n"),
     // No table.
-    ("x:\n   y: 1\n# end\n", "x:\n   y: 1\nextensions:\n   m:\n      c: 1\n# end\n"),
+    ("x:\n   y: 1\n# end\n", "x:\n   y: 1\nextensions:\n   m:\n      c: true\n# end\n"),
 ];
 
 #[test]
@@ -124,10 +124,10 @@ fn entry_is_replaced_in_its_place() {
     for (text, with) in [
         (
             "extensions:\n  # of m\n  m: # m\n    c: 2\n    # d: 3\n  a: 1\n",
-            "extensions:\n  # of m\n  m:\n    c: 1\n  a: 1\n",
+            "extensions:\n  # of m\n  m:\n    c: true\n  a: 1\n",
         ),
-        ("extensions:\n  \"m\": {c: 2}\n", "extensions:\n  m:\n    c: 1\n"),
-        ("extensions:\n  m: {c: 1}\n", "extensions:\n  m: {c: 1}\n"),
+        ("extensions:\n  \"m\": {c: 2}\n", "extensions:\n  m:\n    c: true\n"),
+        ("extensions:\n  m: {c: true}\n", "extensions:\n  m: {c: true}\n"),
     ] {
         assert_eq!(small(text), with);
         assert_eq!(small(&text.replace('\n', "\r\n")), with.replace('\n', "\r\n"));
@@ -137,11 +137,11 @@ fn entry_is_replaced_in_its_place() {
 #[test]
 fn entry_is_removed_with_its_comments() {
     for (text, without) in [
-        ("extensions:\n  a:\n    c: 1\n", "extensions: {}\n"),
+        ("extensions:\n  a:\n    c: true\n", "extensions: {}\n"),
         ("extensions: # all\n  # of a\n  a: 1\nx: 1\n", "extensions: {} # all\nx: 1\n"),
         ("extensions:\n  # all\n\n  # of a\n  a: 1\n\n  b: 2\n", "extensions:\n  # all\n\n\n  b: 2\n"),
         (
-            "extensions:\n  b: 2 # b\n  # of a\n  a: # a\n    c: 1\n    # d\n  # end\n",
+            "extensions:\n  b: 2 # b\n  # of a\n  a: # a\n    c: true\n    # d\n  # end\n",
             "extensions:\n  b: 2 # b\n  # end\n",
         ),
         (
@@ -164,7 +164,7 @@ fn entry_comes_back_into_a_changed_file() {
     let text = "extensions:\n  a: 1\n  # of b\n  b:\n    - x\n\n    - y\n  c: 3\n";
     for (changed, with) in [
         ("extensions:\n  a: 1\n", "extensions:\n  a: 1\n  # of b\n  b:\n    - x\n\n    - y\n"),
-        ("extensions:\n  c: 1\n", "extensions:\n  # of b\n  b:\n    - x\n\n    - y\n  c: 1\n"),
+        ("extensions:\n  c: true\n", "extensions:\n  # of b\n  b:\n    - x\n\n    - y\n  c: true\n"),
         (
             "extensions:\n  a: 1\n  # new\n  x: 1",
             "extensions:\n  a: 1\n  # of b\n  b:\n    - x\n\n    - y\n  # new\n  x: 1",

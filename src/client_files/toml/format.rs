@@ -22,7 +22,6 @@ pub(super) fn value(of: &Value) -> String {
     match of {
         Value::Text(text) => string(text),
         Value::Flag(flag) => flag.to_string(),
-        Value::Number(number) => number.to_string(),
         Value::List(items) => format!("[{}]", items.iter().map(|item| string(item)).collect::<Vec<_>>().join(", ")),
         Value::Table(members) if members.is_empty() => "{}".to_owned(),
         Value::Table(members) => format!("{{ {} }}", pairs(members).join(", ")),

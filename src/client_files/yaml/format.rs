@@ -48,7 +48,6 @@ impl Style {
         let word = match value {
             Value::Text(text) => string(text),
             Value::Flag(flag) => flag.to_string(),
-            Value::Number(number) => number.to_string(),
             Value::List(items) if items.is_empty() => "[]".to_owned(),
             Value::List(items) => {
                 let line = |item: &String| format!("{line_end}{indentation}{}- {}", self.list, string(item));

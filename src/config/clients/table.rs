@@ -2,7 +2,9 @@
 //!
 //! Sources of facts are named with each row.
 
-use super::{Adder, Client, Dialect, Editor, Limit, Measure, Member, Part, Place, Syntax, Tables, Unlaunched, Variables};
+use super::{
+    Adder, Client, Dialect, Editor, Limit, Measure, Member, Part, Place, Syntax, Tables, Unlaunched, Variables,
+};
 
 /// A program in the usual keys.
 const PROGRAM: &[Member] = &[("command", Part::Command), ("args", Part::Args), ("env", Part::Env)];

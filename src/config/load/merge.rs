@@ -145,11 +145,11 @@ impl ProfileLayers {
         Some(name.location.error(problem))
     }
 
-    /// Errors for profiles with unknown servers, or with the address of another profile.
+    /// Errors for profiles with unknown servers, or with the address or a directory of another profile.
     pub(super) fn check(&self) -> Vec<Diagnostic> {
         let mut known: Vec<_> = self.servers.iter().map(String::as_str).collect();
         known.sort_unstable();
-        let (mut wrong, mut addresses) = (Vec::new(), HashMap::new());
+        let (mut wrong, mut addresses) = (self.shared_directories(), HashMap::new());
         for profile in &self.all {
             if let Some(http) = &profile.http
                 && let Some(first) = addresses.insert(http.value, &profile.name.value)
@@ -166,6 +166,27 @@ impl ProfileLayers {
                     known => suggestion(&server.value, known),
                 };
                 wrong.push(server.location.error(server.location.problem(message).help(help)));
+            }
+        }
+        wrong
+    }
+
+    /// Errors for directories that two profiles have.
+    fn shared_directories(&self) -> Vec<Diagnostic> {
+        let (mut wrong, mut first) = (Vec::new(), HashMap::new());
+        for profile in &self.all {
+            let name = &profile.name.value;
+            for directory in profile.directories.iter().flat_map(|all| &all.value) {
+                let (path, location) = (directory.value.display(), &directory.location);
+                let first = *first.entry(&directory.value).or_insert(name);
+                if first != name {
+                    let problem = location.problem(format!("the profiles `{first}` and `{name}` both have `{path}`"));
+                    wrong.push(
+                        location.error(
+                            problem.help("an agent gets one profile by its directory: remove it from the other"),
+                        ),
+                    );
+                }
             }
         }
         wrong

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 use std::sync::Arc;
 
 use url::Url;
@@ -42,6 +42,7 @@ impl Reader<'_> {
         let allow_uids = self.key(&mut fields, "allow_uids", |reader, entry| Some(reader.users(entry)));
         let workspace_roots =
             self.key(&mut fields, "workspace_roots", |reader, entry| Some(reader.workspace_roots(entry)));
+        let directories = self.key(&mut fields, "directories", |reader, entry| Some(reader.directories(entry)));
         let quotas = self.keys(&mut fields, Quotas::KEYS.iter());
         let http = self.key(&mut fields, "http", Self::loopback_address);
         let http_origins = self.key(&mut fields, "http_origins", |reader, entry| Some(reader.origins(entry)));
@@ -56,6 +57,7 @@ impl Reader<'_> {
             naming,
             allow_uids,
             workspace_roots,
+            directories,
             quotas,
             http,
             http_origins,
@@ -140,6 +142,24 @@ impl Reader<'_> {
             ("each item of `workspace_roots`", "begin it with `/`, `~/` or a variable such as `${HOME}/shared`");
         let texts = self.strings(entry, r#"["/srv/shared"]"#).into_iter();
         texts.filter_map(|(node, _)| self.absolute_interpolated_path(node, what, help)).collect()
+    }
+
+    fn directories(&mut self, entry: &Entry) -> Vec<Spanned<PathBuf>> {
+        let (what, help) =
+            ("each item of `directories`", "begin it with `/`, `~/` or a variable such as `${HOME}/work`");
+        let texts = self.strings(entry, r#"["~/work"]"#);
+        texts.into_iter().filter_map(|(node, _)| self.directory(node, what, help)).collect()
+    }
+
+    /// Without `.` and repeated slashes, so that the same text names the same directory.
+    fn directory(&mut self, node: &Node, what: &str, help: &str) -> Option<Spanned<PathBuf>> {
+        let path = self.absolute_interpolated_path(node, what, help)?;
+        if path.components().any(|part| part == Component::ParentDir) {
+            let problem = Problem::new(node.span.clone(), format!("{what} must be written without `..`"));
+            self.error(problem.help("write the path of the directory itself"));
+            return None;
+        }
+        Some(self.spanned(node, path.components().collect()))
     }
 
     /// An address that only this machine reaches.

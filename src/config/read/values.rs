@@ -266,7 +266,16 @@ impl Reader<'_> {
             KeyKind::FlagOrText => self.flag_or_text(entry),
             KeyKind::Count(range) => self.integer(entry, range, &key.sample()).map(KeyValue::Number),
             KeyKind::Size(range) => self.size(entry, range, &key.sample()).map(KeyValue::Number),
-            KeyKind::Duration => self.duration(entry).map(KeyValue::Duration),
+            KeyKind::Duration(least) => {
+                let duration = self.duration(entry)?;
+                if duration < *least {
+                    let message = format!("`{}` must be at least {}", entry.key, crate::duration::format(*least));
+                    let help = self.assignment(&entry.key, &key.sample());
+                    self.error(Problem::new(entry.node.span.clone(), message).help(help));
+                    return None;
+                }
+                Some(KeyValue::Duration(duration))
+            }
             KeyKind::Choice(names) => {
                 let text = self.string(&entry.node, &format!("`{}`", entry.key))?;
                 self.one_of(&entry.node, text, key.name, &names()).map(KeyValue::Choice)

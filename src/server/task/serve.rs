@@ -21,6 +21,7 @@ use crate::server::lifecycle::Event;
 use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
 use crate::server::process::{Process, ProcessEnd};
+use crate::server::stats::BusyMark;
 use crate::transport::Arrival;
 
 /// Time for calls in flight when the server is stopped.
@@ -48,6 +49,7 @@ struct Relay<'a> {
     rare: FuturesUnordered<BoxFuture<'a, Rare>>,
     timer: DeadlineTimer,
     health: Option<Health>,
+    busy: BusyMark,
     /// The deadline of its calls, once it has to stop.
     stop_deadline: Option<Instant>,
     /// Lines wait to be written.
@@ -96,6 +98,7 @@ impl ServerTask {
             rare,
             timer,
             health: self.begin_checkups(),
+            busy: BusyMark::new(Arc::clone(&self.publisher.stats)),
             stop_deadline: None,
             has_backlog: false,
             has_changed: true,
@@ -163,6 +166,7 @@ impl ServerTask {
 
     /// Whether the instance stops now. If not, sets the timer for the next check.
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
+        relay.busy.set(instance.is_busy() || !self.waiting.is_empty());
         let (idle_at, drained_by) = (self.idle_at(instance), relay.stop_deadline);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
         let has_taken_all = self.commands.is_empty() && (self.waiting.is_empty() || !self.finishes_all());

@@ -95,6 +95,9 @@ impl<T: Transport> Session<T> {
                     self.view.set_face(server.into());
                 }
             }
+            (Some(NotificationMeaning::ProfileDirectory), Some(directory)) if !self.agent.is_introduced() => {
+                self.agent.set_profile_directory(string(&directory));
+            }
             (Some(NotificationMeaning::RootsChanged), _) => self.command = Some(ServerCommand::RootsChanged(line)),
             (None, _) if may_be_extension_notification(&method) => self.forward_notification(&line, &method),
             _ => {}

@@ -8,7 +8,7 @@ use super::{OversizedLine, Relay, RelayEvent, RelayState, gone, unavailable};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
 use crate::shim::request::{
-    InitializeResult, Request, RequestEffect, discovered_version, parse_result, replay, use_face,
+    InitializeResult, Request, RequestEffect, discovered_version, parse_result, profile_directory, replay, use_face,
 };
 use crate::shim::subscriptions::{self, Acknowledgement, PendingListen};
 use crate::shim::unanswered::ParkedLine;
@@ -52,7 +52,8 @@ impl Relay {
     /// A daemon is connected.
     pub(in crate::shim) fn connected(&mut self) {
         self.to_daemon = Outbox::default();
-        if let Some(notification) = use_face(&self.info) {
+        let directory = profile_directory(self.profile_directory.as_ref());
+        for notification in directory.into_iter().chain(use_face(&self.info)) {
             self.to_daemon.push(notification);
         }
         let id = self.resubscriptions.id();

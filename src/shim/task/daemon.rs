@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 
 use super::{DaemonLink, NoDaemon, Task};
 use crate::shim::lines::Piece;
-use crate::shim::reconnect::{ConnectResult, ReconnectDelays, connect_after};
+use crate::shim::reconnect::{ConnectResult, FirstConnection, ReconnectDelays, connect_after};
 use crate::shim::relay::{RelayEvent, RelayState};
 
 /// After a connection of at least this duration, reconnect attempts begin anew.
@@ -22,7 +22,11 @@ impl<F, S> Task<'_, F, S> {
     pub(super) fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.link {
             DaemonLink::Starting(first) => match ready!(first.poll_unpin(cx)) {
-                Ok(stream) => self.connected(stream),
+                Ok(FirstConnection { stream, sockets, profile_directory }) => {
+                    self.sockets = Some(sockets);
+                    self.relay.set_profile_directory(profile_directory);
+                    self.connected(stream);
+                }
                 Err(NoDaemon { code, reason }) => {
                     self.link = DaemonLink::Closed(Some(code));
                     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -49,9 +53,10 @@ impl<F, S> Task<'_, F, S> {
 
     /// Tries again after a delay. `event` is why the last attempt failed.
     fn reconnect(&mut self, event: Option<RelayEvent>) {
+        let Some(sockets) = self.sockets.clone() else { return };
         self.relay.events.extend(event);
         let wait = self.delays.next(Instant::now(), fastrand::f64());
-        self.link = DaemonLink::Reconnecting(connect_after(self.sockets.clone(), wait).boxed_local());
+        self.link = DaemonLink::Reconnecting(connect_after(sockets, wait).boxed_local());
     }
 
     fn poll_daemon(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -12,7 +12,7 @@ use crate::support::{Agent, Daemon, Place, Shim, arguments, initialize_params, r
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
-/// Something that serves in place of a daemon, with the lock that clients expect it to hold.
+/// Something that serves in place of a daemon, with the lock that clients expect it to hold, and the directories of its profiles.
 pub(super) struct Fake {
     listener: UnixListener,
     _lock: File,
@@ -26,6 +26,8 @@ impl Fake {
         let _ = fs::remove_file(&socket);
         let lock = File::create(directory.join("lock")).expect("the test's own directory is writable");
         lock.lock().expect("the daemon before has ended");
+        let directories = json!({"daemon": std::process::id(), "profiles": []});
+        fs::write(directory.join("directories.json"), directories.to_string()).expect("it is the test's own");
         Self { listener: UnixListener::bind(socket).expect("a fresh socket"), _lock: lock }
     }
 

@@ -32,100 +32,96 @@ enum Quirk {
 /// Text, mode and target of everything below a directory.
 pub(crate) type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
+/// The files of all twelve clients: name, path, text and quirk. In the texts, `@plain@` is a server that runs here, `@stdio@` the same with its type,
+/// and `@mcpd@` its program.
+const FILES: [(&str, &str, &str, Quirk); 12] = [
+    (
+        "claude-code",
+        ".claude.json",
+        "{\n  \"numStartups\": 12,\n  \"mcpServers\": {\n    \"notes\": @stdio@\n  },\n  \"projects\": {\n    \"/nowhere\": {\n      \
+         \"allowedTools\": [],\n      \"mcpServers\": { \"notes\": @stdio@ }\n    }\n  },\n  \"tipsHistory\": {}\n}",
+        Quirk::Plain,
+    ),
+    // A byte order mark, and lines as Windows ends them.
+    (
+        "claude-desktop",
+        ".config/Claude/claude_desktop_config.json",
+        "\u{feff}{\r\n  \"globalShortcut\": \"\",\r\n  \"mcpServers\": {\r\n    \"notes\": @plain@\r\n  }\r\n}\r\n",
+        Quirk::Plain,
+    ),
+    // Tabs.
+    (
+        "cline",
+        ".cline/data/settings/cline_mcp_settings.json",
+        "{\n\t\"mcpServers\": {\n\t\t\"notes\": @plain@\n\t}\n}\n",
+        Quirk::Plain,
+    ),
+    (
+        "codex",
+        ".codex/config.toml",
+        "# Mine.\nmodel = \"large\" # for now\n\n[mcp_servers.notes] # of the demo\ncommand = \"@mcpd@\"\nargs = [\"demo-server\"]\n\n\
+         [profiles.careful]\nmodel = 'larger'\n",
+        Quirk::Plain,
+    ),
+    // On one line.
+    ("copilot", ".copilot/mcp-config.json", r#"{"mcpServers":{"notes":@plain@}}"#, Quirk::Plain),
+    (
+        "cursor",
+        ".cursor/mcp.json",
+        "{\n    \"mcpServers\": {\n        \"notes\": @plain@\n    }\n}\n",
+        Quirk::Link("dotfiles/cursor.json"),
+    ),
+    (
+        "gemini",
+        ".gemini/settings.json",
+        "{\n  // As it should be.\n  \"theme\": \"Plain\",\n  \"mcpServers\": {\n    \"notes\": @plain@\n  }\n}\n",
+        Quirk::ReadOnly,
+    ),
+    (
+        "goose",
+        ".config/goose/config.yaml",
+        "# Mine.\nGOOSE_PROVIDER: none # yet\nextensions:\n  developer:\n    enabled: true\n    type: builtin\n    name: developer\n  # Of the demo.\n  \
+         notes:\n    type: stdio\n    enabled: true\n    name: notes\n    cmd: @mcpd@\n    args:\n      - demo-server\n",
+        Quirk::Plain,
+    ),
+    // Comments and trailing commas.
+    (
+        "opencode",
+        ".config/opencode/opencode.jsonc",
+        "{\n  \"model\": \"none/at-all\", // yet\n  \"mcp\": {\n    // Of the demo.\n    \"notes\": { \"type\": \"local\", \"command\": [\"@mcpd@\", \
+         \"demo-server\"] },\n  },\n}\n",
+        Quirk::Plain,
+    ),
+    (
+        "vscode",
+        ".config/Code/User/mcp.json",
+        "{\n\t// No inputs.\n\t\"inputs\": [],\n\t\"servers\": {\n\t\t\"notes\": @stdio@,\n\t}\n}\n",
+        Quirk::Plain,
+    ),
+    // The spelling of JSON5.
+    (
+        "windsurf",
+        ".codeium/windsurf/mcp_config.json",
+        "{\n  mcpServers: {\n    notes: { command: '@mcpd@', args: ['demo-server'] },\n  },\n}\n",
+        Quirk::Plain,
+    ),
+    (
+        "zed",
+        ".config/zed/settings.json",
+        "// Settings of the editor.\n{\n  \"ui_font_size\": 16,\n  \"context_servers\": {\n    \"notes\": @plain@,\n  },\n  \"vim_mode\": true,\n}\n",
+        Quirk::Plain,
+    ),
+];
+
 /// The files of all twelve clients. Each has the server `notes`, which is the same everywhere.
 pub(crate) fn client_files() -> Vec<ClientFile> {
     let json = |kind: &str| format!(r#"{{ {kind}"command": "{MCPD}", "args": ["demo-server"] }}"#);
     let (plain, stdio) = (json(""), json("\"type\": \"stdio\", "));
-    let file = |word, path, text: String| ClientFile { word, path, text, quirk: Quirk::Plain };
-    let with = |quirk, file: ClientFile| ClientFile { quirk, ..file };
-    vec![
-        file(
-            "claude-code",
-            ".claude.json",
-            format!(
-                "{{\n  \"numStartups\": 12,\n  \"mcpServers\": {{\n    \"notes\": {stdio}\n  }},\n  \"projects\": {{\n    \"/nowhere\": {{\n      \
-                 \"allowedTools\": [],\n      \"mcpServers\": {{ \"notes\": {stdio} }}\n    }}\n  }},\n  \"tipsHistory\": {{}}\n}}"
-            ),
-        ),
-        // A byte order mark, and lines as Windows ends them.
-        file(
-            "claude-desktop",
-            ".config/Claude/claude_desktop_config.json",
-            format!(
-                "\u{feff}{{\r\n  \"globalShortcut\": \"\",\r\n  \"mcpServers\": {{\r\n    \"notes\": {plain}\r\n  }}\r\n}}\r\n"
-            ),
-        ),
-        // Tabs.
-        file(
-            "cline",
-            ".cline/data/settings/cline_mcp_settings.json",
-            format!("{{\n\t\"mcpServers\": {{\n\t\t\"notes\": {plain}\n\t}}\n}}\n"),
-        ),
-        file(
-            "codex",
-            ".codex/config.toml",
-            format!(
-                "# Mine.\nmodel = \"large\" # for now\n\n[mcp_servers.notes] # of the demo\ncommand = \"{MCPD}\"\nargs = [\"demo-server\"]\n\n\
-                 [profiles.careful]\nmodel = 'larger'\n"
-            ),
-        ),
-        // On one line.
-        file("copilot", ".copilot/mcp-config.json", format!(r#"{{"mcpServers":{{"notes":{plain}}}}}"#)),
-        with(
-            Quirk::Link("dotfiles/cursor.json"),
-            file(
-                "cursor",
-                ".cursor/mcp.json",
-                format!("{{\n    \"mcpServers\": {{\n        \"notes\": {plain}\n    }}\n}}\n"),
-            ),
-        ),
-        with(
-            Quirk::ReadOnly,
-            file(
-                "gemini",
-                ".gemini/settings.json",
-                format!(
-                    "{{\n  // As it should be.\n  \"theme\": \"Plain\",\n  \"mcpServers\": {{\n    \"notes\": {plain}\n  }}\n}}\n"
-                ),
-            ),
-        ),
-        file(
-            "goose",
-            ".config/goose/config.yaml",
-            format!(
-                "# Mine.\nGOOSE_PROVIDER: none # yet\nextensions:\n  developer:\n    enabled: true\n    type: builtin\n    name: developer\n  # Of the demo.\n  \
-                 notes:\n    type: stdio\n    enabled: true\n    name: notes\n    cmd: {MCPD}\n    args:\n      - demo-server\n"
-            ),
-        ),
-        // Comments and trailing commas.
-        file(
-            "opencode",
-            ".config/opencode/opencode.jsonc",
-            format!(
-                "{{\n  \"model\": \"none/at-all\", // yet\n  \"mcp\": {{\n    // Of the demo.\n    \"notes\": {{ \"type\": \"local\", \"command\": [\"{MCPD}\", \
-                 \"demo-server\"] }},\n  }},\n}}\n"
-            ),
-        ),
-        file(
-            "vscode",
-            ".config/Code/User/mcp.json",
-            format!("{{\n\t// No inputs.\n\t\"inputs\": [],\n\t\"servers\": {{\n\t\t\"notes\": {stdio},\n\t}}\n}}\n"),
-        ),
-        // The spelling of JSON5.
-        file(
-            "windsurf",
-            ".codeium/windsurf/mcp_config.json",
-            format!("{{\n  mcpServers: {{\n    notes: {{ command: '{MCPD}', args: ['demo-server'] }},\n  }},\n}}\n"),
-        ),
-        file(
-            "zed",
-            ".config/zed/settings.json",
-            format!(
-                "// Settings of the editor.\n{{\n  \"ui_font_size\": 16,\n  \"context_servers\": {{\n    \"notes\": {plain},\n  }},\n  \"vim_mode\": \
-                 true,\n}}\n"
-            ),
-        ),
-    ]
+    let file = |(word, path, text, quirk): (_, _, &str, _)| {
+        let text = text.replace("@plain@", &plain).replace("@stdio@", &stdio).replace("@mcpd@", MCPD);
+        ClientFile { word, path, text, quirk }
+    };
+    FILES.into_iter().map(file).collect()
 }
 
 /// The file of one client.

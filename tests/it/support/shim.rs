@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 
@@ -30,9 +30,15 @@ pub(crate) struct Shim {
 impl Shim {
     /// With one socket as its stdin and stdout, like some clients.
     pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
+        Self::start_in(place, &place.path(""), options)
+    }
+
+    /// The same in this directory.
+    pub(crate) fn start_in(place: &Place, directory: &Path, options: &[&str]) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         let input = theirs.try_clone().expect("a descriptor");
         let mut command = Self::command(place);
+        command.current_dir(directory);
         command.args(options).stdin(OwnedFd::from(input)).stdout(OwnedFd::from(theirs));
         let log = place.path(&format!("connect-{}.log", fastrand::u64(..)));
         command.stderr(File::create(&log).expect("the test's own directory is writable"));

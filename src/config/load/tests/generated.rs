@@ -19,6 +19,7 @@ fn description<T>(key: &Key<T>) -> String {
         KeyKind::Size(range) => {
             format!("{doc} From {} to {}.", size_text(*range.start()), size_text(*range.end()))
         }
+        KeyKind::Duration(least) if !least.is_zero() => format!("{doc} At least {}.", crate::duration::format(*least)),
         _ => doc,
     }
 }
@@ -45,7 +46,7 @@ fn schema<T: Default>(key: &Key<T>) -> Json {
         KeyKind::Size(range) => {
             json!({"anyOf": [{"type": "integer", "minimum": range.start(), "maximum": range.end()}, {"$ref": "#/$defs/size"}]})
         }
-        KeyKind::Duration => json!({"$ref": "#/$defs/duration"}),
+        KeyKind::Duration(_) => json!({"$ref": "#/$defs/duration"}),
         KeyKind::Choice(names) => json!({"enum": names()}),
         KeyKind::Path => json!({"type": "string", "pattern": "^(/|~/|\\$\\{)"}),
         KeyKind::Sandbox => json!({"$ref": "#/$defs/sandbox_value"}),

@@ -55,6 +55,29 @@ fn a_profile_has_every_key_of_its_table() {
 }
 
 #[test]
+fn directories_are_absolute_and_of_one_profile() {
+    let found = profiles(
+        "[profiles.p]\ndirectories = ['~/work/', '${HOME}', '/a/./b//c', '/a/b/c']\n[profiles.default]\ndirectories = ['/a']",
+    );
+    let of = |index: usize| found[index].directories.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    assert_eq!(of(0), ["/a"]);
+    let home = "/home/u";
+    assert_eq!(of(1), [&format!("{home}/work"), home, "/a/b/c", "/a/b/c"]);
+    check_profile(
+        "[profiles.p]\ndirectories = ['work', '/a/../b', 7]",
+        &[
+            "7:16 each item of `directories` must be an absolute path | begin it with `/`, `~/` or a variable…",
+            "7:24 each item of `directories` must be written without `..` | …",
+            "7:35 …",
+        ],
+    );
+    check_profile(
+        "[profiles.p]\ndirectories = ['/a']\n[profiles.q]\ndirectories = ['/b', '/a/.']",
+        &["9:22 the profiles `p` and `q` both have `/a` | …remove it from the other"],
+    );
+}
+
+#[test]
 fn invalid_profile_error_states_what_to_write() {
     check_profile(
         "[profiles.p]\nserver = []",

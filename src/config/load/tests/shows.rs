@@ -125,6 +125,7 @@ naming = "{tool}"
 max_message = "2MiB"
 first_list_wait = "9s"
 call_log = "/c"
+idle_exit = "30m"
 watch = true
 [defaults]
 sharing = "session"
@@ -187,6 +188,7 @@ resources = { deny = ["*/file:///x/*"] }
 naming = "{tool}"
 allow_uids = [7]
 workspace_roots = ["/srv/shared"]
+directories = ["~/work", "/srv/work"]
 max_calls = 9
 rate = 9
 http = "127.0.0.1:7780"

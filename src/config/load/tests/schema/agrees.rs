@@ -67,6 +67,8 @@ const REFUSED: &[&str] = &[
     "[profiles.p]\nhttp = '0.0.0.0:7780'",
     "[profiles.p]\nhttp = '127.0.0.1'",
     "[profiles.p]\nhttp = '127.0.0.1:0'",
+    "[profiles.p]\ndirectories = '~/work'",
+    "[profiles.p]\ndirectories = ['work']",
     "[profiles.p]\nhttp_origins = ['https://a.example/x']",
 ];
 

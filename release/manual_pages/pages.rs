@@ -125,6 +125,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("mcpd-remove", &[("mcpd remove files", "Removes a server from the configuration.")]),
     ("mcpd-import", &[("mcpd import cursor --dry-run", "Shows which servers of Cursor would be imported.")]),
     (
+        "mcpd-setup",
+        &[
+            ("mcpd setup", "Imports servers, runs the daemon and links the clients, with a question for each step."),
+            ("mcpd setup --undo", "Gives everything back as it was."),
+        ],
+    ),
+    ("mcpd-link", &[("mcpd link codex --take-over", "Has Codex use mcpd instead of its own copies of servers.")]),
+    ("mcpd-unlink", &[("mcpd unlink codex", "Gives the file of Codex back as it was.")]),
+    ("mcpd-skill", &[("mcpd skill > ~/.claude/skills/mcpd/SKILL.md", "Saves the skill for Claude Code.")]),
+    (
         "mcpd-reload",
         &[
             ("mcpd reload", "Applies the changed configuration."),

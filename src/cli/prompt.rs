@@ -17,9 +17,9 @@ pub(super) fn is_possible() -> bool {
     stdin().is_terminal() && stderr().is_terminal()
 }
 
-/// Asks whether to add `servers` servers to the file at `path`.
+/// Asks whether to add `servers` servers to the file at `path`; no answer means yes.
 pub(super) fn confirm_import(servers: usize, path: &Path) -> io::Result<bool> {
-    confirm(&format!("Add {} to {}?", count(servers, "server"), path.display()))
+    confirm_default(&format!("Add {} to {}?", count(servers, "server"), path.display()))
 }
 
 /// Asks a yes/no question; no answer means no.

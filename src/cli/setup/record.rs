@@ -180,7 +180,12 @@ impl Earlier {
             }
             (None, _) => None,
         };
-        let state = own_directories.iter().filter(|directory| is_state(directory) && directory.exists());
+        let is_inner = |directory: &Path| {
+            directory.ancestors().skip(1).any(|above| own_directories.iter().any(|own| own == above))
+        };
+        let state = own_directories
+            .iter()
+            .filter(|directory| is_state(directory) && directory.exists() && !is_inner(directory));
         let state = state.map(|directory| format!("remove {}", directory.display()));
         daemon.map(str::to_owned).into_iter().chain(config).chain(state).collect()
     }

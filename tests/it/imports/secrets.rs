@@ -108,7 +108,7 @@ fn on_a_terminal(place: &Place, keys: &[&str]) -> (String, Option<i32>) {
         let mut buffer = [0; 4096];
         while let Ok(read @ 1..) = master.read(&mut buffer) {
             shown.extend_from_slice(&buffer[..read]);
-            let is_prompt = shown.ends_with(b"[y/N] ") || shown.ends_with(b": ");
+            let is_prompt = shown.ends_with(b"[Y/n] ") || shown.ends_with(b": ");
             if let Some(keys) = is_prompt.then(|| keys.pop()).flatten() {
                 keyboard.write_all(keys.as_bytes()).expect("a terminal");
             }

@@ -72,7 +72,7 @@ pub struct AgentReport {
     pub session: u64,
     /// Profile of the socket.
     pub profile: String,
-    /// The directory in the configuration that has chosen the profile, if the agent named none.
+    /// The directory in `directories` that selected the profile, if the agent named no profile.
     pub profile_directory: Option<String>,
     /// Process id at connect time, if the kernel reported it.
     pub pid: Option<i32>,
@@ -174,7 +174,7 @@ pub struct ToolReport {
     pub tool: String,
     /// Exposed name, if agents see the tool.
     pub name: Option<String>,
-    /// The name that the configuration gives the tool, if it gives it one.
+    /// The tool's name in the configuration, if the configuration renames it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_name: Option<String>,
     /// Description as agents see it, cut at 500 characters.
@@ -248,7 +248,7 @@ pub struct ToolServer {
     /// The server is in the profile but has never listed its tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
-    /// Bytes of the instructions that an agent receives that uses only this server.
+    /// Bytes of the instructions that an agent with only this server receives.
     #[serde(default)]
     pub instructions_bytes: usize,
 }

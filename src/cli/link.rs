@@ -101,7 +101,7 @@ pub(super) fn served(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Se
 /// What has to happen before a linked client uses mcpd.
 pub(super) fn note_restart(reports: &[FileReport]) {
     if reports.iter().any(FileReport::is_written) {
-        print_note!("mcpd: clients that run now use their new configuration when they start again");
+        print_note!("mcpd: restart running clients so that they use their new configuration");
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn plan(request: &Request<'_>, links: &Links) -> Result<Vec<ClientCha
     if clients.is_empty() {
         let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
         print_note!(
-            "mcpd: none of these clients is in use here: {}; `mcpd link CLIENT` links one all the same",
+            "mcpd: none of these clients seems to be in use here: {}; `mcpd link CLIENT` links one anyway",
             titles.join(", ")
         );
     }

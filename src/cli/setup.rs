@@ -1,6 +1,6 @@
 //! `mcpd setup`: imports the servers of the clients, has a daemon run, and links the clients; `--undo` gives everything back.
 //!
-//! Each step is that of a command of its own, and does nothing where its work is done. `record` remembers what was there before.
+//! Each step is also a separate command, and does nothing if its work is already done. `record` stores what was there before.
 
 mod daemon;
 mod record;

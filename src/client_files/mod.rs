@@ -1,7 +1,7 @@
 //! Lossless edits of other clients' configuration files: one entry of one table is added, replaced, removed or put back.
 //!
-//! An edit is a list of splices, so all other bytes stay as they are. After each edit the new text is read again. Unless it means what the
-//! old one meant, plus or minus the entry, the text is left as it was and the edit fails.
+//! An edit is a list of splices, so all other bytes stay as they are. After each edit the new text is parsed again. If it differs in meaning
+//! from the old text by anything but the entry, the edit fails and the text stays as it was.
 //!
 //! Pure: no I/O.
 

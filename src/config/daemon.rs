@@ -75,9 +75,9 @@ impl DaemonConfig {
         },
         Key {
             name: "idle_exit",
-            doc: "Time without agents after which a daemon ends that `mcpd connect` has started; the next `mcpd connect` starts it again. \
-                  Running calls, tasks and commands such as `mcpd logs -f` keep it. Without the key it runs on, as does every daemon \
-                  that `mcpd start`, `mcpd serve` or systemd has started.",
+            doc: "Time without agents after which a daemon started by `mcpd connect` ends; the next `mcpd connect` starts it again. Running \
+                  calls, tasks and commands such as `mcpd logs -f` keep it running. Without this key the daemon does not end by \
+                  itself, and neither does a daemon started by `mcpd start`, `mcpd serve` or systemd.",
             rule: duration_from(SHORTEST_IDLE_EXIT).example("\"30m\""),
             field: |daemon| &mut daemon.idle_exit,
         },

@@ -17,7 +17,7 @@ pub(crate) enum LinkError {
     #[error(transparent)]
     Edit(#[from] EditError),
     /// Another server, which mcpd does not run, has the name.
-    #[error("it has another server called `{0}`")]
+    #[error("it already has another server called `{0}`")]
     NameTaken(String),
 }
 

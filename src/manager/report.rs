@@ -138,7 +138,7 @@ pub struct ServerReport {
     /// At most 50 of these items, those that are left out first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub malformed: Vec<MalformedItem>,
-    /// Tools for which the configuration has something that does not work as meant, at most 20.
+    /// Tools whose override in the configuration does not work as intended, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_overrides: Vec<OverrideReport>,
     /// Calls since the daemon started.

@@ -1,8 +1,8 @@
 //! The directories of profiles, which a daemon publishes in a file for the agents that name no profile.
 //!
-//! A client reads the file after it has connected to the daemon. The daemon writes it before it creates its sockets and before it
-//! closes those of removed profiles, and removes it after all sockets. So a client that finds no file and nobody who listens has lost
-//! its daemon, and must not take this for a daemon without directories.
+//! A client reads the file after it has connected to the daemon. The daemon writes the file before it creates its sockets and before it
+//! closes the sockets of removed profiles, and deletes it after all sockets. So if a client finds neither the file nor a listener, its
+//! daemon has ended; the client must not conclude that no profile has directories.
 
 use std::cmp::Ordering;
 use std::fs::{self, File, OpenOptions};

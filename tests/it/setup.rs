@@ -134,7 +134,7 @@ fn each_step_has_one_question() {
     terminal.line("clear; m setup --undo; echo undone $?");
     terminal.wait("Unlink 2 clients?");
     terminal.line("y");
-    terminal.wait("Give back mcpd's configuration and state, too?");
+    terminal.wait("Also undo the changes to mcpd's configuration and state?");
     terminal.line("n");
     terminal.wait("undone 0");
     assert!(place.path("home/.config/mcpd/config.toml").exists());

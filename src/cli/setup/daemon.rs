@@ -36,7 +36,7 @@ pub(in crate::cli) enum DaemonOutcome {
     Removed,
     /// With `--undo`: it was stopped.
     Stopped,
-    /// With `--undo`: it is not setup's.
+    /// With `--undo`: it was left alone, because setup did not start or install it.
     Kept,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn run(
             return Err(fail(USAGE, "nothing more is done: add `--yes`, or run the command on a terminal to confirm"));
         }
         if !prompt::confirm_default(question).map_err(|error| fail(FAILED, error))? {
-            print_note!("mcpd: the daemon is started by the first client that needs it");
+            print_note!("mcpd: no daemon is started now; the first client that needs it starts it");
             return Ok(DaemonOutcome::Declined);
         }
     }

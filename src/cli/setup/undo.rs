@@ -38,7 +38,7 @@ pub(super) fn run(write: WriteOptions, directory: &RuntimeDir, report: &mut Json
             return Err(fail(USAGE, "nothing more is done: add `--yes`, or run the command on a terminal to confirm"));
         }
         record.lines().iter().for_each(|line| print_note!("  {line}"));
-        let question = "Give back mcpd's configuration and state, too?";
+        let question = "Also undo the changes to mcpd's configuration and state?";
         if !prompt::confirm(question).map_err(|error| fail(FAILED, error))? {
             print_note!("mcpd: configuration and state stay; `mcpd setup --undo` asks again");
             return Ok(ExitCode::SUCCESS);

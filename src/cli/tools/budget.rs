@@ -1,5 +1,5 @@
-//! `mcpd tools --budget`: what the lists of each profile cost, by server, and which limits of clients they exceed. For a number of tools, it
-//! names the `allow` that fits: with the tools that agents have called, as far as they are recorded, and then with the cheapest.
+//! `mcpd tools --budget`: what the tools of each profile cost, by server, and which limits of clients they exceed. If there are too many
+//! tools, it suggests an `allow` that fits: first the tools with the most recorded calls, then the cheapest.
 
 mod allow;
 mod page;
@@ -24,7 +24,7 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::cli) struct JsonReport {
-    /// Recorded calls of tools of these profiles, by which `allow` is chosen.
+    /// Number of recorded calls of the tools of these profiles, from which `allow` is chosen.
     calls: usize,
     /// The profiles, the default one first.
     profiles: Vec<ProfileBudget>,
@@ -66,7 +66,7 @@ struct ServerBudget {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LimitReport {
-    /// The clients that have it, with the versions or models that it is limited to.
+    /// The clients that have this limit, with the versions or models that it applies to.
     clients: Vec<String>,
     /// What it limits: the number of `tools`, or the bytes of the `instructions` of an entry or of the `description` of a tool.
     of: &'static str,
@@ -74,7 +74,7 @@ struct LimitReport {
     max: usize,
     /// What the profile has. For descriptions, the bytes of the longest one.
     found: usize,
-    /// Whether the profile has more. For instructions, also if one of its servers has more.
+    /// Whether the profile exceeds the limit. For instructions, also true if a single server exceeds it.
     exceeded: bool,
     /// If there are too many tools, a value of `allow` for the profile with which they fit.
     #[serde(skip_serializing_if = "Vec::is_empty")]

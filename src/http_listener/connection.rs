@@ -12,7 +12,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
@@ -21,7 +20,6 @@ use super::endpoint::{Agent, Endpoint};
 use super::loopback::Stranger;
 use super::protocol::Protocol;
 use super::sessions::Sessions;
-use super::shared_socket::SharedSocket;
 use super::token::Token;
 use crate::session::{SessionOrders, SessionSetup};
 use crate::test_variable::test_variable;
@@ -115,28 +113,8 @@ impl Orders {
 }
 
 impl Connection {
-    /// Serves a connection to an agent socket until the client disconnects or the daemon stops. A client that has sent all of its requests
-    /// may close its direction, and still receives the responses.
-    pub(crate) async fn serve_socket(self, stream: UnixStream) {
-        let socket = SharedSocket::new(stream);
-        let closed = socket.clone().closed();
-        let mut server = server(send_timeout(false));
-        self.serve(server.half_close(true), socket, closed).await;
-    }
-
-    /// Serves another connection. If its client closes one direction, it is gone: over TCP, that is no different from closing both.
-    pub(crate) async fn serve_stream(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let server = server(send_timeout(true));
-        self.serve(&server, stream, pending()).await;
-    }
-
-    /// `closed`: the client is gone, if the server does not notice it.
-    async fn serve(
-        self,
-        server: &http1::Builder,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send,
-        closed: impl Future<Output = ()> + Send,
-    ) {
+    /// Serves it until the client disconnects or the daemon stops.
+    pub(crate) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
         let Self { protocol, sessions, prepared, origins, stranger } = self;
         let timeout = send_timeout(stranger.is_some());
         let (setup, orders) = *prepared;
@@ -154,7 +132,7 @@ impl Connection {
             // Boxed, because hyper has space for the future as long as the connection lasts.
             Box::pin(async move { Ok::<_, Infallible>(endpoint.respond(request).await) })
         });
-        let (mut http, mut closed) = (pin!(server.serve_connection(TokioIo::new(stream), service)), pin!(closed));
+        let mut http = pin!(server(timeout).serve_connection(TokioIo::new(stream), service));
         let ended = poll_fn(|cx| {
             while let Poll::Ready(order) = orders.poll(cx) {
                 match order {
@@ -164,10 +142,6 @@ impl Connection {
             }
             let ended = http.poll_unpin(cx);
             permit.take_if(|_| endpoint.is_authorized());
-            // What the client has sent before it left is read first.
-            if ended.is_pending() && closed.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(()));
-            }
             ended
         });
         if let Err(error) = ended.await {

@@ -11,7 +11,6 @@
 //!
 //! - `protocol`: tells lines from HTTP
 //! - `connection`: serves one connection with hyper
-//! - `shared_socket`: a socket that is watched while hyper has it
 //! - `endpoint`: what becomes of each HTTP request
 //! - `reply`: its response: an error with its status, a message, or an event stream
 //! - `checks`: whether a request may be served, by its headers (pure)
@@ -40,7 +39,6 @@ mod loopback;
 mod protocol;
 mod reply;
 mod sessions;
-mod shared_socket;
 mod stream;
 pub(crate) mod token;
 mod transport;

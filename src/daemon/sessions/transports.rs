@@ -91,7 +91,7 @@ impl Sessions {
         let (sessions, origins) = (self.http.clone(), at.http_origins.subscribe());
         self.open(at, admitted, manager, |setup, orders| {
             let prepared = Box::new((setup, orders));
-            Connection { protocol, sessions, prepared, origins, stranger: Some(stranger) }.serve_stream(stream)
+            Connection { protocol, sessions, prepared, origins, stranger: Some(stranger) }.serve(stream)
         });
     }
 
@@ -145,7 +145,7 @@ async fn serve_by_first_byte(
         }
         Protocol::Http | Protocol::Loopback(_) => {
             let connection = Connection { protocol: found, sessions, prepared, origins, stranger: None };
-            Box::pin(connection.serve_socket(stream)).await;
+            Box::pin(connection.serve(stream)).await;
         }
     }
 }

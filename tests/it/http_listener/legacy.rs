@@ -69,7 +69,8 @@ fn requests_of_one_session_run_at_once_on_several_connections() {
 
 #[test]
 fn get_streams_have_what_belongs_to_no_request() {
-    let daemon = start();
+    // The limit ends a call whose question is lost.
+    let daemon = Setup::with(Server::named("s").line("call_timeout = '60s'")).start();
     let mut http = HttpAgent::connect(&daemon);
     let (post, get) = session(&mut http);
     let mut stream = HttpAgent::connect(&daemon);

@@ -1,13 +1,10 @@
 //! Requests of the modern era: no session, headers that repeat the body, and cancellation by closing the connection.
 
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
-
 use serde_json::{Value, json};
 
 use super::start;
 use crate::support::http_agent::{GET, HttpAgent, HttpReply, POST, modern, modern_headers, request};
-use crate::support::{Daemon, Place, SUBSCRIPTION, Server, Setup, arguments, until};
+use crate::support::{Place, SUBSCRIPTION, Server, Setup, arguments, until};
 
 #[test]
 fn request_needs_no_session_and_gets_none() {
@@ -157,51 +154,6 @@ fn closed_connection_cancels_its_request() {
     drop(http);
     until("the call was cancelled", || (in_flight() == 0).then_some(()));
     assert!(daemon.journal("s").iter().any(|line| line.contains("notifications/cancelled")));
-}
-
-/// An agent, and its socket.
-fn with_socket(daemon: &Daemon) -> (HttpAgent, UnixStream) {
-    let socket = UnixStream::connect(daemon.agent_socket()).expect("the socket accepts");
-    (HttpAgent::from_stream(socket.try_clone().expect("a descriptor")), socket)
-}
-
-#[test]
-fn agent_that_sends_no_more_receives_its_responses() {
-    let daemon = start();
-    let (mut http, socket) = with_socket(&daemon);
-    let gate = daemon.gate();
-    http.start_modern("/mcp", 1, "tools/call", &json!({"name": "s__sleep", "arguments": gate.arguments()}));
-    http.start_modern("/mcp", 2, "tools/call", &json!({"name": "s__echo", "arguments": {"n": 2}}));
-    socket.shutdown(Shutdown::Write).expect("it is connected");
-    daemon.wait_at_gate("s", &gate);
-    gate.open();
-    assert_eq!(http.reply().message()["id"], 1);
-    assert_eq!(arguments(&http.reply().message()), &json!({"n": 2}));
-    assert!(http.try_reply().is_none(), "the connection is closed");
-    until("the agent is gone", || super::agents(&daemon).is_empty().then_some(()));
-}
-
-#[test]
-fn agent_that_sends_no_more_and_then_leaves_cancels_its_request() {
-    let daemon = start();
-    let in_flight = || daemon.status()["servers"][0]["in_flight"].as_u64().expect("a number");
-    for ends_first in [false, true] {
-        let (mut http, socket) = with_socket(&daemon);
-        let sleep = json!({"name": "s__sleep", "arguments": {"ms": 60_000}});
-        http.start_modern("/mcp", 1, "tools/call", &sleep);
-        if ends_first {
-            socket.shutdown(Shutdown::Write).expect("it is connected");
-        }
-        until("the call runs", || (in_flight() == 1).then_some(()));
-        if !ends_first {
-            // The next request is not read before the first one has its response.
-            http.start_modern("/mcp", 2, "tools/call", &sleep);
-            socket.shutdown(Shutdown::Write).expect("it is connected");
-        }
-        assert_eq!(in_flight(), 1);
-        drop((http, socket));
-        until("the call was cancelled", || (in_flight() == 0).then_some(()));
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "the rest of mcpd uses what the targets do not")]
 #![allow(unfulfilled_lint_expectations, reason = "lints that mcpd turns on are not on here")]
+#![allow(private_interfaces, reason = "the modules are more public here than in mcpd")]
 
 #[path = "../../src"]
 mod mcpd {
@@ -21,6 +22,7 @@ mod mcpd {
     pub mod policy;
     pub mod printable;
     pub mod task_state;
+    pub mod tool_overrides;
     pub mod validity;
 
     /// The outcome of a call, as a response reports it.
@@ -208,5 +210,5 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods,
-    naming, net, policy, printable, server, session, task_state, transport, validity,
+    naming, net, policy, printable, server, session, task_state, tool_overrides, transport, validity,
 };

@@ -27,6 +27,7 @@ use pure_modules::server::control::StopReceiver;
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
 use pure_modules::session::received_call::{ReceivedCall, RouteTarget};
+use pure_modules::tool_overrides::ToolOverrides;
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
@@ -70,7 +71,14 @@ impl World {
         let policies = [Policy::default(), Policy::new(None, &deny).expect("small")];
         let names = [Arc::from("one"), Arc::from("two")];
         let settings = Settings::default();
-        let source = |n: usize| Source { name: &names[n], policy: &policies[n], settings: &settings, lists: &lists[n] };
+        let overrides = ToolOverrides::default();
+        let source = |n: usize| Source {
+            name: &names[n],
+            policy: &policies[n],
+            settings: &settings,
+            overrides: &overrides,
+            lists: &lists[n],
+        };
         let catalog = Catalog::build(&mut Names::default(), naming, &[source(0), source(1)], usize::MAX);
         Self { names, policies, lists, catalog }
     }

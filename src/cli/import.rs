@@ -57,7 +57,7 @@ pub(super) struct Import {
 
 pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResult {
     let options = &import.options;
-    let Imported { code, report, unanswered, .. } = import_servers(import)?;
+    let Imported { code, report, unanswered, .. } = import_servers(import, |_, _| Ok(()))?;
     if report.written {
         let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
         print_note(format_args!("{}", summary(&report, &unanswered)));
@@ -105,8 +105,11 @@ impl Imported {
     }
 }
 
-/// Adds the servers to the configuration after a confirmation. An error is printed.
-pub(super) fn import_servers(import: &Import) -> Result<Imported, ExitCode> {
+/// Adds the servers to the configuration after a confirmation. An error is printed. `before_writing` gets the new text and the files of secrets.
+pub(super) fn import_servers(
+    import: &Import,
+    before_writing: impl FnOnce(&str, &[SecretFile]) -> Result<(), ExitCode>,
+) -> Result<Imported, ExitCode> {
     let Import { sources, from, options, .. } = import;
     let client_files =
         ClientFile::read_all(&[&sources[..], from].concat(), &Process).map_err(|error| fail(USAGE, error))?;
@@ -154,6 +157,7 @@ pub(super) fn import_servers(import: &Import) -> Result<Imported, ExitCode> {
         }
         prompt::fill_in(&mut files).map_err(|error| fail(FAILED, error))?;
     }
+    before_writing(&text, &files)?;
     let unanswered = write_files(file, &text, files).map_err(|error| fail(FAILED, error))?;
     report.written = true;
     imported(report, Some(config), unanswered)

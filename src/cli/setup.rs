@@ -57,12 +57,11 @@ fn set_up(write: WriteOptions, given: Option<&Path>, directory: &RuntimeDir, rep
 
     print_note!("servers:");
     let import = Import::all(write);
-    let imported = import::import_servers(&import)?;
+    let imported = import::import_servers(&import, |text, secrets| record.imports(text, secrets))?;
     let Imported { code, config, .. } = &imported;
     let (mut code, take_over) =
         (*code, config.as_ref().map(|config| TakeOver::of(config, Profile::DEFAULT)).transpose()?);
     if imported.report.written {
-        record.imported().map_err(|error| fail(FAILED, error))?;
         let applied = imported.apply(&import, directory)?;
         code = if applied == ExitCode::SUCCESS { code } else { applied };
     }

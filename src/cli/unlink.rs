@@ -11,7 +11,7 @@ use super::{CommandResult, FAILED, completions, fail};
 use crate::config::clients::project_of;
 use crate::config::interpolate::Process;
 use crate::known_clients::{CLIENTS, Client};
-use crate::links::{ChangeError, FileChange, LinkRecord, Links, RecordError};
+use crate::links::{ChangeError, FileChange, LinkRecord, Links, RecordError, UnreadableRecord};
 
 #[derive(Debug, Args)]
 pub(super) struct Unlink {
@@ -36,15 +36,26 @@ pub(super) fn run(Unlink { clients, write }: &Unlink) -> CommandResult {
 /// The changes that undo the links of `clients`, or of all clients that have records.
 ///
 /// # Errors
-/// If the records cannot be read.
+/// If the directory of the records cannot be read.
 pub(super) fn plan(clients: &[&'static Client], links: &Links) -> Result<Vec<ClientChange>, RecordError> {
-    let records = links.all()?;
-    let is_recorded = |client: &&Client| records.iter().any(|record| record.client == client.word);
+    let (records, unreadable) = links.all()?;
+    let is_unreadable =
+        |client: &Client| unreadable.iter().find(|record| record.client.is_some_and(|of| of.word == client.word));
+    let is_recorded =
+        |client: &&Client| is_unreadable(client).is_some() || records.iter().any(|record| record.client == client.word);
     let clients = match clients {
         [] => CLIENTS.iter().filter(is_recorded).collect(),
         clients => clients.to_vec(),
     };
-    Ok(clients.into_iter().map(|client| of_client(client, &records)).collect())
+    let of_client = |client| match is_unreadable(client) {
+        Some(UnreadableRecord { path, error, .. }) => {
+            let reason =
+                format!("{error}; without this file, `mcpd unlink {}` removes mcpd's entry alone", client.word);
+            ClientChange { client, planned: Err((path.clone(), reason)), by_hand: None }
+        }
+        None => of_client(client, &records),
+    };
+    Ok(clients.into_iter().map(of_client).collect())
 }
 
 fn of_client(client: &'static Client, records: &[LinkRecord]) -> ClientChange {

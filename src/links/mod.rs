@@ -15,4 +15,4 @@ mod record;
 pub(crate) use self::change::{ChangeError, FileChange};
 pub(crate) use self::edit::{LinkError, NewLink};
 pub(crate) use self::editor::EditorCommand;
-pub(crate) use self::record::{LinkRecord, Links, RecordError, Scope, Served};
+pub(crate) use self::record::{LinkRecord, Links, RecordError, Scope, Served, UnreadableRecord};

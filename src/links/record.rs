@@ -11,14 +11,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::client_files::Removed;
-use crate::config::interpolate::Sources;
+use crate::config::clients::Client;
+use crate::config::interpolate::{Process, Sources};
 use crate::disk::replace_private;
+use crate::known_clients::MAX_FILE;
 
 /// Raised when the format of a record changes.
 const VERSION: u32 = 1;
 /// Characters of a digest in the name of a record.
 const NAME_DIGEST: usize = 16;
 const LOCK: &str = "lock";
+/// A record has the client's file, whose quotes are escaped, and parts of it.
+const MAX_RECORD: u64 = 4 * MAX_FILE;
 
 /// Where a client uses a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +136,15 @@ pub(crate) enum RecordError {
     Write { path: PathBuf, source: io::Error },
 }
 
+/// A file among the records that is none, or none of this version.
+#[derive(Debug)]
+pub(crate) struct UnreadableRecord {
+    /// The word of its client, by its name.
+    pub(crate) client: Option<&'static Client>,
+    pub(crate) path: PathBuf,
+    pub(crate) error: RecordError,
+}
+
 /// The directory of records: `$XDG_STATE_HOME/mcpd/links`, else in `~/.local/state`.
 #[derive(Debug, Clone)]
 pub(crate) struct Links {
@@ -152,25 +165,28 @@ impl Links {
         Ok(Self { directory: state.join("mcpd/links") })
     }
 
-    /// All records, ordered by client and file.
+    /// All records, ordered by client and file, and what prevents others from being read: one of them does not affect the rest.
     ///
     /// # Errors
-    /// If one cannot be read.
-    pub(crate) fn all(&self) -> Result<Vec<LinkRecord>, RecordError> {
+    /// If the directory cannot be read.
+    pub(crate) fn all(&self) -> Result<(Vec<LinkRecord>, Vec<UnreadableRecord>), RecordError> {
         let failed = |source| RecordError::Read { path: self.directory.clone(), source };
         let entries = match fs::read_dir(&self.directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
             entries => entries.map_err(failed)?,
         };
-        let mut records = Vec::new();
+        let (mut records, mut unreadable) = (Vec::new(), Vec::new());
         for entry in entries {
             let path = entry.map_err(failed)?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
-                records.extend(read(&path)?);
+                match read(&path) {
+                    Ok(record) => records.extend(record),
+                    Err(error) => unreadable.push(UnreadableRecord { client: client_of(&path), path, error }),
+                }
             }
         }
         records.sort_by(|one, other| (&one.client, &one.file).cmp(&(&other.client, &other.file)));
-        Ok(records)
+        Ok((records, unreadable))
     }
 
     /// The record of the link of `client` in the file with the resolved path `target`.
@@ -200,7 +216,8 @@ impl Links {
     fn open_lock(&self) -> io::Result<File> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let mut options = OpenOptions::new();
-        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        // Another kind of file must not block.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         options.create(true).truncate(false).write(true).mode(0o600).custom_flags(flags);
         options.open(self.directory.join(LOCK))
     }
@@ -254,12 +271,18 @@ impl LinksLock<'_> {
 
 fn read(path: &Path) -> Result<Option<LinkRecord>, RecordError> {
     let failed = |source| RecordError::Read { path: path.to_owned(), source };
-    let bytes = match fs::read(path) {
+    let text = match Process.read(path, MAX_RECORD) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.map_err(failed)?,
+        text => text.map_err(failed)?,
     };
     // The parser's error text may contain a secret from the file.
     let unknown = || failed(io::Error::new(io::ErrorKind::InvalidData, "it was not written by this version of mcpd"));
-    let record: LinkRecord = serde_json::from_slice(&bytes).map_err(|_| unknown())?;
+    let record: LinkRecord = serde_json::from_str(&text).map_err(|_| unknown())?;
     if record.version == VERSION { Ok(Some(record)) } else { Err(unknown()) }
+}
+
+/// The client of the record at `path`.
+fn client_of(path: &Path) -> Option<&'static Client> {
+    let (client, _) = path.file_stem()?.to_str()?.rsplit_once('-')?;
+    Client::named(client)
 }

@@ -101,10 +101,7 @@ fn undo_keeps_a_configuration_that_was_there_and_one_that_has_changed() {
 
 #[test]
 fn secrets_that_setup_moved_go_with_the_configuration() {
-    let place = Place::new();
-    fs::create_dir(place.path("home/.cursor")).expect("a fresh home");
-    let server = json!({"command": MCPD, "args": ["demo-server"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdefghijABCDEFGHIJ012345"}});
-    place.write("home/.cursor/mcp.json", json!({"mcpServers": {"notes": server}}).to_string());
+    let place = with_secret();
     let before = tree(&place.path("home"));
     mcpd(&place, &["setup", "--yes"]).expect_code(0);
     let secrets = fs::read_dir(place.path("home/.config/mcpd/secrets")).expect("a directory").count();
@@ -113,6 +110,53 @@ fn secrets_that_setup_moved_go_with_the_configuration() {
     assert!(!text.contains("ghp_"), "a server with a secret is taken over, too: {text}");
     mcpd(&place, &["setup", "--undo", "--yes"]).expect_code(0);
     expect_same(&before, &tree(&place.path("home")));
+}
+
+/// A home directory whose client has a server with a secret.
+fn with_secret() -> std::rc::Rc<Place> {
+    let place = Place::new();
+    fs::create_dir(place.path("home/.cursor")).expect("a fresh home");
+    let server = json!({"command": MCPD, "args": ["demo-server"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdefghijABCDEFGHIJ012345"}});
+    place.write("home/.cursor/mcp.json", json!({"mcpServers": {"notes": server}}).to_string());
+    place
+}
+
+#[test]
+fn secrets_go_from_a_configuration_that_was_there_before() {
+    let place = with_secret();
+    fs::create_dir_all(place.path("home/.config/mcpd")).expect("a fresh home");
+    place.write("home/.config/mcpd/config.toml", "# Mine.\n");
+    let before = tree(&place.path("home"));
+    mcpd(&place, &["setup", "--yes"]).expect_code(0);
+    mcpd(&place, &["setup", "--undo", "--yes"]).expect_code(0);
+    expect_same(&before, &tree(&place.path("home")));
+}
+
+#[test]
+fn setup_that_was_interrupted_before_the_configuration_was_written_is_undone() {
+    let place = with_secret();
+    let before = tree(&place.path("home"));
+    mcpd(&place, &["setup", "--yes"]).expect_code(0);
+    fs::remove_file(place.path("home/.config/mcpd/config.toml")).expect("a configuration");
+    let ran = mcpd(&place, &["setup", "--undo", "--yes"]).expect_code(0);
+    assert!(!ran.stderr.contains("has changed since"), "{ran}");
+    expect_same(&before, &tree(&place.path("home")));
+}
+
+#[test]
+fn files_of_the_user_beside_the_configuration_stay_wherever_it_is() {
+    let place = Place::new();
+    client_file("cursor").put(&place);
+    let elsewhere = place.path("home/elsewhere");
+    let setup = ["setup", "--yes"];
+    run(mcpd_at_home(&place, &setup).env("XDG_CONFIG_HOME", &elsewhere)).expect_code(0);
+    let mine = place.write("home/elsewhere/mcpd/mine.toml", "# Mine.\n");
+    let config = elsewhere.join("mcpd/config.toml");
+    let edited = fs::read_to_string(&config).expect("text") + "# Edited.\n";
+    fs::write(&config, &edited).expect("one's own file");
+    mcpd(&place, &["setup", "--undo", "--yes"]).expect_code(0);
+    assert_eq!(fs::read_to_string(&config).expect("text"), edited);
+    assert!(mine.exists());
 }
 
 #[test]

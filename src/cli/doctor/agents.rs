@@ -21,7 +21,7 @@ const MAX_NAMED: usize = 5;
 
 pub(super) fn check(probe: &DaemonProbe, config: Option<&Config>) -> Group {
     // Whoever asks about links sees an unreadable record.
-    let links = Links::of(&Process).and_then(|links| links.all()).unwrap_or_default();
+    let (links, _) = Links::of(&Process).and_then(|links| links.all()).unwrap_or_default();
     let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| check_client(client, probe, config, &links)).collect();
     if findings.is_empty() {
         let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();

@@ -13,6 +13,7 @@ use super::daemon::DaemonOutcome;
 use crate::cli::{FAILED, fail};
 use crate::config;
 use crate::config::edit::file::{ConfigFile, WriteError};
+use crate::config::import::{Content, SecretFile};
 use crate::config::interpolate::{Process, Sources};
 use crate::disk::replace_private;
 use crate::sockets::RuntimeDir;
@@ -38,10 +39,10 @@ pub(super) struct Before {
     config: PathBuf,
     text: Option<String>,
     secrets: BTreeSet<PathBuf>,
-    /// mcpd's own directories that do not exist.
-    absent: Vec<PathBuf>,
+    /// Directories of mcpd's state that do not exist.
+    absent_state: Vec<PathBuf>,
     /// Other directories that do not exist, and that setup may make, the outermost one first.
-    absent_above: Vec<PathBuf>,
+    absent: Vec<PathBuf>,
 }
 
 /// What setup has changed.
@@ -56,9 +57,9 @@ struct Changes {
     /// Files with secrets that setup wrote.
     secrets: Vec<PathBuf>,
     daemon: Option<DaemonOutcome>,
-    /// mcpd's own directories that did not exist.
-    own_directories: Vec<PathBuf>,
-    /// Other directories that did not exist, the outermost one first.
+    /// Directories of mcpd's state that did not exist. They are removed with what is in them.
+    state_directories: Vec<PathBuf>,
+    /// Other directories that did not exist, the outermost one first. They are removed if they are empty.
     directories: Vec<PathBuf>,
 }
 
@@ -78,14 +79,17 @@ impl Before {
             Err(source) => return Err(RecordError::Read { path: config, source }),
         };
         let below = |home: Option<PathBuf>| home.map(|home| home.join("mcpd"));
-        let own = [below(Process.config_home()), below(Process.state_home()), below(Process.cache_home())];
-        let own = own.into_iter().flatten().chain([directory.path().to_owned()]);
-        let absent: Vec<_> = own.filter(|directory| !directory.exists()).collect();
+        let state = [below(Process.state_home()), below(Process.cache_home())];
+        let state = state.into_iter().flatten().chain([directory.path().to_owned()]);
+        // All directories of a user may be one.
+        let absent_state: Vec<_> = state.filter(|path| !path.exists() && !config.starts_with(path)).collect();
         let units = Process.config_home().map(|home| home.join("systemd/user/mcpd.service.d"));
-        let above = absent.iter().chain(&units).flat_map(|path| path.ancestors().skip(1));
-        let above: BTreeSet<_> = above.filter(|path| !path.exists()).map(Path::to_owned).collect();
+        let inner = absent_state.iter().chain([&config]).chain(&units);
+        let absent: BTreeSet<_> =
+            inner.flat_map(|path| path.ancestors().skip(1)).filter(|path| !path.exists()).collect();
+        let absent = absent.into_iter().map(Path::to_owned).collect();
         let secrets = files_in(&config.with_file_name("secrets"));
-        Ok(Self { config, text, secrets, absent, absent_above: above.into_iter().collect() })
+        Ok(Self { config, text, secrets, absent_state, absent })
     }
 }
 
@@ -108,20 +112,20 @@ impl Record {
                 config_after: None,
                 secrets: Vec::new(),
                 daemon: None,
-                own_directories: before.absent.clone(),
-                directories: before.absent_above.clone(),
+                state_directories: before.absent_state.clone(),
+                directories: before.absent.clone(),
             },
         };
         Ok(Self { path, before, changes })
     }
 
-    /// Remembers that servers have been imported.
-    pub(super) fn imported(&mut self) -> Result<(), RecordError> {
-        let read = fs::read_to_string(&self.before.config);
-        self.changes.config_after = Some(read.map_err(|source| self.error(source))?);
-        let now = files_in(&self.before.config.with_file_name("secrets"));
-        self.changes.secrets.extend(now.difference(&self.before.secrets).cloned());
-        self.write()
+    /// Remembers an import that is about to be written: the text of the configuration, and the files with secrets. An error is printed.
+    pub(super) fn imports(&mut self, text: &str, secrets: &[SecretFile]) -> Result<(), ExitCode> {
+        self.changes.config_after = Some(text.to_owned());
+        let known = secrets.iter().filter(|secret| matches!(secret.content, Content::Known(_)));
+        let new = known.map(|secret| secret.path.clone()).filter(|path| !self.before.secrets.contains(path));
+        self.changes.secrets.extend(new);
+        self.write().map_err(|error| fail(FAILED, error))
     }
 
     /// Remembers what becomes of the daemon. An error is printed.
@@ -150,6 +154,17 @@ impl Record {
     }
 }
 
+/// The configuration at the time of an undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConfigState {
+    /// Setup wrote nothing, or was interrupted before it did.
+    AsBefore,
+    /// As setup wrote it.
+    AsWritten,
+    /// The user has edited it since, or it cannot be read.
+    Changed,
+}
+
 /// An earlier setup, which can be undone.
 pub(super) struct Earlier {
     path: PathBuf,
@@ -163,38 +178,42 @@ impl Earlier {
 
     /// What is given back, in words.
     pub(super) fn lines(&self) -> Vec<String> {
-        let Changes { config, config_before, own_directories, daemon, .. } = &self.changes;
+        let Changes { config, config_before, state_directories, daemon, .. } = &self.changes;
         let shown = config.display();
         let daemon = match daemon {
             Some(DaemonOutcome::Installed) => Some("remove the systemd units"),
             Some(DaemonOutcome::Started) => Some("stop the daemon"),
             _ => None,
         };
-        let config = match (self.is_config_ours(), config_before) {
-            (Some(false), _) => Some(format!("leave {shown}, which has changed since")),
-            (Some(true), None) => {
+        let config = match (self.config_state(), config_before) {
+            (ConfigState::Changed, _) => Some(format!("leave {shown}, which has changed since")),
+            (ConfigState::AsWritten, None) => {
                 Some(format!("remove {shown}, with the secrets that were moved out of the clients' files"))
             }
-            (Some(true), Some(_)) => {
+            (ConfigState::AsWritten, Some(_)) => {
                 Some(format!("give {shown} back as it was, and remove the secrets that were moved"))
             }
-            (None, _) => None,
+            (ConfigState::AsBefore, _) => None,
         };
         let is_inner = |directory: &Path| {
-            directory.ancestors().skip(1).any(|above| own_directories.iter().any(|own| own == above))
+            directory.ancestors().skip(1).any(|above| state_directories.iter().any(|state| state == above))
         };
-        let state = own_directories
-            .iter()
-            .filter(|directory| is_state(directory) && directory.exists() && !is_inner(directory));
+        let state = state_directories.iter().filter(|directory| directory.exists() && !is_inner(directory));
         let state = state.map(|directory| format!("remove {}", directory.display()));
         daemon.map(str::to_owned).into_iter().chain(config).chain(state).collect()
     }
 
-    /// Whether the configuration is as setup wrote it; `None` if setup wrote none.
-    fn is_config_ours(&self) -> Option<bool> {
-        let Changes { config, config_after, .. } = &self.changes;
-        let after = config_after.as_ref()?;
-        Some(fs::read_to_string(config).is_ok_and(|now| now == *after))
+    fn config_state(&self) -> ConfigState {
+        let Changes { config, config_before, config_after, .. } = &self.changes;
+        let now = fs::read_to_string(config);
+        let is_missing = now.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        match now.ok() {
+            now if config_after.is_none() || now == *config_before && (now.is_some() || is_missing) => {
+                ConfigState::AsBefore
+            }
+            now if now == *config_after => ConfigState::AsWritten,
+            _ => ConfigState::Changed,
+        }
     }
 
     /// Remembers that the daemon is given back.
@@ -207,37 +226,40 @@ impl Earlier {
     /// Gives configuration and state back. Returns what was done, in words.
     pub(super) fn give_back(self, runtime: &RuntimeDir) -> Result<Vec<String>, RecordError> {
         let mut done = Vec::new();
-        let Changes { config, config_before, own_directories, directories, secrets, .. } = &self.changes;
-        match (self.is_config_ours(), config_before) {
-            (Some(true), Some(before)) => {
+        let Changes { config, config_before, state_directories, directories, secrets, .. } = &self.changes;
+        let state = self.config_state();
+        match (state, config_before) {
+            (ConfigState::AsWritten, Some(before)) => {
                 let file = ConfigFile::open(config).map_err(|source| self.error(source))?;
                 file.write(before)?;
                 done.push(format!("{} is as it was", config.display()));
             }
-            (Some(true), None) => {
+            (ConfigState::AsWritten, None) => {
                 fs::remove_file(config).map_err(|source| self.error(source))?;
                 done.push(format!("removed {}", config.display()));
             }
-            (Some(false), _) => done.push(format!("left {}, which has changed since", config.display())),
-            (None, _) => {}
+            (ConfigState::Changed, _) => done.push(format!("left {}, which has changed since", config.display())),
+            (ConfigState::AsBefore, _) => {}
         }
-        if self.is_config_ours() != Some(false) || !config.exists() {
+        // A changed configuration may refer to them.
+        if state != ConfigState::Changed || !config.exists() {
             for secret in secrets.iter().filter(|secret| fs::remove_file(secret).is_ok()) {
                 done.push(format!("removed {}", secret.display()));
             }
         }
-        // These succeed only for empty directories.
+        // This succeeds only for an empty directory.
         let _ = fs::remove_dir(config.with_file_name("secrets"));
-        remove(&self.path)?;
-        for directory in own_directories {
+        // The record goes last, so that an undo that is interrupted can be repeated.
+        let (last, first): (Vec<_>, Vec<_>) = state_directories.iter().partition(|state| self.path.starts_with(state));
+        for directory in first.into_iter().chain(last) {
             let is_served = directory == runtime.path() && runtime.is_served();
-            if is_state(directory) && directory.exists() && !is_served {
+            if directory.exists() && !is_served {
                 fs::remove_dir_all(directory)
                     .map_err(|source| RecordError::Write { path: directory.clone(), source })?;
                 done.push(format!("removed {}", directory.display()));
             }
-            let _ = fs::remove_dir(directory);
         }
+        remove(&self.path)?;
         for directory in directories.iter().rev() {
             let _ = fs::remove_dir(directory);
         }
@@ -247,11 +269,6 @@ impl Earlier {
     fn error(&self, source: io::Error) -> RecordError {
         RecordError::Write { path: self.path.clone(), source }
     }
-}
-
-/// Whether mcpd can make the directory again: it has state, and no configuration.
-fn is_state(directory: &Path) -> bool {
-    Process.config_home().is_none_or(|home| !directory.starts_with(home))
 }
 
 /// The path of the record: `$XDG_STATE_HOME/mcpd/setup.json`, else below `~/.local/state`.

@@ -42,6 +42,33 @@ fn linked_file_that_cannot_be_parsed_any_more_keeps_its_record() {
 }
 
 #[test]
+fn unreadable_record_prevents_only_the_unlink_of_its_client() {
+    let place = Place::new();
+    for word in ["cursor", "zed"] {
+        client_file(word).put(&place);
+    }
+    mcpd(&place, &["link", "cursor", "zed", "--yes"]).expect_code(0);
+    let of_cursor = records(&place).into_iter().find(|path| path.to_string_lossy().contains("/cursor-"));
+    let of_cursor = of_cursor.expect("a record");
+    let unlinked = |kind: &str| {
+        let ran = mcpd(&place, &["unlink", "--yes", "--json"]).expect_code(1);
+        assert!(ran.stderr.contains("without this file, `mcpd unlink cursor` removes"), "{kind}: {ran}");
+        outcomes(&ran)
+    };
+    fs::write(&of_cursor, "nothing").expect("one's own file");
+    let expected = [("cursor", "failed"), ("zed", "written")];
+    assert_eq!(unlinked("text"), expected.map(|(word, outcome)| (word.to_owned(), outcome.to_owned())));
+    // Reading it would block.
+    fs::remove_file(&of_cursor).expect("a file");
+    run(place.command("mkfifo").arg(&of_cursor)).expect_code(0);
+    assert_eq!(unlinked("FIFO"), [("cursor".to_owned(), "failed".to_owned())]);
+    fs::remove_file(&of_cursor).expect("a FIFO");
+    mcpd(&place, &["unlink", "cursor", "--yes"]).expect_code(0);
+    let text = fs::read_to_string(client_file("cursor").at(&place)).expect("text");
+    assert!(!text.contains("connect"), "{text}");
+}
+
+#[test]
 fn directory_that_cannot_be_written_gets_the_entry_to_add_by_hand() {
     if !getuid().is_root() {
         return skipped("only root can become another user");

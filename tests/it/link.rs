@@ -40,6 +40,7 @@ fn outcomes(ran: &Ran) -> Vec<(String, String)> {
     files.iter().map(|file| (text(&file["client"]), text(&file["outcome"]))).collect()
 }
 
+/// Case G9.
 #[test]
 fn every_client_is_linked_and_gets_its_bytes_back() {
     let place = everything();
@@ -112,6 +113,7 @@ fn link_makes_a_missing_file_and_unlink_removes_it_with_its_directories() {
     }
 }
 
+/// Case G9.
 #[test]
 fn edits_by_the_user_between_link_and_unlink_stay() {
     for file in client_files() {

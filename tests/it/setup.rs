@@ -15,6 +15,7 @@ fn mcpd(place: &Place, args: &[&str]) -> Ran {
     run(&mut mcpd_at_home(place, args))
 }
 
+/// Case G9.
 #[test]
 fn clients_of_a_fresh_home_call_tools_after_setup_and_everything_is_given_back() {
     let place = Place::new();
@@ -132,6 +133,7 @@ fn secrets_go_from_a_configuration_that_was_there_before() {
     expect_same(&before, &tree(&place.path("home")));
 }
 
+/// Case G11.
 #[test]
 fn setup_that_was_interrupted_before_the_configuration_was_written_is_undone() {
     let place = with_secret();
@@ -143,6 +145,7 @@ fn setup_that_was_interrupted_before_the_configuration_was_written_is_undone() {
     expect_same(&before, &tree(&place.path("home")));
 }
 
+/// Case G11.
 #[test]
 fn files_of_the_user_beside_the_configuration_stay_wherever_it_is() {
     let place = Place::new();

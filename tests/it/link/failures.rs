@@ -8,6 +8,7 @@ use rustix::process::getuid;
 use super::{mcpd, outcomes, records};
 use crate::support::{MCPD, Place, client_file, expect_same, mcpd_at_home, run, skipped, tree};
 
+/// Case G10.
 #[test]
 fn file_that_cannot_be_parsed_is_named_with_the_place_and_the_others_are_linked() {
     let place = Place::new();
@@ -41,6 +42,7 @@ fn linked_file_that_cannot_be_parsed_any_more_keeps_its_record() {
     assert_eq!((records(&place).len(), fs::read_to_string(&path).expect("text")), (1, "{".to_owned()));
 }
 
+/// Case G10.
 #[test]
 fn unreadable_record_prevents_only_the_unlink_of_its_client() {
     let place = Place::new();
@@ -68,6 +70,7 @@ fn unreadable_record_prevents_only_the_unlink_of_its_client() {
     assert!(!text.contains("connect"), "{text}");
 }
 
+/// Case G10.
 #[test]
 fn directory_that_cannot_be_written_gets_the_entry_to_add_by_hand() {
     if !getuid().is_root() {

@@ -26,12 +26,12 @@ install_node_packages() {
 }
 
 # The clients that `mcpd link` links. Two of them put their program in place by a script of their package. One that cannot be installed
-# is skipped.
+# is skipped. Not `npm ci`, which refuses the lock file because it lacks the packages for other systems.
 install_clients() {
     mkdir -p "$scratch/clients"
     cp "$here/clients/package.json" "$here/clients/package-lock.json" "$here/.npmrc" "$scratch/clients/"
     (cd "$scratch/clients" &&
-        npm ci --ignore-scripts --no-fund --no-audit --loglevel=error &&
+        npm install --ignore-scripts --no-fund --no-audit --loglevel=error &&
         npm rebuild --loglevel=error @anthropic-ai/claude-code opencode-ai) || true
 }
 

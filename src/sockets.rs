@@ -29,7 +29,7 @@ pub use self::listener::{Listener, SocketMode};
 pub(crate) use self::lock::LOCK;
 pub use self::lock::Lock;
 pub(crate) use self::peer_process::PeerProcess;
-pub(crate) use self::profile_directories::{AmbiguousDirectory, DirectoryChoice, ProfileDirectories};
+pub(crate) use self::profile_directories::{DirectoryChoice, DirectoryError, ProfileDirectories};
 pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};
 use crate::config::Profile;
 

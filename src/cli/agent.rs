@@ -21,7 +21,7 @@ use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::{Message, MessageError, reply};
 use crate::methods::PROFILE_DIRECTORY;
 use crate::sockets::{
-    self, AmbiguousDirectory, DirectoryChoice, ExpectedListener, ProfileDirectories, RuntimeDir, SocketError,
+    self, DirectoryChoice, DirectoryError, ExpectedListener, ProfileDirectories, RuntimeDir, SocketError,
     agent_socket,
 };
 use crate::transport::{Incoming, MessageReader, Outbox};
@@ -211,7 +211,7 @@ impl ProfileArg {
 /// The profile of the working directory, if it has one.
 ///
 /// # Errors
-/// If the working directory is unknown although profiles depend on it, or has two profiles.
+/// If profiles have directories, and the working directory or one of those is unknown, or it has two profiles.
 pub(super) fn choose_by_directory(directories: &ProfileDirectories) -> Result<Option<DirectoryChoice>, ProfileError> {
     if directories.is_empty() {
         return Ok(None);
@@ -227,8 +227,8 @@ pub(super) enum ProfileError {
     /// After the caller has connected to it.
     #[error("the daemon has ended")]
     DaemonEnded,
-    #[error("{0}; name one of them with `--profile NAME`")]
-    Ambiguous(#[from] AmbiguousDirectory),
+    #[error("{0}; name a profile with `--profile NAME`")]
+    Directory(#[from] DirectoryError),
     #[error(
         "profiles depend on the working directory, which cannot be determined: {0}; name a profile with `--profile NAME`"
     )]

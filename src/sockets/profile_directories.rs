@@ -5,7 +5,7 @@
 //! daemon has ended; the client must not conclude that no profile has directories.
 
 use std::cmp::Ordering;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -57,12 +57,15 @@ pub(crate) struct DirectoryChoice {
     pub(crate) directory: PathBuf,
 }
 
-/// Two profiles have the directory under different names.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the profiles `{}` and `{}` have the same directory: {} and {}", first.profile, second.profile, first.directory.display(), second.directory.display())]
-pub(crate) struct AmbiguousDirectory {
-    first: DirectoryChoice,
-    second: DirectoryChoice,
+/// Why a directory chooses neither a profile nor the default one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DirectoryError {
+    /// Two profiles have the directory under different names.
+    #[error("the profiles `{}` and `{}` have the same directory: {} and {}", first.profile, second.profile, first.directory.display(), second.directory.display())]
+    Ambiguous { first: DirectoryChoice, second: DirectoryChoice },
+    /// It is the working directory or that of a profile, and may be anywhere.
+    #[error("profiles depend on the directory {}, which cannot be found: {source}", path.display())]
+    Unresolved { path: PathBuf, source: io::Error },
 }
 
 impl ProfileDirectories {
@@ -93,13 +96,12 @@ impl ProfileDirectories {
     /// directory that does not exist is compared as it is written.
     ///
     /// # Errors
-    /// If two profiles have this directory.
-    pub(crate) fn choose(&self, cwd: &Path) -> Result<Option<DirectoryChoice>, AmbiguousDirectory> {
-        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let cwd = real(cwd);
+    /// If two profiles have this directory, or a directory cannot be resolved.
+    pub(crate) fn choose(&self, cwd: &Path) -> Result<Option<DirectoryChoice>, DirectoryError> {
+        let cwd = real(cwd)?;
         let mut found: Option<(usize, DirectoryChoice)> = None;
         for choice in self.all() {
-            let directory = real(&choice.directory);
+            let directory = real(&choice.directory)?;
             if !cwd.starts_with(&directory) {
                 continue;
             }
@@ -108,13 +110,23 @@ impl ProfileDirectories {
                 None | Some(Ordering::Greater) => found = Some((length, choice)),
                 Some(Ordering::Equal) => {
                     if let Some((_, first)) = found.take_if(|(_, first)| first.profile != choice.profile) {
-                        return Err(AmbiguousDirectory { first, second: choice });
+                        return Err(DirectoryError::Ambiguous { first, second: choice });
                     }
                 }
                 Some(Ordering::Less) => {}
             }
         }
         Ok(found.map(|(_, choice)| choice))
+    }
+}
+
+/// `path` without symbolic links. As it is written if nothing is there.
+fn real(path: &Path) -> Result<PathBuf, DirectoryError> {
+    match fs::canonicalize(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(path.to_owned())
+        }
+        resolved => resolved.map_err(|source| DirectoryError::Unresolved { path: path.to_owned(), source }),
     }
 }
 
@@ -153,17 +165,12 @@ impl RuntimeDir {
             found => found.map_err(|source| self.unreadable(source))?,
         };
         check_private(self.path(), &found)?;
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let file = match OpenOptions::new().read(true).custom_flags(flags).open(self.socket(FILE)) {
+        let bytes = match read(&self.socket(FILE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|source| self.unreadable(source))?,
+            read => read.map_err(|source| self.unreadable(source))?,
         };
-        let found = file.metadata().map_err(|source| self.unreadable(source))?;
         let malformed = |what: String| SocketError::Malformed { path: self.socket(FILE), what };
-        if !found.is_file() || found.uid() != geteuid().as_raw() {
-            return Err(malformed("is no file of this user".to_owned()));
-        }
-        let bytes = read(file).map_err(|source| self.unreadable(source))?;
+        let bytes = bytes.ok_or_else(|| malformed("is no file of this user".to_owned()))?;
         serde_json::from_slice(&bytes).map(Some).map_err(|error| malformed(error.to_string()))
     }
 
@@ -192,9 +199,9 @@ impl DirectoriesFile {
         Ok(Self { path, bytes, identity })
     }
 
-    /// Writes the file again if it was deleted or changed.
+    /// Writes the file again if it was deleted, changed or replaced.
     pub(super) fn keep(&mut self) -> Result<(), SocketError> {
-        if !File::open(&self.path).is_ok_and(|file| read(file).is_ok_and(|bytes| bytes == self.bytes)) {
+        if !read(&self.path).is_ok_and(|found| found.is_some_and(|bytes| bytes == self.bytes)) {
             self.identity = replace(&self.path, &self.bytes).map_err(|source| SocketError::Io {
                 operation: "write",
                 path: self.path.clone(),
@@ -224,15 +231,25 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<(u64, u64)> {
     Ok((written.dev(), written.ino()))
 }
 
-fn read(file: File) -> io::Result<Vec<u8>> {
+/// The contents of the file at `path`. `None` if something else is there or the file is another user's. Never blocks: the daemon reads it,
+/// too, and a FIFO has no end.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != geteuid().as_raw() {
+        return Ok(None);
+    }
     let mut bytes = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
 
     use super::super::AGENT_SOCKET;
     use super::*;
@@ -268,7 +285,7 @@ mod tests {
             let found = table.choose(path(cwd)).expect("one profile");
             assert_eq!(found.as_ref().map(|choice| &*choice.profile), expected, "{cwd}");
         }
-        assert_eq!(ProfileDirectories::default().choose(path("/")), Ok(None));
+        assert_eq!(ProfileDirectories::default().choose(path("/")).expect("no profile"), None);
     }
 
     #[test]
@@ -279,18 +296,67 @@ mod tests {
         symlink(&real, &link).expect("a fresh name");
         symlink(real.join("x"), &other).expect("a fresh name");
         let choose = |table: &ProfileDirectories, cwd: &Path| {
-            table.choose(cwd).map(|choice| choice.map(|DirectoryChoice { profile, directory }| (profile, directory)))
+            let choice = table.choose(cwd).expect("not two profiles");
+            choice.map(|DirectoryChoice { profile, directory }| (profile, directory))
         };
         let by_link = table(&[("p", &[&link])]);
         for cwd in [&real, &link, &other, &link.join("x")] {
-            assert_eq!(choose(&by_link, cwd), Ok(Some(("p".to_owned(), link.clone()))), "{cwd:?}");
+            assert_eq!(choose(&by_link, cwd), Some(("p".to_owned(), link.clone())), "{cwd:?}");
         }
-        assert_eq!(choose(&by_link, place.path()), Ok(None));
+        assert_eq!(choose(&by_link, place.path()), None);
         let longest = table(&[("p", &[&link]), ("q", &[&other])]);
-        assert_eq!(choose(&longest, &link.join("x")), Ok(Some(("q".to_owned(), other))));
+        assert_eq!(choose(&longest, &link.join("x")), Some(("q".to_owned(), other)));
         let twice = table(&[("p", &[&link, &real]), ("q", &[&real])]);
         let error = twice.choose(&real).expect_err("two profiles").to_string();
         assert!(error.contains("`p` and `q`") && error.contains(&*link.to_string_lossy()), "{error}");
+    }
+
+    #[test]
+    fn only_a_missing_directory_is_compared_as_it_is_written() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| place.path().join(name);
+        fs::write(path("file"), "").expect("a fresh name");
+        symlink("nowhere", path("dangling")).expect("a fresh name");
+        symlink("loop", path("loop")).expect("a fresh name");
+        for missing in ["none", "none/x", "file/x", "dangling"] {
+            let table = table(&[("p", &[&path(missing)])]);
+            assert_eq!(table.choose(place.path()).expect("it is elsewhere"), None, "{missing}");
+        }
+        let long = "n".repeat(300);
+        for unknown in ["loop", "loop/x", &long] {
+            let unknown = path(unknown);
+            for (directory, cwd) in [(&*unknown, place.path()), (place.path(), &*unknown)] {
+                let error = table(&[("p", &[directory])]).choose(cwd).expect_err("it may be anywhere").to_string();
+                assert!(error.contains(&*unknown.to_string_lossy()), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_has_taken_the_place_of_the_file_is_replaced() {
+        let place = tempfile::tempdir().expect("a directory");
+        let directory = RuntimeDir::resolve(Some(place.path().to_owned()), |_| None).expect("it is given");
+        let mut written = DirectoriesFile::write(&directory, ProfileDirectories::default()).expect("it is writable");
+        let (path, copy) = (written.path.clone(), place.path().join("copy"));
+        fs::copy(&path, &copy).expect("a fresh name");
+        let others: [&dyn Fn(); 4] = [
+            &|| mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a fresh name"),
+            &|| symlink(&copy, &path).expect("a fresh name"),
+            &|| symlink("/dev/zero", &path).expect("a fresh name"),
+            &|| drop(std::os::unix::net::UnixListener::bind(&path).expect("a fresh name")),
+        ];
+        for take in others {
+            fs::remove_file(&path).expect("it is there");
+            take();
+            written.keep().expect("it is writable");
+            assert!(fs::symlink_metadata(&path).expect("it is there").is_file());
+        }
+        fs::remove_file(&path).expect("it is there");
+        fs::create_dir(&path).expect("a fresh name");
+        let error = written.keep().expect_err("a directory").to_string();
+        assert!(error.contains("directories.json"), "{error}");
+        let left: Vec<_> = fs::read_dir(place.path()).expect("a directory").flatten().collect();
+        assert_eq!(left.len(), 2, "{left:?}");
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use crate::admin::report::AgentReport;
-use crate::cli::agent::choose_by_directory;
+use crate::cli::agent::{ProfileError, choose_by_directory};
 use crate::config;
 use crate::config::clients::project_of;
 use crate::config::import::{Foreign, Pointer, foreign, known};
@@ -14,7 +14,7 @@ use crate::config::interpolate::{Process, Sources};
 use crate::config::{Config, Profile};
 use crate::known_clients::{CLIENTS, Client, MAX_FILE};
 use crate::links::{LinkRecord, Links};
-use crate::sockets::{DirectoryChoice, ProfileDirectories, RuntimeDir, agent_socket};
+use crate::sockets::{DirectoryChoice, DirectoryError, ProfileDirectories, RuntimeDir, agent_socket};
 
 /// Servers or agents that a finding names.
 const MAX_NAMED: usize = 5;
@@ -51,7 +51,13 @@ fn profile(probe: &DaemonProbe, config: Option<&Config>) -> Option<Finding> {
             "profile",
             format!("`{default}` for agents in this directory: no profile has it in its `directories`"),
         ),
-        Err(error) => Finding::problem("profile", error.to_string(), "leave the directory to one profile"),
+        Err(error) => {
+            let advice = match error {
+                ProfileError::Directory(DirectoryError::Ambiguous { .. }) => "leave the directory to one profile",
+                _ => "let this user enter the directory, or remove it from `directories`",
+            };
+            Finding::problem("profile", error.to_string(), advice)
+        }
     })
 }
 

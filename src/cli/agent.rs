@@ -21,8 +21,7 @@ use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::{Message, MessageError, reply};
 use crate::methods::PROFILE_DIRECTORY;
 use crate::sockets::{
-    self, DirectoryChoice, DirectoryError, ExpectedListener, ProfileDirectories, RuntimeDir, SocketError,
-    agent_socket,
+    self, DirectoryChoice, DirectoryError, ExpectedListener, ProfileDirectories, RuntimeDir, SocketError, agent_socket,
 };
 use crate::transport::{Incoming, MessageReader, Outbox};
 use crate::{admin, duration, era};

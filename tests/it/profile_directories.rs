@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 
 use crate::support::{Daemon, Place, Ran, Server, Setup, Shim, code, quoted, result, run, until};
@@ -249,6 +250,67 @@ fn unknown_directory_and_ambiguous_profiles_are_errors_instead_of_the_default_pr
     // Without directories, the working directory does not matter.
     reload(&daemon, "");
     script("mkdir gone && cd gone && rmdir ../gone").expect_code(0);
+}
+
+/// Case D11.
+#[test]
+fn directory_that_cannot_be_resolved_is_an_error_for_agents_that_name_no_profile() {
+    let daemon = start();
+    let place = daemon.place();
+    let home = |name: &str| place.path(&format!("home/{name}"));
+    fs::create_dir_all(home("deep/inner")).expect("a fresh directory");
+    symlink("deep/inner", home("inlink")).expect("a fresh name");
+    symlink("loop", home("loop")).expect("a fresh name");
+    let of_work = |directory: &str| format!("[profiles.work]\nservers = ['git']\ndirectories = ['~/{directory}']");
+    reload(&daemon, &of_work("inlink"));
+    assert_eq!(shim(place, "deep/inner", &[]).tools(), ["git__read"]);
+    let is_refused = |ran: &Ran, directory: &str| {
+        assert!(ran.code == Some(1) && ran.stderr.contains(&home(directory).display().to_string()), "{ran}");
+        assert!(ran.stderr.contains("name a profile with `--profile NAME`"), "{ran}");
+    };
+    // Root may enter it.
+    if !rustix::process::geteuid().is_root() {
+        let mut shell = place.command("sh");
+        let tools = command(place, ".", &["tools"]);
+        let args = [tools.get_program()].into_iter().chain(tools.get_args()).map(PathBuf::from);
+        shell.args(["-c", "chmod 0 ../../deep; exec \"$0\" \"$@\""]).args(args).current_dir(home("deep/inner"));
+        let ran = run(&mut shell);
+        fs::set_permissions(home("deep"), fs::Permissions::from_mode(0o700)).expect("it is the test's own");
+        is_refused(&ran, "deep/inner");
+    }
+    reload(&daemon, &of_work("loop"));
+    is_refused(&tools(place, "elsewhere", &[]), "loop");
+    let connect = run(Shim::command(place).current_dir(home("elsewhere")).stdin(Stdio::null()));
+    is_refused(&connect, "loop");
+    tools(place, "elsewhere", &["--profile", "default"]).expect_code(0);
+    let doctor = run(&mut command(place, "elsewhere", &["doctor"])).expect_code(1);
+    assert!(doctor.stdout.contains("let this user enter the directory"), "{doctor}");
+}
+
+/// Case D11.
+#[test]
+fn whatever_has_taken_the_place_of_the_file_of_directories_does_not_block_the_daemon() {
+    let daemon = start();
+    let place = daemon.place();
+    let file = place.runtime_dir().join("directories.json");
+    let is_file = || fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
+    let fifo = place.path("fifo");
+    mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).expect("a fresh name");
+    fs::rename(&fifo, &file).expect("the same file system");
+    until("the FIFO is replaced", || is_file().then_some(()));
+    assert_eq!(shim(place, "work", &[]).tools(), ["git__read"]);
+    fs::create_dir(place.path("other")).expect("a fresh name");
+    fs::remove_file(&file).expect("it is there");
+    until("the name is taken", || {
+        let _ = fs::remove_file(&file);
+        fs::rename(place.path("other"), &file).ok()
+    });
+    until("it is logged", || daemon.log().contains("clients may not find mcpd").then_some(()));
+    let ran = tools(place, "work", &[]).expect_code(1);
+    assert!(ran.stderr.contains("directories.json"), "{ran}");
+    tools(place, "work", &["--profile", "work"]).expect_code(0);
+    fs::remove_dir(&file).expect("it is empty");
+    until("it is mended", || is_file().then_some(()));
 }
 
 /// Case D11.

@@ -42,7 +42,7 @@ fn find<'a>(mut walk: Walk<'a>, names: &[&str], found: &mut [Option<&'a [u8]>]) 
         match which(member.key, names) {
             Key::Other => {}
             Key::Match(index) if found[index].is_none() => found[index] = Some(member.value),
-            Key::Match(_) | Key::Lookalike => return Err(NotAnObject),
+            Key::Match(_) | Key::Lookalike(_) => return Err(NotAnObject),
         }
     }
     Ok(walk.end()?)
@@ -99,8 +99,9 @@ pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
 pub(super) enum Key {
     /// It equals the name at this index.
     Match(usize),
-    /// It differs, but parsers that fold case or stop at a NUL take it for a requested name.
-    Lookalike,
+    /// It differs, but a lenient parser could take it for the name at this index: one that folds case, stops at a NUL, or drops lone
+    /// surrogates.
+    Lookalike(usize),
     /// Any other.
     Other,
 }
@@ -111,9 +112,9 @@ pub(super) fn which(quoted: &[u8], names: &[&str]) -> Key {
     if let Some(index) = names.iter().position(|name| name.as_bytes() == key) {
         return Key::Match(index);
     }
-    // Without escapes there is no NUL, and in ASCII each character has one byte.
-    let is_plain = key.iter().all(|byte| *byte != b'\\' && byte.is_ascii());
-    if is_plain && names.iter().all(|name| name.len() != key.len()) {
+    // Without escapes there is no NUL, and in ASCII a letter has one byte in either case.
+    let is_plain = |text: &[u8]| text.iter().all(|byte| !matches!(byte, 0 | b'\\') && byte.is_ascii());
+    if is_plain(key) && names.iter().all(|name| name.len() != key.len() && is_plain(name.as_bytes())) {
         return Key::Other;
     }
     which_unusual(quoted, names)
@@ -124,12 +125,7 @@ pub(super) fn which(quoted: &[u8], names: &[&str]) -> Key {
 pub fn may_be_read_as<'n>(quoted: &[u8], names: &[&'n str]) -> Option<&'n str> {
     match which(quoted, names) {
         Key::Other => None,
-        Key::Match(index) => names.get(index).copied(),
-        Key::Lookalike => {
-            let key = decode(quoted);
-            let key = std::str::from_utf8(&key).ok()?;
-            names.iter().find(|name| looks_like(key, name)).copied()
-        }
+        Key::Match(index) | Key::Lookalike(index) => names.get(index).copied(),
     }
 }
 
@@ -140,19 +136,21 @@ fn which_unusual(quoted: &[u8], names: &[&str]) -> Key {
     if let Some(index) = names.iter().position(|name| name.as_bytes() == key) {
         return Key::Match(index);
     }
-    let Ok(key) = std::str::from_utf8(key) else { return Key::Other };
-    if names.iter().any(|name| looks_like(key, name)) { Key::Lookalike } else { Key::Other }
+    names.iter().position(|name| looks_like(key, name.as_bytes())).map_or(Key::Other, Key::Lookalike)
 }
 
 /// Whether a lenient parser could take `key` for `name`.
-fn looks_like(key: &str, name: &str) -> bool {
-    let folded = |c: char| match c {
-        'ſ' => 's',
-        '\u{212a}' => 'k',
-        c => c.to_ascii_lowercase(),
-    };
-    let key = key.trim_end_matches('\0');
-    key.len() >= name.len() && key.chars().map(folded).eq(name.chars().map(folded))
+fn looks_like(key: &[u8], name: &[u8]) -> bool {
+    folded(key).eq(folded(name))
+}
+
+/// A decoded key up to its first NUL, without lone surrogates, and with the case of letters folded.
+fn folded(key: &[u8]) -> impl Iterator<Item = char> {
+    let letters = key.utf8_chunks().flat_map(|chunk| chunk.valid().chars()).take_while(|letter| *letter != '\0');
+    // Upper case alone differs for `ẞ` and `ß`, lower case alone for `ſ` and `s`.
+    let lower = letters.flat_map(char::to_lowercase);
+    // The lower case of `İ` has a dot above, which some parsers leave out.
+    lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase).filter(|letter| *letter != '\u{307}')
 }
 
 /// Decodes a key to bytes, because a key with a lone surrogate is valid JSON but not valid text.
@@ -243,7 +241,7 @@ mod tests {
         check(r#"{"id": 1.10, "x": {"id": 2}, "method":"a"}"#, Ok([Some("1.10"), Some("\"a\"")]));
         check(r#"{"id":null}"#, Ok([Some("null"), None]));
         check(r#"{"\u0069d":7}"#, Ok([Some("7"), None]));
-        check(r#"{"\ud800":1,"id":7,"\udfffmethod":2}"#, Ok([Some("7"), None]));
+        check(r#"{"\ud800":1,"id":7,"\udfffmethods":2}"#, Ok([Some("7"), None]));
         check(r#"{"id":123456789012345678901234567890}"#, Ok([Some("123456789012345678901234567890"), None]));
         check("{}", Ok([None, None]));
     }
@@ -258,14 +256,25 @@ mod tests {
 
     #[test]
     fn refuses_keys_that_a_careless_reader_takes_for_searched_ones() {
-        for key in ["ID", "Id", "iD", "id\\u0000", "METHOD", "Method", "method\\u0000\\u0000"] {
-            let json = format!(r#"{{"{key}":1}}"#);
-            assert_eq!(members(&Bytes::from(json), ["id", "method"]), Err(NotAnObject), "{key}");
+        for (name, keys) in [
+            ("id", &["ID", "Id", "iD", r"id\u0000", r"id\u0000x", r"ID\u0000\ud800", "İD", "ıd"][..]),
+            ("method", &["METHOD", "Method", r"method\u0000\u0000", r"method\udc00", r"\ud800method", r"met\udfffhod"]),
+            ("token", &["to\u{212a}en", r"TO\u212aEN"]),
+            ("params", &["param\u{17f}", r"PARAM\u017f"]),
+            ("größe", &["GRÖSSE", "GRÖẞE", "grösse", r"gr\u00d6\u1e9ee\u0000"]),
+            ("straße", &["STRASSE", "strasse"]),
+            ("STRASSE", &["straße"]),
+            ("σς", &["ΣΣ", "σσ"]),
+        ] {
+            for key in keys {
+                let json = format!(r#"{{"{key}":1}}"#);
+                assert_eq!(members(&Bytes::from(json), [name]), Err(NotAnObject), "{key}");
+                assert_eq!(may_be_read_as(format!("\"{key}\"").as_bytes(), &["other", name]), Some(name), "{key}");
+            }
         }
-        let kelvin = Bytes::from_static("{\"to\u{212a}en\":1}".as_bytes());
-        assert_eq!(members(&kelvin, ["token"]), Err(NotAnObject));
-        let long_s = Bytes::from_static("{\"param\u{17f}\":1}".as_bytes());
-        assert_eq!(members(&long_s, ["params"]), Err(NotAnObject));
+        for key in ["x", r"\u0000id", r"\ud800", r"i\u0000d", "id ", "ï", "größe", r"\ud83d\ude00id", r"\ufffdid"] {
+            assert_eq!(may_be_read_as(format!("\"{key}\"").as_bytes(), &["id", "größer"]), None, "{key}");
+        }
         check(r#"{"i":1,"idx":2,"methods":3,"":4}"#, Ok([None, None]));
     }
 

@@ -191,7 +191,7 @@ fn walk(object: &Bytes, names: &[&str], values: &mut [Option<Bytes>]) -> Result<
                 values[index] = Some(object.slice_ref(member.value));
                 from.get_or_insert(if leaves_any { end } else { start });
             }
-            Key::Match(_) | Key::Lookalike => return Err(NotAnObject),
+            Key::Match(_) | Key::Lookalike(_) => return Err(NotAnObject),
         }
         end = within(object, member.value).end;
     }

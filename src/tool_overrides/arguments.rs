@@ -1,7 +1,7 @@
 //! The edit of a call: fixed arguments are added, and a call that has a fixed or hidden one is refused.
 //!
-//! A key that a server could read as the name of such an argument counts as the argument: with escapes, in another case, or with a NUL at its
-//! end. So no spelling of a key reaches the server beside the fixed value.
+//! A key that a server could read as the name of such an argument counts as the argument: with escapes, in another case, with a NUL after the
+//! name, or with lone surrogates. So no spelling of a key reaches the server beside the fixed value.
 
 use bytes::Bytes;
 
@@ -158,6 +158,8 @@ mod tests {
     fn no_spelling_of_a_fixed_or_hidden_argument_is_sent() {
         let fixed = || Err(RefusedArguments::Fixed("repo".into()));
         let hidden = || Err(RefusedArguments::Hidden("debug".into()));
+        let sized = || Err(RefusedArguments::Hidden("größe".into()));
+        let of_tool = fixing().with_hidden("größe");
         for (arguments, refused) in [
             (r#"{"repo":"c/d"}"#, fixed()),
             (r#"{"q":1,"repo":null}"#, fixed()),
@@ -166,18 +168,25 @@ mod tests {
             (r#"{"Repo":1}"#, fixed()),
             (r#"{"REPO":1}"#, fixed()),
             (r#"{"repo\u0000":1}"#, fixed()),
+            (r#"{"repo\u0000x":1}"#, fixed()),
+            (r#"{"repo\udc00":1}"#, fixed()),
+            (r#"{"\ud800repo":1}"#, fixed()),
+            (r#"{"GRÖSSE":1}"#, sized()),
+            (r#"{"GRÖẞE":1}"#, sized()),
             (r#"{"debug":true}"#, hidden()),
             (r#"{"d\u0065bug":true}"#, hidden()),
             ("[]", Err(RefusedArguments::NotAnObject)),
             ("7", Err(RefusedArguments::NotAnObject)),
             (r#""{\"repo\":1}""#, Err(RefusedArguments::NotAnObject)),
         ] {
-            assert_eq!(sent(&fixing(), &format!(r#","arguments":{arguments}"#)), refused, "{arguments}");
+            assert_eq!(sent(&of_tool, &format!(r#","arguments":{arguments}"#)), refused, "{arguments}");
         }
         for rest in [
             r#","arguments":{},"arguments":{"repo":1}"#,
             r#","arguments":{},"\u0061rguments":{"repo":1}"#,
             r#","Arguments":{"repo":1}"#,
+            r#","arguments\u0000x":{"repo":1}"#,
+            r#","\ud800arguments":{"repo":1}"#,
             r#","arguments":{},"ARGUMENTS":{"repo":1}"#,
         ] {
             assert_eq!(sent(&fixing(), rest), Err(RefusedArguments::Unreadable), "{rest}");

@@ -139,7 +139,7 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> CommandResult {
     if let Some(missing) = missing.as_ref().filter(|_| !is_escaped(line, add.command.len())) {
         return Err(usage(missing.refusal()));
     }
-    let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
+    let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text).unwrap_or_default());
     let added = new.strip_prefix(&old).unwrap_or(&new).trim();
     let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();

@@ -11,7 +11,6 @@ use super::outcome::try_print_report;
 use super::style::OutputStyle;
 use super::text::{count, join_limited, one_line};
 use super::{FAILED, USAGE, diff, fail, prompt, try_print};
-use crate::config;
 use crate::config::interpolate::Process;
 use crate::known_clients::Client;
 use crate::links::{EditorCommand, FileChange, Links, Scope};
@@ -216,9 +215,7 @@ fn planned_outcome(change: &FileChange) -> FileOutcome {
 fn show(planned: &[FileChange], options: WriteOptions) -> Result<(), ExitCode> {
     for change in planned.iter().filter(|change| change.is_due() && !options.json) {
         let (old, new) = change.texts();
-        let masked = |text: &str| config::masked(&change.path, text.trim_start_matches('\u{feff}'));
-        let colour = OutputStyle::of_stdout().has_colour();
-        try_print(diff::unified(&masked(old), &masked(new), &change.path, colour))?;
+        try_print(diff::masked(old, new, &change.path, OutputStyle::of_stdout().has_colour()))?;
     }
     Ok(())
 }

@@ -6,10 +6,24 @@ use std::path::Path;
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
 
 use crate::cli::text::one_line;
+use crate::config;
 use crate::printable;
 
 /// Unchanged lines before and after a change.
 const CONTEXT: usize = 3;
+
+/// The diff from `old` to `new`, both texts of the configuration file at `path`, without secrets. Of a text that does not parse, nothing is
+/// shown.
+pub(in crate::cli) fn masked(old: &str, new: &str, path: &Path, colour: bool) -> String {
+    let shown = |text: &str| config::masked(path, text.trim_start_matches('\u{feff}'));
+    match (shown(old), shown(new)) {
+        (Some(old), Some(new)) => unified(&old, &new, path, colour),
+        _ => {
+            let path = one_line(&path.display().to_string());
+            format!("--- {path}\n+++ {path}\n(not shown, as secrets cannot be found in a text that does not parse)\n")
+        }
+    }
+}
 
 /// The diff from `old` to `new`, both texts of the file at `path`. Empty if they are equal.
 pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -> String {

@@ -134,8 +134,7 @@ pub(super) fn import_servers(
     }
     let config = options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?.config;
     if !options.json {
-        let [old, new] = [file.text(), &text].map(|text| config::masked(&path, text));
-        try_print(diff::unified(&old, &new, &path, OutputStyle::of_stdout().has_colour()))?;
+        try_print(diff::masked(file.text(), &text, &path, OutputStyle::of_stdout().has_colour()))?;
     }
     print_note(format_args!("{}", secret_lines(&files)));
     let of_projects = report.added_of_projects();

@@ -224,6 +224,20 @@ impl Dialect {
     }
 }
 
+/// Whether mcpd or a client has `part` of a server at this key.
+pub(super) fn is_key_of(part: Part, key: &str) -> bool {
+    dialects().any(|dialect| dialect.key_of(part) == Some(key))
+}
+
+/// Whether the keys of a table at this key are names of servers, in a file of mcpd or a client.
+pub(super) fn names_servers(key: &str) -> bool {
+    key == "servers" || dialects().any(|dialect| dialect.table.last() == Some(&key))
+}
+
+fn dialects() -> impl Iterator<Item = &'static Dialect> {
+    CLIENTS.iter().map(|client| &client.dialect)
+}
+
 /// The location of a file or directory.
 #[derive(Debug)]
 enum Place {

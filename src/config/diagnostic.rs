@@ -11,7 +11,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title};
 
 use super::secret::is_secret_value;
-use super::tree::{Node, ParseTree, Problem};
+use super::tree::{ParseTree, Problem};
 use crate::printable::{lines, one_line};
 
 /// Maximum length of a printed line.
@@ -111,7 +111,7 @@ impl SourceFile {
 
     /// A file with this `text` and its parse tree.
     pub(super) fn parsed(path: &Path, text: &str, parsed: &ParseTree) -> Self {
-        let hidden = parsed.root.as_ref().map(Node::secrets).unwrap_or_default();
+        let hidden = parsed.root.as_ref().map(|root| root.secrets(text)).unwrap_or_default();
         let broken = parsed.root.is_none() || !parsed.problems.is_empty();
         Self { broken, ..Self::new(path, text, hidden) }
     }

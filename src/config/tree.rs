@@ -1,8 +1,8 @@
 //! The tree of values with their spans, common to both formats.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::clients::{Part, is_key_of, names_servers};
 use super::secret::{SHORTEST_SECRET, has_literal, in_arguments, is_secret_name, is_secret_value};
 
 /// Maximum nesting. The configuration needs four levels.
@@ -74,12 +74,14 @@ impl Value {
 }
 
 impl Node {
-    /// The spans of likely secrets: literal values under `env` and `headers`, and texts and arguments that look like secrets.
+    /// The spans of likely secrets in `text`, which this was parsed from: literal values under `env`, `headers` and names of secrets, and
+    /// texts, arguments and comments that look like secrets.
     ///
     /// A value that only refers to a secret is printed, since messages are about its syntax.
-    pub(super) fn secrets(&self) -> Vec<Range<usize>> {
+    pub(super) fn secrets(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.find_secrets("", false, false, &mut found);
+        self.find_in_comments(text, &mut found);
         found
     }
 
@@ -88,6 +90,7 @@ impl Node {
     pub(super) fn masked(&self, text: &str) -> String {
         let (mut found, mut masked) = (Vec::new(), text.to_owned());
         self.find_secrets("", false, true, &mut found);
+        self.find_in_comments(text, &mut found);
         found.sort_by_key(|span| std::cmp::Reverse(span.start));
         for span in found {
             let lines = text[span.clone()].matches('\n').count();
@@ -142,31 +145,65 @@ impl Node {
                 found.push(self.span.clone());
             }
             Value::Integer(_) | Value::Float if secret => found.push(self.span.clone()),
+            // Such as a text with a tag.
+            Value::Other(name) if secret && *name != "null" => found.push(self.span.clone()),
             Value::Table(entries) => {
-                let names_servers = matches!(key, "servers" | "mcpServers" | "mcp_servers" | "context_servers");
+                let names_entries = names_servers(key) || matches!(key, "profiles" | "tools");
                 for entry in entries {
                     let text = entry.node.text().unwrap_or_default();
-                    let is_secret = match (key, entry.key.as_str()) {
-                        _ if names_servers => false,
-                        (_, "env" | "headers" | "http_headers") => !shows_harmless,
-                        (_, "client_secret") => true,
-                        // Fixed arguments of a tool.
-                        ("arguments", name) => is_secret_name(name),
-                        ("env", name) => is_secret_name(name) || !in_arguments(&[text]).is_empty(),
-                        ("headers" | "http_headers", _) => text.chars().count() >= SHORTEST_SECRET,
-                        _ => false,
+                    let is_table = matches!(entry.node.value, Value::Table(_));
+                    let is_secret = match entry.key.as_str() {
+                        _ if names_entries && is_table => false,
+                        name if is_key_of(Part::Env, name) || is_key_of(Part::Headers, name) => !shows_harmless,
+                        _ if is_key_of(Part::Headers, key) => text.chars().count() >= SHORTEST_SECRET,
+                        name => is_secret_name(name) || is_key_of(Part::Env, key) && !in_arguments(&[text]).is_empty(),
                     };
                     entry.node.find_secrets(&entry.key, secret || is_secret, shows_harmless, found);
                 }
             }
             Value::Array(items) => {
                 let texts: Vec<_> = items.iter().map(|item| item.text().unwrap_or_default()).collect();
-                let secrets = if matches!(key, "command" | "args") { in_arguments(&texts) } else { BTreeSet::new() };
+                let secrets = in_arguments(&texts);
                 for (index, item) in items.iter().enumerate() {
                     item.find_secrets(key, secret || secrets.contains(&index), shows_harmless, found);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Finds what looks like a secret between keys and values, line by line.
+    fn find_in_comments(&self, text: &str, found: &mut Vec<Range<usize>>) {
+        let mut written = Vec::new();
+        self.find_written(&mut written);
+        written.push(text.len()..text.len());
+        written.sort_by_key(|span| span.start);
+        let mut from = 0;
+        for span in written {
+            let gap = text.get(from..span.start).unwrap_or_default();
+            let mut at = from;
+            for line in gap.split_inclusive('\n') {
+                let is_mark = |c: char| c.is_whitespace() || "#/*{}[](),:=-\"'".contains(c);
+                let comment = line.trim_start_matches(is_mark);
+                let start = at + line.len() - comment.len();
+                if is_secret_value(comment) {
+                    found.push(start..start + comment.trim_end().len());
+                }
+                at += line.len();
+            }
+            from = span.end.max(from);
+        }
+    }
+
+    /// The spans of keys and single values.
+    fn find_written(&self, spans: &mut Vec<Range<usize>>) {
+        match &self.value {
+            Value::Table(entries) => entries.iter().for_each(|entry| {
+                spans.push(entry.key_span.clone());
+                entry.node.find_written(spans);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| item.find_written(spans)),
+            _ => spans.push(self.span.clone()),
         }
     }
 }

@@ -151,8 +151,7 @@ impl<'f> Plan<'f> {
         let left = self.errors(probe, Some((path, &new)));
         if left < *errors || left == 0 {
             *errors = left;
-            let [shown_old, shown_new] = [&old, &new].map(|text| config::masked(path, text));
-            let diff = diff::unified(&shown_old, &shown_new, path, OutputStyle::of_stdout().has_colour());
+            let diff = diff::masked(&old, &new, path, OutputStyle::of_stdout().has_colour());
             self.edits.push((finding, edit, diff));
             self.files.entry(path).and_modify(|(_, text)| *text = new);
         }

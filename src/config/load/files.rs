@@ -170,9 +170,15 @@ pub(in crate::config) fn located(
     problems.into_iter().map(move |problem| Diagnostic::new(level, file, problem))
 }
 
-/// The text of a valid configuration file without the values that are or look like secrets.
-pub(crate) fn masked(path: &Path, text: &str) -> String {
-    parse_loosely(path, text).1.root.map(|root| root.masked(text)).unwrap_or_default()
+/// The text of a configuration file without the values that are or look like secrets. `None` if these cannot be found, because the text
+/// does not parse.
+pub(crate) fn masked(path: &Path, text: &str) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some(text.to_owned());
+    }
+    // Keys that occur twice are not in the tree.
+    let parsed = parse_loosely(path, text).1;
+    parsed.root.filter(|_| parsed.problems.is_empty()).map(|root| root.masked(text))
 }
 
 /// As [`parse`], for a file of another client: it may have the spelling of JSON5.

@@ -7,6 +7,7 @@ mod example;
 mod files;
 mod generated;
 mod layers;
+mod masking;
 mod narrows;
 mod native;
 mod printing;

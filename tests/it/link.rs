@@ -2,6 +2,7 @@
 
 mod claude;
 mod failures;
+mod secrets;
 mod take_over;
 
 use std::fs;

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 seconds=${1:-40}
 targets=("${@:2}")
-[ ${#targets[@]} -gt 0 ] || targets=(eras events frames router)
+[ ${#targets[@]} -gt 0 ] || targets=(eras events frames pins router)
 build=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 
 # The crate compiles libFuzzer, which is C++.

@@ -79,8 +79,10 @@ impl Route {
 pub struct Exposure {
     /// Listed.
     pub exposed: usize,
-    /// Hidden by policy.
+    /// Hidden by the rules of policy.
     pub denied: usize,
+    /// Hidden because their definitions are not approved.
+    pub withheld: usize,
     /// Not listed, because its name is too long or has invisible characters.
     pub unfit: usize,
     /// Not listed, because the URI belongs to another server.
@@ -259,7 +261,7 @@ impl Offer {
     pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
         let templates: Vec<_> =
             lists[ListKind::Templates].items.iter().filter(|item| !item.validity.is_left_out()).collect();
-        let permits = |template: &str| policy.permits(ListKind::Templates, template, None);
+        let permits = |template: &str| lists[ListKind::Templates].permits(ListKind::Templates, policy, template);
         // A completion can name a template itself.
         if templates.iter().any(|item| *item.key == *uri) {
             return if permits(uri) { Self::Permitted } else { Self::Denied };

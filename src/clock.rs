@@ -32,6 +32,14 @@ pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// A time of day, for reports.
+pub(crate) type TimeOfDay = SystemTime;
+
+/// The time of day at this number of seconds since 1970.
+pub(crate) fn time_of_unix_seconds(seconds: u64) -> TimeOfDay {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
 /// Converts a [`Moment`] to the time of day.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WallClockAnchor {

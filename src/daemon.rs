@@ -46,12 +46,13 @@ use self::reload::Reload;
 use self::sessions::Sessions;
 use crate::admin;
 use crate::calls::History;
-use crate::config::LoadedConfig;
 use crate::config::interpolate::{Environment, Process, Sources};
+use crate::config::{self, LoadedConfig};
 use crate::duration;
 use crate::logging::{self, Limiter, ServerOutput};
 use crate::manager::{Manager, ManagerError, ServedProfile, Setup};
 use crate::oauth;
+use crate::pin_files::PinDirectory;
 use crate::server::{
     self, Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel,
 };
@@ -184,7 +185,7 @@ pub async fn run(
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
     let secret_programs = host.secret_programs.clone();
-    let setup = Setup { naming: config.daemon.naming, host, first_list_wait };
+    let setup = Setup { naming: config.daemon.naming, host, first_list_wait, pins: pin_directory(&files) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone());
     let sessions = Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping);
@@ -278,6 +279,13 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
 /// Where the lines that servers wrote to stderr are kept, unless the journal has them. All daemons of the user write this file.
 pub(crate) fn server_output_path() -> Option<PathBuf> {
     Some(Process.state_home()?.join("mcpd/servers.log"))
+}
+
+/// Where definitions are pinned, for a daemon with these configuration files; none are the default ones.
+pub(crate) fn pin_directory(files: &[PathBuf]) -> Option<PinDirectory> {
+    let own = files.first().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let own = own.filter(|own| files.len() > 1 || config::default_path(&Process).as_ref() != Some(own));
+    Some(PinDirectory::of(&Process.state_home()?, own.as_deref()))
 }
 
 /// The logins that this process, and `mcpd login` in the same environment, keep.

@@ -44,6 +44,8 @@ mod methods;
 mod naming;
 mod net;
 mod oauth;
+mod pin_files;
+mod pins;
 pub mod policy;
 mod printable;
 mod random;

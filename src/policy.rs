@@ -1,7 +1,8 @@
 //! Which items and extensions of a server are exposed.
 //!
-//! All decisions are in this module: [`Policy::verdict`] for listed items, the `permits_*` functions for extensions and unlisted URIs. The
-//! catalog applies them when it is built, and both lists and calls use the catalog.
+//! All decisions are in this module: [`Policy::verdict`] for listed items, the `permits_*` functions for instructions, extensions and unlisted
+//! URIs. The catalog applies them when it is built, and both lists and calls use the catalog. What the operator has approved is a part of a
+//! policy ([`Approval`]), so a changed definition is withheld on every path on which a rule hides a name.
 //!
 //! Pure: no I/O and no clock.
 
@@ -14,16 +15,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::Value;
 
 pub(crate) use self::uri::Uri;
 use crate::extensions;
 use crate::jsonrpc::members::members;
 pub use crate::list_kind::ListKind;
 use crate::list_kind::PerKind;
+pub use crate::pins::Withheld;
+use crate::pins::{Approval, ApprovalRule, Definition, Fingerprint, PinnedKind};
 use crate::printable::is_visible;
 
 /// Maximum length of the name of a listed tool or prompt, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
 pub const MAX_NAME_LEN: usize = 128;
+
+/// The key of instructions, of which a server has one text.
+pub(crate) const INSTRUCTIONS_KEY: &str = "";
 
 /// The rules of one server. `deny` wins over `allow`; by default everything is exposed. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +44,8 @@ pub struct Policy {
     read_only: Option<Arc<str>>,
     /// What is denied at run time, beside these rules.
     run_time: RunTimeDeny,
+    /// The approved definitions. `None` if definitions are not compared.
+    approval: Option<Approval>,
 }
 
 /// The rules of one kind. Joining policies concatenates their lists.
@@ -108,6 +117,7 @@ impl Policy {
         self.extensions.extend(other.extensions.iter().cloned());
         self.read_only = self.read_only.or_else(|| other.read_only.clone());
         self.run_time.join(&other.run_time);
+        self.approval = self.approval.or_else(|| other.approval.clone());
         self
     }
 
@@ -136,7 +146,24 @@ impl Policy {
         self
     }
 
-    /// Whether both have equal rules. Ignores tables and what is denied at run time.
+    /// Replaces what is approved.
+    #[must_use]
+    pub(crate) fn approved_by(mut self, approval: Option<Approval>) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// What is approved, if definitions are compared.
+    pub(crate) fn approval(&self) -> Option<&Approval> {
+        self.approval.as_ref()
+    }
+
+    /// Whether nothing is exposed that was not approved.
+    pub(crate) fn holds(&self) -> bool {
+        self.approval.as_ref().is_some_and(|approval| approval.rule() == ApprovalRule::Hold)
+    }
+
+    /// Whether both have equal rules. Ignores tables, what is denied at run time, and what is approved.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same = |kind: ListKind| self.rules[kind].is_same(&other.rules[kind]);
         ListKind::ALL.into_iter().all(is_same)
@@ -186,9 +213,18 @@ impl Policy {
         self.extensions.iter().all(|named| named.as_ref().is_some_and(|named| named.contains(id)))
     }
 
-    /// Whether unknown methods are forwarded: only if no rule exists that they could bypass.
+    /// Whether unknown methods are forwarded: only if no rule exists that they could bypass, and nothing has to be approved.
     pub(crate) fn permits_unknown_methods(&self) -> bool {
-        self.extensions.is_empty() && self.run_time.is_empty() && !self.rules[ListKind::Skills].has_patterns()
+        let has_rules = !self.extensions.is_empty() || self.rules[ListKind::Skills].has_patterns();
+        !has_rules && self.run_time.is_empty() && !self.holds()
+    }
+
+    /// Whether these instructions of the server are exposed.
+    pub(crate) fn permits_instructions(&self, text: &str, fingerprint: &Fingerprint) -> bool {
+        self.approval.as_ref().is_none_or(|approval| {
+            let json = instructions_json(text);
+            approval.verdict(PinnedKind::Instructions, INSTRUCTIONS_KEY, Definition::new(&json, fingerprint)).is_ok()
+        })
     }
 
     /// Whether the unlisted UI resource at this URI is exposed.
@@ -252,11 +288,49 @@ impl Policy {
     }
 
     /// Whether the item `key` (a name on the server, a URI, a URI template) is exposed. `read_only` reads the `definition` of a tool;
-    /// a tool without one counts as writing.
+    /// a tool without one counts as writing. An item without a definition is not compared with approved ones.
     ///
     /// # Errors
     /// The first rule that hides it.
     pub fn verdict(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> Result<(), Hidden<'_>> {
+        self.verdict_of_rules(kind, key, definition)?;
+        definition.map_or(Ok(()), |json| self.verdict_of_approval(kind, key, Definition::plain(json)))
+    }
+
+    /// [`Policy::verdict`] on a listed item whose fingerprint is kept.
+    ///
+    /// # Errors
+    /// As [`Policy::verdict`].
+    pub(crate) fn verdict_on_listed(
+        &self,
+        kind: ListKind,
+        key: &str,
+        definition: &Bytes,
+        fingerprint: &Fingerprint,
+    ) -> Result<(), Hidden<'_>> {
+        self.verdict_of_rules(kind, key, Some(definition))?;
+        self.verdict_of_approval(kind, key, Definition::new(definition, fingerprint))
+    }
+
+    fn verdict_of_approval(
+        &self,
+        kind: ListKind,
+        key: &str,
+        definition: Definition<'_>,
+    ) -> Result<(), Hidden<'static>> {
+        match (&self.approval, PinnedKind::of(kind)) {
+            (Some(approval), Some(kind)) => approval.verdict(kind, key, definition).map_err(Hidden::Withheld),
+            _ => Ok(()),
+        }
+    }
+
+    /// The verdict of the rules, whether the item is approved or not.
+    pub(crate) fn verdict_of_rules(
+        &self,
+        kind: ListKind,
+        key: &str,
+        definition: Option<&Bytes>,
+    ) -> Result<(), Hidden<'_>> {
         let rules = &self.rules[kind];
         match kind {
             ListKind::Resources => return self.verdict_on_uri(&Uri::new(key)),
@@ -280,6 +354,11 @@ impl Policy {
             _ => Ok(()),
         }
     }
+}
+
+/// The definition of instructions: their text as a JSON string.
+pub(crate) fn instructions_json(text: &str) -> Bytes {
+    Value::from(text).to_string().into()
 }
 
 impl Rules {
@@ -508,10 +587,12 @@ pub enum Hidden<'a> {
         /// Where.
         table: &'a str,
     },
+    /// Its definition differs from the approved ones.
+    Withheld(Withheld),
 }
 
 impl<'a> Hidden<'a> {
-    /// One word: the configuration key that hides it, `unfit`, `ambiguous`, `malformed` or `off`.
+    /// One word: the configuration key that hides it, `unfit`, `ambiguous`, `malformed`, `off` or `withheld`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -523,6 +604,7 @@ impl<'a> Hidden<'a> {
             Self::Off => "off",
             Self::Malformed => "malformed",
             Self::Writes { .. } => "read_only",
+            Self::Withheld(_) => "withheld",
         }
     }
 
@@ -534,7 +616,7 @@ impl<'a> Hidden<'a> {
             | Self::NotAllowed { table }
             | Self::Denied { table, .. }
             | Self::Writes { table } => Some(table).filter(|table| !table.is_empty()),
-            Self::Unfit | Self::Ambiguous | Self::Off | Self::Malformed => None,
+            Self::Unfit | Self::Ambiguous | Self::Off | Self::Malformed | Self::Withheld(_) => None,
         }
     }
 

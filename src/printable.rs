@@ -12,6 +12,9 @@ use std::fmt::Write;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
+/// What structures a text of several lines.
+const LINE_BREAKS: [char; 2] = ['\n', '\t'];
+
 /// `false` for control characters, format characters (bidirectional controls, zero-width characters, tags), line and paragraph
 /// separators, and characters that Unicode calls "default ignorable", such as blank fillers and variation selectors.
 pub(crate) fn is_visible(c: char) -> bool {
@@ -36,7 +39,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Escapes invisible characters except line feeds and tabs.
 pub(crate) fn lines(text: &str) -> String {
-    escape(text, &['\n', '\t'])
+    escape(text, &LINE_BREAKS)
 }
 
 /// The first `length` characters on one line, with `…` if the rest is cut.
@@ -71,18 +74,30 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The characters that [`lines`] escapes, in order.
+pub(crate) fn hidden(text: &str) -> impl Iterator<Item = char> {
+    judged(text, &LINE_BREAKS).filter_map(|(c, is_shown)| (!is_shown).then_some(c))
+}
+
 fn escape(text: &str, allowed: &[char]) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut before = ' ';
-    for c in text.chars() {
-        if is_visible(c) || allowed.contains(&c) || is_style_selector(before, c) {
+    for (c, is_shown) in judged(text, allowed) {
+        if is_shown {
             shown.push(c);
         } else {
             shown.extend(c.escape_default());
         }
-        before = c;
     }
     shown
+}
+
+/// Each character, and whether it is shown as it is.
+fn judged(text: &str, allowed: &[char]) -> impl Iterator<Item = (char, bool)> {
+    text.chars().scan(' ', move |before, c| {
+        let is_shown = is_visible(c) || allowed.contains(&c) || is_style_selector(*before, c);
+        *before = c;
+        Some((c, is_shown))
+    })
 }
 
 /// Whether `c` selects the text or emoji style of the symbol `before`. Such a selector hides nothing.

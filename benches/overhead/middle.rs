@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +24,7 @@ pub(crate) struct Middle {
     process: Child,
     started: Instant,
     socket: PathBuf,
-    directory: TempDir,
+    directory: Rc<TempDir>,
 }
 
 impl Middle {
@@ -50,16 +51,20 @@ impl Middle {
 
     /// mcpd with this configuration.
     pub(crate) fn mcpd_with(servers: &str, core: usize) -> io::Result<Self> {
-        let directory = TempDir::new()?;
+        Self::mcpd_in(&new_directory()?, servers, core)
+    }
+
+    /// mcpd with this configuration, and the files of earlier ones in this directory.
+    pub(crate) fn mcpd_in(directory: &Rc<TempDir>, servers: &str, core: usize) -> io::Result<Self> {
         let config = directory.path().join("mcpd.toml");
         fs::write(&config, servers)?;
         let mut command = Command::new(executable::path());
         command.args(["serve", "--config"]).arg(config).arg("--runtime-dir").arg(directory.path().join(RUN));
-        Self::start(command, directory, &format!("{RUN}/mcp.sock"), core)
+        Self::start(command, Rc::clone(directory), &format!("{RUN}/mcp.sock"), core)
     }
 
     pub(crate) fn relay(tools: usize, core: usize) -> io::Result<Self> {
-        let directory = TempDir::new()?;
+        let directory = new_directory()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(relay::MODE).arg(directory.path().join("relay.sock")).arg(tools.to_string());
         Self::start(command, directory, "relay.sock", core)
@@ -67,13 +72,13 @@ impl Middle {
 
     /// A process beside mcpd that accepts connections and discards what they send.
     pub(crate) fn sink(core: usize) -> io::Result<Self> {
-        let directory = TempDir::new()?;
+        let directory = new_directory()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(floods::SINK_MODE).arg(directory.path().join("sink.sock"));
         Self::start(command, directory, "sink.sock", core)
     }
 
-    fn start(mut command: Command, directory: TempDir, socket: &str, core: usize) -> io::Result<Self> {
+    fn start(mut command: Command, directory: Rc<TempDir>, socket: &str, core: usize) -> io::Result<Self> {
         // A daemon logs, so what it logs is part of its cost.
         let log = File::create(directory.path().join("log"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -187,6 +192,10 @@ impl Drop for Middle {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+pub(crate) fn new_directory() -> io::Result<Rc<TempDir>> {
+    TempDir::new().map(Rc::new)
 }
 
 /// The names of the echo servers of [`Middle::mcpd`].

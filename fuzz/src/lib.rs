@@ -19,6 +19,7 @@ mod mcpd {
     pub mod message_limit;
     pub mod methods;
     pub mod naming;
+    pub mod pins;
     pub mod policy;
     pub mod printable;
     pub mod task_state;
@@ -210,5 +211,5 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods,
-    naming, net, policy, printable, server, session, task_state, tool_overrides, transport, validity,
+    naming, net, pins, policy, printable, server, session, task_state, tool_overrides, transport, validity,
 };

@@ -97,6 +97,22 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("mcpd-calls", &[("mcpd calls -f --server files", "Shows the calls to one server as they end.")]),
     ("mcpd-logs", &[("mcpd logs files -f", "Shows what a server writes to stderr.")]),
     (
+        "mcpd-diff",
+        &[
+            ("mcpd diff files", "Shows what a server has changed, word by word."),
+            ("mcpd diff --exit-code > /dev/null", "Exits with 1 if anything is not approved."),
+        ],
+    ),
+    (
+        "mcpd-approve",
+        &[
+            ("mcpd approve files read_file", "Shows and approves the changed definition of one tool."),
+            ("mcpd approve files --all", "Shows and approves everything that is not approved."),
+            ("mcpd approve files prompt:summarize instructions", "Approves a prompt and the instructions."),
+        ],
+    ),
+    ("mcpd-reject", &[("mcpd reject files send_file", "Adds the tool to deny, and applies that.")]),
+    (
         "mcpd-restart",
         &[
             ("mcpd restart files", "Restarts a server and waits until it is ready."),

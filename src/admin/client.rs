@@ -8,11 +8,14 @@ use futures_util::{SinkExt, StreamExt};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::report::{ControlReport, ProcessReport, ReloadReport, Report, ToolsSummary};
+use super::report::{
+    ApprovalReport, ChangeReport, ChangesSummary, ControlReport, DefinitionPart, ProcessReport, ReloadReport, Report,
+    ToolsSummary,
+};
 use super::{
-    AdminEvent, CALLS, CHECK, CallsRequest, CallsSummary, Channel, DISABLE, DaemonMessage, ENABLE, EnvironmentChanges,
-    LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS, Params, RELOAD, RESTART, Request, Response,
-    STATUS, TOKENS, TOOLS, ToolsRequest, channel,
+    APPROVE, AdminEvent, ApprovedDefinition, CALLS, CHANGES, CHECK, CallsRequest, CallsSummary, Channel, DISABLE,
+    DaemonMessage, ENABLE, EnvironmentChanges, LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS,
+    Params, RELOAD, RESTART, Request, Response, STATUS, TOKENS, TOOLS, ToolsRequest, channel,
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
@@ -166,6 +169,57 @@ pub async fn tools(path: &Path, request: ToolsRequest) -> Result<Feed<ToolsSumma
     Feed::request(path, TOOLS, Params { tools: Some(request), ..Params::default() }).await
 }
 
+/// Requests the definitions that are not approved, of one server or of all, with their texts.
+///
+/// # Errors
+/// See [`AdminError`]; [`AdminError::Refused`] if there is no such server.
+pub(crate) async fn changes(
+    path: &Path,
+    server: Option<&str>,
+) -> Result<(Vec<ChangeReport>, ChangesSummary), AdminError> {
+    let params = Params { server: server.map(str::to_owned), ..Params::default() };
+    let mut connection: Connection<ChangesSummary> = Connection::request(path, CHANGES, params).await?;
+    let (mut all, mut limit): (Vec<ChangeReport>, _) = (Vec::new(), TIMEOUT);
+    loop {
+        match connection.next_message_in(limit).await? {
+            DaemonMessage::Response(response) => return Ok((all, connection.result(response)?)),
+            DaemonMessage::Notification(Notification { event, .. }) => match event {
+                AdminEvent::Change(change) => all.push(*change),
+                AdminEvent::Definition(part) => all.last_mut().into_iter().for_each(|change| append(change, &part)),
+                AdminEvent::Waiting { at_most_ms } => limit = with_waiting(at_most_ms),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The limit for the next message, if the daemon announces this time.
+fn with_waiting(at_most_ms: u64) -> Duration {
+    TIMEOUT.saturating_add(Duration::from_millis(at_most_ms))
+}
+
+/// Appends a part of a definition. Parts of one text follow each other.
+fn append(change: &mut ChangeReport, DefinitionPart { approved, text }: &DefinitionPart) {
+    match approved {
+        None => change.current += text,
+        Some(index) if *index == change.approved.len() => change.approved.push(text.clone()),
+        Some(_) => change.approved.last_mut().into_iter().for_each(|last| *last += text),
+    }
+}
+
+/// Approves definitions of `server`. A definition that the server does not list any more is left as it is.
+///
+/// # Errors
+/// See [`AdminError`]; [`AdminError::Refused`] if nothing is approved, because it cannot be recorded.
+pub(crate) async fn approve(
+    path: &Path,
+    server: &str,
+    definitions: Vec<ApprovedDefinition>,
+) -> Result<ApprovalReport, AdminError> {
+    let params = Params { server: Some(server.to_owned()), definitions, ..Params::default() };
+    Connection::request(path, APPROVE, params).await?.response().await
+}
+
 /// Events of one request. The summary `T` follows the existing entries; new entries follow it if requested.
 pub struct Feed<T> {
     connection: Connection<T>,
@@ -247,7 +301,7 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
             match self.next_message_in(limit).await? {
                 DaemonMessage::Response(response) => return self.result(response),
                 DaemonMessage::Notification(Notification { event: AdminEvent::Waiting { at_most_ms }, .. }) => {
-                    limit = TIMEOUT.saturating_add(Duration::from_millis(at_most_ms));
+                    limit = with_waiting(at_most_ms);
                 }
                 DaemonMessage::Notification(_) => {}
             }

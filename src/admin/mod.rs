@@ -12,12 +12,15 @@
 //! | `calls` | [`CallsRequest`] | a notification `call` per record, then [`CallsSummary`]; with `follow`, new records |
 //! | `logs` | [`LogsRequest`] | a notification `line` per line, then [`LogsSummary`]; with `follow`, new lines |
 //! | `tools` | [`ToolsRequest`] | a notification `tool` per tool, then [`report::ToolsSummary`] |
+//! | `changes` | `server`, for one only | notifications `waiting`, `change` and `definition`, then [`report::ChangesSummary`] |
+//! | `approve` | `server`, [`ApprovedDefinition`]s | a notification `waiting`, then [`report::ApprovalReport`] |
 //! | `restart` | `server` | a notification `waiting`, then [`report::ControlReport`] |
 //! | `enable` | `server`; `tool`, to enable only one | as above |
 //! | `disable` | `server`; `tool`, to disable only one; `stop`, to stop the server | as above |
 //! | `tokens` | | `true`: the tokens of loopback addresses were read again |
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
+mod changes;
 mod client;
 mod control;
 mod feeds;
@@ -39,7 +42,7 @@ use tokio_util::codec::{Decoder, Encoder, Framed};
 pub use self::client::{
     AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, read_tokens, reload, status, tools,
 };
-pub(crate) use self::client::{TIMEOUT, process, reload_environment};
+pub(crate) use self::client::{TIMEOUT, approve, changes, process, reload_environment};
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
 pub(crate) use self::report::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
@@ -47,6 +50,7 @@ use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::codec::{Line, NdJson};
 use crate::jsonrpc::reply::ErrorObject;
+use crate::pins::{Digest, PinnedKind};
 
 /// A request to the daemon.
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,13 +77,23 @@ struct Params {
     tools: Option<ToolsRequest>,
     /// With `reload`.
     environment: Option<EnvironmentChanges>,
-    /// With `restart`, `enable` and `disable`.
+    /// With `restart`, `enable`, `disable`, `changes` and `approve`.
     server: Option<String>,
     /// With `disable`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     stop: bool,
     /// With `enable` and `disable`.
     tool: Option<String>,
+    /// With `approve`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    definitions: Vec<ApprovedDefinition>,
+}
+
+/// A definition to approve: one that the operator has seen. Its name is known from the digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ApprovedDefinition {
+    pub(crate) kind: PinnedKind,
+    pub(crate) digest: Digest,
 }
 
 /// Selects call records.
@@ -162,6 +176,10 @@ pub enum AdminEvent {
     Line(Box<report::LineReport>),
     /// A tool that a server lists.
     Tool(Box<report::ToolReport>),
+    /// A definition that is not approved.
+    Change(Box<report::ChangeReport>),
+    /// A part of a definition of the last change. One message has not enough space for a large definition.
+    Definition(report::DefinitionPart),
     /// Lines that were overwritten because the client did not read.
     LinesMissed {
         /// Configured name of the server.
@@ -205,6 +223,8 @@ enum Answer {
     Server(report::ControlReport),
     Reload(report::ReloadReport),
     Tools(report::ToolsSummary),
+    Changes(report::ChangesSummary),
+    Approval(report::ApprovalReport),
     Tokens(bool),
 }
 
@@ -220,6 +240,8 @@ const DISABLE: &str = "disable";
 const RELOAD: &str = "reload";
 const TOOLS: &str = "tools";
 const TOKENS: &str = "tokens";
+const CHANGES: &str = "changes";
+const APPROVE: &str = "approve";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
 

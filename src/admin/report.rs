@@ -11,8 +11,9 @@ use serde_with::skip_serializing_none;
 
 use crate::manager::report::Defect;
 pub use crate::manager::report::{
-    CutReport, InstanceReport, LimitsReport, LimitsState, OverrideReport, RemoteReport, ServerReport,
+    ChangesReport, CutReport, InstanceReport, LimitsReport, LimitsState, OverrideReport, RemoteReport, ServerReport,
 };
+use crate::pins::Digest;
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
@@ -210,6 +211,7 @@ pub struct HiddenReport {
     /// - `profile`: its server is not in the profile
     /// - `unfit`: its name contains characters that cannot be shown
     /// - `malformed`: agents would reject its definition, and nothing can mend it
+    /// - `withheld`: its definition is not approved, see `mcpd diff`
     /// - `again`: its server already listed a tool with this name
     /// - `cut`: the list would be larger than `max_message`
     /// - `name_taken`: another tool of the server has the name that the configuration gives it
@@ -251,6 +253,84 @@ pub struct ToolServer {
     /// Bytes of the instructions that an agent with only this server receives.
     #[serde(default)]
     pub instructions_bytes: usize,
+}
+
+/// A definition of a server that is not approved. Its texts follow in messages of their own.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChangeReport {
+    /// Configured name of the server.
+    pub server: String,
+    /// `tool`, `prompt`, `template` (of resources) or `instructions`.
+    pub kind: String,
+    /// The server's own name for it, or the URI template, cut at 500 characters; empty for instructions.
+    pub name: String,
+    /// SHA-256 of `current`, in hexadecimal: what `mcpd approve` approves.
+    pub digest: String,
+    /// No definition of this name is approved.
+    pub new: bool,
+    /// Why agents do not see it; absent if they do. One of:
+    ///
+    /// - `new`, `changed`: `changes` of the server is `hold`
+    /// - `annotations`: they declare the tool more harmless than each approved definition does
+    /// - `characters`: it has invisible characters that no approved definition has
+    /// - `name`: it would take the name of another server's tool
+    pub withheld: Option<String>,
+    /// When mcpd first saw it: RFC 3339, in UTC, with milliseconds.
+    pub since: String,
+    /// The approved definitions of this name, as canonical JSON: sorted members, no white space between tokens.
+    #[serde(default)]
+    pub approved: Vec<String>,
+    /// The definition that the server lists, as canonical JSON.
+    #[serde(default)]
+    pub current: String,
+}
+
+/// A part of a definition of the last reported change.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DefinitionPart {
+    /// Index of the approved definition; absent for the one that the server lists.
+    pub approved: Option<usize>,
+    /// JSON text.
+    pub text: String,
+}
+
+/// Follows the changes of a `changes` request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChangesSummary {
+    /// The servers that were asked about, in file order.
+    pub servers: Vec<ChangesServer>,
+}
+
+/// A server whose definitions were compared.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChangesServer {
+    /// Configured name.
+    pub name: String,
+    /// Its `changes`: `follow`, `warn` or `hold`.
+    pub rule: String,
+    /// Why the file with its approved definitions cannot be used or written.
+    pub file_problem: Option<String>,
+    /// A stable code for it, as in `changes` of `mcpd status`.
+    pub file_problem_code: Option<String>,
+    /// Changes that are not reported, because there are too many.
+    #[serde(default)]
+    pub left_out: usize,
+}
+
+/// Outcome of `approve`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalReport {
+    /// Number of approved definitions.
+    pub done: usize,
+    /// Digests that the server does not list any more. They are not approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_again: Vec<Digest>,
 }
 
 /// Outcome of `restart`, `enable`, `disable` or `health`.

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
 use super::report::ProcessReport;
 use super::{
-    Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request, STATUS, TOKENS, TOOLS,
-    channel, control, feeds, tools,
+    APPROVE, Answer, CALLS, CHANGES, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request,
+    STATUS, TOKENS, TOOLS, changes, channel, control, feeds, tools,
 };
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
@@ -90,6 +90,8 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         CALLS => return feeds::calls(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return feeds::logs(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
+        CHANGES => return changes::answer(operator, request.id, request.params.server.as_deref(), access).await,
+        APPROVE => return changes::approve(operator, request.id, &request.params, access).await,
         RELOAD => return control::reload(operator, request.id, request.params.environment, access).await,
         method @ (RESTART | ENABLE | DISABLE) => {
             return control::answer(operator, (request.id, method), &request.params, access).await;

@@ -89,13 +89,17 @@ impl Catalog {
                     self.exposure[server][kind].unfit += 1;
                     continue;
                 }
-                // Assign names before policy, so that names do not depend on policy.
+                let why_hidden = hidden.get(&*item.key);
+                let is_withheld = matches!(why_hidden, Some(Hidden::Withheld(_)));
+                // Assign names before the rules of policy, so that names do not depend on them. A withheld item takes no name.
                 let is_left_out = shown.is_left_out(&item.key);
                 let own = (&item.key, shown.name(&item.key));
-                let may_name = is_named(kind) && !is_left_out;
+                let may_name = is_named(kind) && !is_left_out && !is_withheld;
                 let name = may_name.then(|| names.assign(kind, naming, source.name, own, &servers)).flatten();
-                if let Some(why) = hidden.get(&*item.key) {
-                    self.exposure[server][kind].denied += usize::from(*why != Hidden::Malformed);
+                if let Some(why) = why_hidden {
+                    let exposure = &mut self.exposure[server][kind];
+                    exposure.withheld += usize::from(is_withheld);
+                    exposure.denied += usize::from(!is_withheld && *why != Hidden::Malformed);
                 } else if is_left_out {
                     self.name_taken.push((server, Arc::clone(&item.key)));
                 } else if !parts.take(server, item) || !list.has_memory_for(item) {

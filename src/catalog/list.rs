@@ -9,6 +9,7 @@ use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::applied;
 use crate::list_kind::{ListKind, PerKind};
+use crate::pins::Fingerprint;
 use crate::policy::{Hidden, Policy};
 use crate::validity::{Unlisted, Validity};
 
@@ -25,9 +26,16 @@ pub struct Item {
     pub model_bytes: usize,
     /// How it differs from what agents accept.
     pub validity: Validity,
+    /// Of `json`, computed once it is compared with an approved one.
+    pub fingerprint: Fingerprint,
 }
 
 impl Item {
+    /// Whether policy exposes it.
+    pub(crate) fn verdict<'p>(&self, kind: ListKind, policy: &'p Policy) -> Result<(), Hidden<'p>> {
+        policy.verdict_on_listed(kind, &self.key, &self.json, &self.fingerprint)
+    }
+
     /// The definition as agents of this era see it, but for its name.
     pub(crate) fn for_era(&self, era: Era) -> Bytes {
         match self.validity.changes(era) {
@@ -104,7 +112,7 @@ impl List {
         let mut hidden = HashMap::new();
         for item in &self.items {
             let malformed = if item.validity.is_left_out() { Err(Hidden::Malformed) } else { Ok(()) };
-            if let Err(why) = policy.verdict(kind, &item.key, Some(&item.json)).and(malformed) {
+            if let Err(why) = item.verdict(kind, policy).and(malformed) {
                 hidden.entry(&*item.key).or_insert(why);
             }
         }
@@ -126,7 +134,7 @@ impl List {
         if definitions.peek().is_none() {
             return policy.permits(kind, key, None);
         }
-        definitions.all(|item| !item.validity.is_left_out() && policy.permits(kind, key, Some(&item.json)))
+        definitions.all(|item| !item.validity.is_left_out() && item.verdict(kind, policy).is_ok())
     }
 
     /// How long a list that contains this one may be cached. `None` if this list is empty.
@@ -262,6 +270,7 @@ mod tests {
                 json,
                 model_bytes: 0,
                 validity: Validity::default(),
+                fingerprint: Fingerprint::default(),
             };
             for makes_tasks in [true, false] {
                 let list = List { items: vec![item.clone()], makes_tasks, ..List::default() };

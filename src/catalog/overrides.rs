@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::list::{Item, List, sent_bytes};
 use crate::jsonrpc::members::members;
 use crate::list_kind::ListKind;
+use crate::pins::Fingerprint;
 use crate::tool_overrides::{ToolOverride, ToolOverrides};
 use crate::validity::Validity;
 
@@ -18,7 +19,9 @@ impl Item {
                 // Definitions are not judged with `malformed = "pass"`, and one without defects gets none.
                 let is_judged = !self.validity.reasons().is_empty();
                 let validity = if is_judged { Validity::of_item(ListKind::Tools, &json) } else { Validity::default() };
-                Self { key: Arc::clone(&self.key), raw_key, model_bytes: sent_bytes(&json), json, validity }
+                let (key, model_bytes, fingerprint) =
+                    (Arc::clone(&self.key), sent_bytes(&json), Fingerprint::default());
+                Self { key, raw_key, json, model_bytes, validity, fingerprint }
             }
             _ => self.clone(),
         }

@@ -1,5 +1,6 @@
 //! The catalog's promises, as tables and properties.
 
+mod approval;
 mod offers;
 mod overrides;
 mod worlds;
@@ -7,6 +8,7 @@ mod worlds;
 use proptest::prelude::*;
 
 use super::*;
+use crate::pins::Fingerprint;
 use crate::policy::pattern;
 use crate::validity::Validity;
 
@@ -14,7 +16,14 @@ fn tool(name: &str) -> Item {
     let raw = serde_json::to_string(name).expect("a string");
     let json = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
     let raw_name = json.slice(17..17 + raw.len());
-    Item { key: name.into(), raw_key: raw_name, json, model_bytes: 0, validity: Validity::default() }
+    Item {
+        key: name.into(),
+        raw_key: raw_name,
+        json,
+        model_bytes: 0,
+        validity: Validity::default(),
+        fingerprint: Fingerprint::default(),
+    }
 }
 
 struct Server {
@@ -59,7 +68,14 @@ fn tool_that_requires_a_task_is_not_listed_for_modern_agents() {
         let json = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"required"}}"#);
         list.items.insert(
             0,
-            Item { key: "own".into(), raw_key: json.slice(8..13), json, model_bytes: 0, validity: Validity::default() },
+            Item {
+                key: "own".into(),
+                raw_key: json.slice(8..13),
+                json,
+                model_bytes: 0,
+                validity: Validity::default(),
+                fingerprint: Fingerprint::default(),
+            },
         );
         lists[ListKind::Tools] = Arc::new(list);
         Server { lists, ..server }
@@ -175,7 +191,14 @@ fn of_one_name_listed_twice_the_first_stands() {
 fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
     let item = |reads_only: bool| {
         let json = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
-        Item { key: "t".into(), raw_key: json.slice(8..11), json, model_bytes: 0, validity: Validity::default() }
+        Item {
+            key: "t".into(),
+            raw_key: json.slice(8..11),
+            json,
+            model_bytes: 0,
+            validity: Validity::default(),
+            fingerprint: Fingerprint::default(),
+        }
     };
     let policy = Policy::default().read_only(true);
     for (definitions, exposed, denied) in [
@@ -207,7 +230,14 @@ fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
     let item = |key: &str, uri: &&str| {
         let json = Bytes::from(format!(r#"{{"{key}":"{uri}","name":"x"}}"#));
         let raw_key = json.slice(key.len() + 4..key.len() + 6 + uri.len());
-        Item { key: (*uri).into(), raw_key, json, model_bytes: 0, validity: Validity::default() }
+        Item {
+            key: (*uri).into(),
+            raw_key,
+            json,
+            model_bytes: 0,
+            validity: Validity::default(),
+            fingerprint: Fingerprint::default(),
+        }
     };
     let list = |key: &str, uris: &[&str]| {
         Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false, ..List::default() })

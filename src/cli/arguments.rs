@@ -76,6 +76,17 @@ pub(super) enum Command {
     Calls(Deferred<super::calls::Calls>),
     /// Show what servers write to stderr, oldest first
     Logs(Deferred<super::logs::Logs>),
+    /// Show what servers have changed since you approved it, word by word
+    ///
+    /// mcpd compares tools, prompts, resource templates and instructions as often as a server lists them. Invisible characters are shown as
+    /// escapes. On a terminal, long texts are cut to the changed parts; a pipe gets everything.
+    Diff(Deferred<super::changes::Diff>),
+    /// Approve changed or new definitions of a server, after showing them
+    ///
+    /// It approves exactly what it has shown: a definition that has changed again since then is refused, and the exit code is 1.
+    Approve(Deferred<super::approve::Approve>),
+    /// Hide tools of a server for good: adds them to `deny`
+    Reject(Deferred<super::reject::Reject>),
     #[command(flatten)]
     Control(super::control::ControlCommand),
     /// Set everything up: import the servers of your clients, run the daemon, link the clients
@@ -202,8 +213,8 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
             "skill",
         ],
     ),
-    ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top", "sandbox"]),
-    ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),
+    ("Look", &["status", "tools", "call", "logs", "doctor"], &["diff", "calls", "top", "sandbox"]),
+    ("Control", &["start", "stop", "restart"], &["approve", "reject", "reload", "enable", "disable", "serve"]),
 ];
 const HEADING: Style = Style::new().bold();
 const EXAMPLES: [(&str, &str); 5] = [

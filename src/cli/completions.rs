@@ -123,6 +123,33 @@ pub(super) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionCandidate
     names.filter(|one| starts_with(one, current)).collect()
 }
 
+/// Tools of the typed server, by their own names.
+pub(super) fn tools_of_server(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(server) = TypedLine::current().and_then(|line| line.server()) else { return Vec::new() };
+    let tools = profile_tools().into_iter().flatten().filter(|tool| tool.server == server && is_plain(&tool.tool));
+    let names = tools.map(|tool| candidate(&tool.tool, tool.description.as_deref()));
+    names.filter(|one| starts_with(one, current)).collect()
+}
+
+/// What is not approved of the typed server.
+pub(super) fn unapproved(current: &OsStr) -> Vec<CompletionCandidate> {
+    let changes = || {
+        let server = TypedLine::current()?.server()?;
+        let socket = |directory: RuntimeDir| directory.socket(ADMIN_SOCKET);
+        Some(query(async |directory| admin::changes(&socket(directory), Some(&server)).await)?.0)
+    };
+    let words = changes().into_iter().flatten().filter_map(|change| {
+        let word = match &*change.kind {
+            "tool" => change.name,
+            "instructions" => change.kind,
+            kind => format!("{kind}:{}", change.name),
+        };
+        let is_typed = word.split_once(':').is_none_or(|(_, name)| is_plain(name)) && is_plain(&word.replace(':', "_"));
+        is_typed.then(|| candidate(&word, Some(if change.new { "new" } else { "changed" })))
+    });
+    words.filter(|one| starts_with(one, current)).collect()
+}
+
 /// Arguments of the typed tool as `NAME=`; after `NAME=`, its possible values.
 pub(super) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
     let schema = || {
@@ -203,6 +230,10 @@ impl TypedLine {
 
     fn tool(&self) -> Option<String> {
         self.innermost().try_get_one::<String>("tool").ok().flatten().cloned()
+    }
+
+    fn server(&self) -> Option<String> {
+        self.innermost().try_get_one::<String>("server").ok().flatten().cloned()
     }
 
     /// The arguments of the innermost subcommand.

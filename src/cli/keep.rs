@@ -49,6 +49,11 @@ struct Tool {
 }
 
 impl Keep {
+    /// `--keep`, with this value of `--config`.
+    pub(super) fn in_file(config: Option<PathBuf>) -> Self {
+        Self { keep: true, config }
+    }
+
     /// Writes `toggle` of `server`, makes a running daemon reload, and prints which file has it.
     ///
     /// # Errors

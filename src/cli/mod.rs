@@ -9,9 +9,11 @@ mod outcome;
 
 mod add;
 mod agent;
+mod approve;
 mod arguments;
 mod call;
 mod calls;
+mod changes;
 mod check;
 mod client_changes;
 mod client_entries;
@@ -30,6 +32,7 @@ mod link;
 mod login;
 mod logs;
 mod prompt;
+mod reject;
 mod reload;
 mod remove;
 mod sandbox;
@@ -89,6 +92,9 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Top(top) => run_in(directory, async |directory| top::run(directory, &top).await),
         Command::Calls(calls) => run_in(directory, async |directory| calls::run(directory, calls.0).await),
         Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs.0).await),
+        Command::Diff(diff) => run_in(directory, async |directory| changes::run(directory, &diff).await),
+        Command::Approve(approve) => run_in(directory, async |directory| approve::run(directory, &approve).await),
+        Command::Reject(reject) => run_in(directory, async |directory| reject::run(directory, reject.0).await),
         Command::Control(command) => run_in(directory, async |directory| control::run(directory, &command).await),
         Command::Add(add) => add::run(&add, directory.ok()),
         Command::Edit(edit) => edit::run(edit.0, directory.ok()),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::manager::report::{Defect, MalformedItem};
+use crate::manager::report::{ChangesReport, Defect, MalformedItem};
 pub(super) use crate::printable::{lines, one_line};
 
 /// `text` in at most `width` columns. `…` replaces the middle, because names differ at both ends.
@@ -144,6 +144,45 @@ fn local_time_in(time: &str, format: TimeFormat, zone: TimeZone) -> String {
     timestamp.to_zoned(zone).strftime(pattern).to_string()
 }
 
+/// An RFC 3339 time as hours and minutes, with the date unless it is today. Other text is returned unchanged.
+pub(super) fn since(time: &str) -> String {
+    since_in(time, Timestamp::now(), &TimeZone::system())
+}
+
+fn since_in(time: &str, now: Timestamp, zone: &TimeZone) -> String {
+    let Ok(timestamp) = time.parse::<Timestamp>() else { return time.to_owned() };
+    let [time, now] = [timestamp, now].map(|time| time.to_zoned(zone.clone()));
+    let pattern = if time.date() == now.date() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    time.strftime(pattern).to_string()
+}
+
+/// What follows from a pin file that cannot be used or written.
+pub(super) fn pin_file_problem(rule: &str, problem: &str, code: Option<&str>) -> String {
+    let effect = match (code, rule) {
+        (Some("unwritable"), _) => "approved definitions cannot be recorded",
+        (_, "hold") => "no definition is approved",
+        _ => "changed definitions are not noticed",
+    };
+    format!("{effect}: {}", one_line(problem))
+}
+
+/// How many definitions of a server are not approved, and since when; `None` if all are.
+pub(super) fn unapproved(ChangesReport { changed, new, withheld, since: first, .. }: &ChangesReport) -> Option<String> {
+    let changed = match *changed {
+        0 => None,
+        changed => Some(format!("{} changed", count(changed, "definition"))),
+    };
+    let new = match (*new, &changed) {
+        (0, _) => None,
+        (new, Some(_)) => Some(format!("{new} new")),
+        (new, None) => Some(format!("{} not approved yet", count(new, "definition"))),
+    };
+    let counts: Vec<_> = changed.into_iter().chain(new).collect();
+    let first = first.as_ref().map(|first| format!(" since {}", since(first))).unwrap_or_default();
+    let withheld = if *withheld > 0 { format!(", {withheld} withheld") } else { String::new() };
+    (!counts.is_empty()).then(|| format!("{}{first}{withheld}", counts.join(" and ")))
+}
+
 /// What is wrong with an item: its first defect, and the number of others.
 pub(super) fn malformed_item(MalformedItem { kind, item, defects }: &MalformedItem) -> String {
     let name = item.as_ref().map_or_else(|| format!("a {kind}"), |item| format!("{kind} `{}`", one_line(item)));
@@ -226,6 +265,37 @@ mod tests {
             (86_405_000, "1d"),
         ] {
             assert_eq!(short_duration(ms), expected);
+        }
+    }
+
+    #[test]
+    fn unapproved_definitions_are_counted() {
+        let text = |changed, new, withheld| {
+            let (rule, since) = ("warn".to_owned(), Some("some time".to_owned()));
+            let (file_problem, file_problem_code) = (None, None);
+            unapproved(&ChangesReport { rule, changed, new, withheld, since, file_problem, file_problem_code })
+        };
+        assert_eq!(text(0, 0, 0), None);
+        for (counts, expected) in [
+            ((1, 0, 0), "1 definition changed since some time"),
+            ((2, 1, 1), "2 definitions changed and 1 new since some time, 1 withheld"),
+            ((0, 3, 3), "3 definitions not approved yet since some time, 3 withheld"),
+        ] {
+            assert_eq!(text(counts.0, counts.1, counts.2).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn date_is_left_out_today() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
+        let now = "2026-01-01T10:20:30Z".parse().expect("a time");
+        for (time, expected) in [
+            ("2026-01-01T09:05:30.456Z", "10:05"),
+            ("2025-12-31T23:30:00.000Z", "00:30"),
+            ("2025-12-31T22:30:00.000Z", "2025-12-31 23:30"),
+            ("some time", "some time"),
+        ] {
+            assert_eq!(since_in(time, now, &zone), expected);
         }
     }
 

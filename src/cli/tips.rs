@@ -61,6 +61,10 @@ const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
     ),
     (&["exec", "tool", "invoke"], "`mcpd call TOOL NAME=VALUE` calls a tool, `mcpd tools` lists the tools"),
     (&["kill", "quit", "shutdown"], "`mcpd stop` stops the daemon"),
+    (
+        &["pin", "pins", "trust", "changes"],
+        "`mcpd diff` shows what servers have changed, `mcpd approve SERVER --all` approves what it has shown",
+    ),
     (&["health"], "`mcpd status --check` checks every server, `mcpd disable SERVER` hides one from agents"),
     (&["log-level"], "`mcpd reload --log-level FILTER` changes the log filter of the running daemon"),
     (&["auth"], "`mcpd login SERVER` logs in to a server"),

@@ -130,6 +130,7 @@ pub(super) fn hidden_reason(
         ("profile", _) => "its server is not in the profile".to_owned(),
         ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
         ("malformed", _) => defects_text(defects),
+        ("withheld", _) => format!("withheld until you approve it: `mcpd diff {server}`"),
         ("again", _) => "its server lists it twice".to_owned(),
         ("cut", _) => "the list would be larger than `max_message`".to_owned(),
         ("name_taken", _) => "another tool of its server has the name that the configuration gives it".to_owned(),

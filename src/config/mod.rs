@@ -57,10 +57,13 @@ pub use self::sandbox::{NamespaceUse, Network, ProtectedDirectories, Sandbox, Sa
 pub use self::secret_values::Secrets;
 pub(crate) use self::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand};
 pub(crate) use self::settings::CPU_WEIGHT;
-pub use self::settings::{EraChoice, Instructions, Limit, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start};
+pub use self::settings::{
+    ChangeRule, EraChoice, Instructions, Limit, Malformed, OnUnhealthy, Replace, Settings, Sharing, Start,
+};
 pub use self::show::show;
 pub(crate) use self::value_types::size_text;
 pub use self::value_types::{CallLimit, ToolTimeouts};
+use crate::pins::Approval;
 use crate::policy::{Policy, RunTimeDeny};
 pub use crate::tool_overrides::ToolOverrides;
 
@@ -163,6 +166,11 @@ impl ServerConfig {
     /// This definition with what is denied at run time.
     pub(crate) fn under(&self, denied: RunTimeDeny) -> Arc<Self> {
         Arc::new(Self { policy: self.policy.clone().under(denied), ..self.clone() })
+    }
+
+    /// This definition with what is approved.
+    pub(crate) fn approved_by(&self, approval: Option<Approval>) -> Arc<Self> {
+        Arc::new(Self { policy: self.policy.clone().approved_by(approval), ..self.clone() })
     }
 
     /// Runs it as a pool: calls go to the least busy of several instances. A new one starts when all are busy, up to `max`, and one that

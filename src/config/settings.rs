@@ -141,6 +141,11 @@ settings! {
     /// replace the member, or omit only that item) or `pass` (send them unchanged).
     malformed: Malformed = Malformed::Mend, choice::<Malformed>();
 
+    /// What happens when the server changes or adds definitions of tools, prompts and resource templates, or its instructions: `follow`,
+    /// `warn` or `hold`. With `follow`, agents get them. With `warn`, agents get them and `mcpd status` reports them, but suspicious ones
+    /// wait for `mcpd approve`. With `hold`, agents get only what was approved.
+    changes: ChangeRule = ChangeRule::Warn, choice::<ChangeRule>().live();
+
     /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but
     /// those that it needs). A table has exceptions, such as `{ level = "files", write = ["/srv/notes"] }`.
     sandbox: Sandbox = Sandbox::default(), SANDBOX;
@@ -313,6 +318,28 @@ pub enum Malformed {
 
 impl Choice for Malformed {
     const NAMES: &[(&str, Self)] = &[("mend", Self::Mend), ("pass", Self::Pass)];
+}
+
+/// What happens to definitions that differ from the approved ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeRule {
+    /// Nothing is compared.
+    Follow,
+    /// They are reported, and withheld if they are suspicious.
+    Warn,
+    /// They are withheld.
+    Hold,
+}
+
+impl Choice for ChangeRule {
+    const NAMES: &[(&str, Self)] = &[("follow", Self::Follow), ("warn", Self::Warn), ("hold", Self::Hold)];
+}
+
+impl ChangeRule {
+    /// Its name in the configuration.
+    pub(crate) fn word(self) -> &'static str {
+        Choice::word(self).unwrap_or_default()
+    }
 }
 
 /// How a reload replaces a running instance.

@@ -26,6 +26,7 @@ fn lists(offered: ServerLists<'_>) -> Lists {
             json,
             model_bytes: 0,
             validity: crate::validity::Validity::default(),
+            fingerprint: crate::pins::Fingerprint::default(),
         }
     };
     Lists::from_fn(|kind| {

@@ -7,6 +7,9 @@ use globset::Glob;
 use tokio::sync::{oneshot, watch};
 
 use super::changes::{Changes, DesiredState};
+use super::pins::ApprovalSender;
+use super::pins::change::{ApprovedDefinition, ServerChanges};
+use super::pins::files::LoadedPins;
 use super::view::{Toggle, ToggleResult, View};
 use crate::client::{ClientError, Outcome};
 use crate::config::ServerConfig;
@@ -19,11 +22,11 @@ pub(super) type OutcomeSender<T> = oneshot::Sender<Result<T, ManagerError>>;
 #[derive(Debug)]
 pub(super) enum ManagerCommand {
     /// Add a server.
-    Connect(Box<ServerConfig>, OutcomeSender<ServerHandle>),
+    Connect(Box<ServerConfig>, LoadedPins, OutcomeSender<ServerHandle>),
     /// Remove a server.
     Disconnect(String, OutcomeSender<ServerHandle>),
     /// Replace the set of servers, and the names and profiles if given.
-    Apply(DesiredState, OutcomeSender<Changes>),
+    Apply(DesiredState, LoadedPins, OutcomeSender<Changes>),
     /// Replace the patterns of denied tools.
     Deny(String, Vec<Glob>, OutcomeSender<()>),
     /// Enable or disable a server or tool.
@@ -34,6 +37,10 @@ pub(super) enum ManagerCommand {
     Restart(String, OutcomeSender<(ServerHandle, u64)>),
     /// Subscribe an agent, by its session and profile, to its view.
     Follow(u64, Arc<str>, OutcomeSender<watch::Receiver<Arc<View>>>),
+    /// Report the definitions of one server, or of all, that are not approved.
+    Changes(Option<String>, OutcomeSender<Vec<ServerChanges>>),
+    /// Approve definitions of a server.
+    Approve(String, Vec<ApprovedDefinition>, ApprovalSender),
     /// Publish the current state of the servers.
     Refresh(OutcomeSender<()>),
 }

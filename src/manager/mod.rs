@@ -26,10 +26,13 @@
 //! ```
 
 mod agent_views;
+mod approval;
 mod changes;
+mod changes_report;
 mod commands;
 mod extensions;
 mod offered;
+mod pins;
 pub mod report;
 mod resources;
 mod setup;
@@ -51,6 +54,7 @@ pub(crate) use self::changes::{DesiredState, ViewConfig};
 pub use self::commands::ManagerError;
 use self::commands::{ManagerCommand, OutcomeSender, check_names};
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
+pub(crate) use self::pins::change::{DefinitionChange, ServerChanges};
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
@@ -66,6 +70,7 @@ pub use crate::backoff::RestartDelays;
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 pub use crate::naming::Naming;
+use crate::pin_files::PinDirectory;
 use crate::policy::pattern;
 use crate::server::lifecycle::State;
 use crate::server::{HealthOverride, ServerSnapshot, StopChannel, StopLevel};
@@ -83,6 +88,7 @@ pub struct Manager {
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
     stop: Arc<StopChannel>,
+    pins: Option<PinDirectory>,
 }
 
 /// Watches the lists that a [`Manager`] exposes.
@@ -124,12 +130,13 @@ impl Manager {
         profiles: Vec<Arc<Profile>>,
     ) -> Result<(Self, JoinHandle<Vec<u32>>), ManagerError> {
         check_names(servers.iter().map(|config| &config.name))?;
+        let pins = setup.pins.clone();
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());
         let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
         let stop = StopChannel::new();
         let running = tokio::spawn(task.run(receiver, stop.receiver.clone()));
-        Ok((Self { commands, view, profiles, stop: Arc::new(stop) }, running))
+        Ok((Self { commands, view, profiles, stop: Arc::new(stop), pins }, running))
     }
 
     /// The view of everything that is exposed, and its updates.
@@ -161,7 +168,8 @@ impl Manager {
     /// [`ClientError::InvalidServerName`](crate::ClientError), [`ManagerError::DuplicateServer`]. If the first start of the server fails, it
     /// is removed again and the error is [`ClientError::Unavailable`](crate::ClientError).
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
-        let handle = self.execute(|done| ManagerCommand::Connect(Box::new(server), done)).await?;
+        let pins = self.load_pins([&server]).await;
+        let handle = self.execute(|done| ManagerCommand::Connect(Box::new(server), pins, done)).await?;
         handle.wait_for(|published| published.first_start_ended).await;
         let Err(error) = connected(&handle) else { return self.refresh().await };
         self.disconnect(handle.name()).await?;
@@ -201,8 +209,9 @@ impl Manager {
         &self,
         desired: DesiredState,
     ) -> Result<oneshot::Receiver<Result<Changes, ManagerError>>, ManagerError> {
+        let pins = self.load_pins(&desired.servers).await;
         let (done, answer) = oneshot::channel();
-        self.commands.send(ManagerCommand::Apply(desired, done)).await.map_err(|_| ManagerError::Closed)?;
+        self.commands.send(ManagerCommand::Apply(desired, pins, done)).await.map_err(|_| ManagerError::Closed)?;
         Ok(answer)
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+pub use super::changes_report::ChangesReport;
 use super::view::{Member, View};
 use crate::catalog::{Exposure, Lists, OverrideDefect, override_defects};
 use crate::config::{Launch, ServerConfig, Sharing};
@@ -141,6 +142,8 @@ pub struct ServerReport {
     /// Tools whose override in the configuration does not work as intended, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_overrides: Vec<OverrideReport>,
+    /// Definitions that differ from the approved ones. Absent if there is nothing to report.
+    pub changes: Option<ChangesReport>,
     /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -427,7 +430,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, refused, .. } = member;
+    let Member { handle, config, refused, changes, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, cause, retry_in_ms, uptime_ms } = condition(handle, &published);
     let resources =
@@ -467,6 +470,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         malformed,
         tool_overrides: tool_overrides(config, &published.lists),
         names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
+        changes: changes.as_deref().cloned(),
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,

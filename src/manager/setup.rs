@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backoff::RestartDelays;
 use crate::config::DaemonConfig;
 use crate::naming::Naming;
+use crate::pin_files::PinDirectory;
 use crate::server::{GuardProgram, ServerContext};
 
 /// Options of a manager, beside its servers.
@@ -15,13 +16,16 @@ pub struct Setup {
     /// What servers are run with.
     pub(crate) host: ServerContext,
     pub(crate) first_list_wait: Duration,
+    /// Where definitions are pinned.
+    pub(crate) pins: Option<PinDirectory>,
 }
 
 /// With names of the form `server__tool`, messages of at most 10 MiB − 64 KiB, and [`GuardProgram::available`].
 impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;
-        Self { naming: Naming::default(), host: ServerContext::new(GuardProgram::available()), first_list_wait }
+        let host = ServerContext::new(GuardProgram::available());
+        Self { naming: Naming::default(), host, first_list_wait, pins: None }
     }
 }
 
@@ -52,6 +56,14 @@ impl Setup {
     #[must_use]
     pub fn cache(mut self, directory: impl Into<PathBuf>) -> Self {
         self.host.cache = Some(directory.into());
+        self
+    }
+
+    /// Pins in this directory what servers offer, and compares it as [`Settings::changes`](crate::config::Settings::changes) says. Without a
+    /// directory, nothing is compared. The file `NAME.json` of a server is written when the server has listed for the first time.
+    #[must_use]
+    pub fn pins(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.pins = Some(PinDirectory::new(directory.into()));
         self
     }
 

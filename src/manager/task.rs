@@ -19,7 +19,9 @@ use tokio::time::sleep_until;
 use self::apply::Changing;
 use self::profile_view::ProfileView;
 use super::changes::{ServerFailure, ViewConfig};
+use super::changes_report::ChangesReport;
 use super::commands::ManagerCommand;
+use super::pins::{DoneWork, ObservedServer, PinnedServers};
 use super::setup::Setup;
 use super::view::{Enablement, Member, ServedProfile, View};
 use crate::catalog::Lists;
@@ -40,6 +42,8 @@ pub(super) struct Entry {
     pub(super) refused: Option<(Arc<ServerConfig>, ServerFailure)>,
     /// Instances that must end before this one may start.
     pub(super) waits_for: Vec<ServerHandle>,
+    /// Its definitions that are not approved, if there is anything to report.
+    changes: Option<Arc<ChangesReport>>,
 }
 
 #[derive(Debug)]
@@ -49,6 +53,7 @@ pub(super) struct ManagerTask {
     servers: Vec<Entry>,
     /// What is denied at run time, by the name of the server, whether there is such a server or not.
     denied: BTreeMap<String, RunTimeDeny>,
+    pins: PinnedServers,
     /// Servers that were removed or replaced and still have processes.
     leaving: Vec<Running>,
     changing: Changing,
@@ -70,6 +75,7 @@ impl ManagerTask {
         let mut task = Self {
             servers: Vec::new(),
             denied: BTreeMap::new(),
+            pins: PinnedServers::read(setup.pins.clone(), &servers),
             leaving: Vec::new(),
             changing: Changing::default(),
             changed: Arc::default(),
@@ -130,11 +136,13 @@ impl ManagerTask {
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.advance(),
                 Some(command) = commands.recv() => self.handle(command),
+                Some(done) = self.pins.done() => self.apply_file_work(done),
                 () = sleep_until(deadline), if !settled => self.publish(true),
                 () = stop.at_least(StopLevel::FinishRunning) => break,
             }
         }
         let panicked = self.stop_all(stop).await;
+        self.pins.end().await;
         let left = self.setup.host.reaper.close().await;
         if !left.is_empty() {
             tracing::error!(processes = left.len(), "not all processes of servers could be ended");
@@ -154,10 +162,41 @@ impl ManagerTask {
 
     /// Publishes the current lists and states of the servers in all views. `deadline_passed`: views no longer wait for first lists.
     pub(super) fn publish(&mut self, deadline_passed: bool) {
+        self.compare_definitions();
         let servers: Vec<_> = self.servers.iter().map(|entry| (entry, self.lists(entry))).collect();
         self.whole.publish(&servers, deadline_passed);
         for view in &mut self.profiles {
             view.publish_beside(&mut self.whole, &servers);
+        }
+    }
+
+    /// Notes what the servers offer, and puts what is approved of them into their policies.
+    fn compare_definitions(&mut self) {
+        if self.pins.are_off() {
+            return;
+        }
+        let views: Vec<_> =
+            [&self.whole].into_iter().chain(&self.profiles).map(|shown| Arc::clone(&shown.view.borrow())).collect();
+        let observed: Vec<_> = self.servers.iter().map(|entry| self.observed(entry)).collect();
+        self.pins.observe(&observed, &views);
+        for entry in &mut self.servers {
+            if let Some(config) = self.pins.approved(&entry.config) {
+                entry.config = config;
+            }
+            entry.changes = self.pins.report(&entry.config).cloned();
+        }
+    }
+
+    fn observed<'a>(&self, entry: &'a Entry) -> ObservedServer<'a> {
+        ObservedServer { config: &entry.config, handle: &entry.running.handle, lists: self.lists(entry) }
+    }
+
+    /// A pin file was read or written.
+    fn apply_file_work(&mut self, done: DoneWork) {
+        let answer = self.pins.finish(done);
+        self.publish(false);
+        if let Some(answer) = answer {
+            answer.send();
         }
     }
 
@@ -207,7 +246,7 @@ impl ManagerTask {
 impl Entry {
     pub(super) fn new(running: Running, config: Arc<ServerConfig>) -> Self {
         let enablement = Enablement::configured(&config);
-        Self { running, config, enablement, due: 0, refused: None, waits_for: Vec::new() }
+        Self { running, config, enablement, due: 0, refused: None, waits_for: Vec::new(), changes: None }
     }
 
     /// The enablement under `config`, a changed configuration of this server: the operator's, unless the configured one has changed.
@@ -223,7 +262,8 @@ impl Entry {
     pub(super) fn member(&self, config: Arc<ServerConfig>, lists: &Lists) -> Member {
         let handle = self.running.handle.clone();
         let refused = self.refused.as_ref().map(|(_, failed)| failed.reason.as_str().into());
-        Member { handle, config, enablement: self.enablement, lists: lists.clone(), refused }
+        let changes = self.changes.clone();
+        Member { handle, config, enablement: self.enablement, lists: lists.clone(), refused, changes }
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn view(servers: &[(Arc<ServerConfig>, TestServer)], is_settled: bool
     let member = |(config, server): &(Arc<ServerConfig>, TestServer)| {
         let (handle, config) = (server.handle.clone(), Arc::clone(config));
         let lists = handle.published().lists.clone();
-        Member { handle, config, enablement: Enablement::Enabled, lists, refused: None }
+        Member { handle, config, enablement: Enablement::Enabled, lists, refused: None, changes: None }
     };
     let exposing = Exposing { naming: Naming::Prefixed, max_message: usize::MAX };
     Arc::new(View::new(&mut Names::default(), exposing, servers.iter().map(member).collect(), is_settled))

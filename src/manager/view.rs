@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use tokio::sync::watch;
 
+use super::changes_report::ChangesReport;
 use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Instructions, Profile, ServerConfig};
 use crate::era::{Era, TASKS};
@@ -86,6 +87,8 @@ pub struct Member {
     pub lists: Lists,
     /// Why the last change of its configuration failed, if it did.
     pub refused: Option<Arc<str>>,
+    /// Its definitions that are not approved, if there is anything to report.
+    pub changes: Option<Arc<ChangesReport>>,
 }
 
 impl View {
@@ -138,8 +141,8 @@ impl View {
         let is_any = |count: fn(&catalog::Exposure) -> usize| {
             self.catalog.exposure().iter().any(|counts| ListKind::ALL.iter().any(|kind| count(&counts[*kind]) > 0))
         };
-        let hides_some =
-            is_any(|counts| counts.denied) || !ListKind::ALL.iter().any(|kind| member.config.policy.exposes(*kind));
+        let hides_some = is_any(|counts| counts.denied + counts.withheld)
+            || !ListKind::ALL.iter().any(|kind| member.config.policy.exposes(*kind));
         let hides_all = hides_some && !is_any(|counts| counts.exposed);
         !hides_all || self.extensions(era).keys().any(|id| id != TASKS)
     }
@@ -306,10 +309,13 @@ impl Member {
         if kind == ListKind::Tools { self.config.tool_overrides.shown_name(own) } else { own }
     }
 
-    /// The instructions of the server with this identity: those that are configured, or else those that it sends.
+    /// The instructions of the server with this identity: those that are configured, or else those that it sends, if they are approved.
     pub(crate) fn instructions(&self, identity: Option<&ServerIdentity>) -> Option<Arc<str>> {
         match &self.config.settings.instructions {
-            Instructions::OfServer => identity?.instructions.clone(),
+            Instructions::OfServer => {
+                let ServerIdentity { instructions, fingerprint, .. } = identity?;
+                instructions.clone().filter(|text| self.config.policy.permits_instructions(text, fingerprint))
+            }
             Instructions::Omitted => None,
             Instructions::Text(text) => Some(Arc::clone(text)),
         }
@@ -348,10 +354,12 @@ impl Member {
 
     /// Whether both contribute the same to a view.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        let Self { handle, config, enablement, lists, refused } = self;
+        let Self { handle, config, enablement, lists, refused, changes } = self;
+        let reports = |report: &Option<Arc<ChangesReport>>| report.as_ref().map(Arc::as_ptr);
         handle.is_same(&other.handle)
             && Arc::ptr_eq(config, &other.config)
             && (*enablement, refused) == (other.enablement, &other.refused)
+            && reports(changes) == reports(&other.changes)
             && is_same(lists, &other.lists)
     }
 }
@@ -451,6 +459,10 @@ impl ExposureView for WatchedView {
 
     fn tool_override(&self, server: &str, target: &AccessTarget) -> Option<Arc<ToolOverride>> {
         self.newest().tool_override(server, target)
+    }
+
+    fn holds(&self, server: &str) -> bool {
+        self.newest().servers.iter().any(|member| *member.config.name == *server && member.config.policy.holds())
     }
 }
 

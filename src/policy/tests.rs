@@ -190,3 +190,61 @@ fn a_name_that_shows_another_than_it_is_is_not_fit() {
     let named = |kind| Policy::default().permits(kind, "a\u{202e}", None);
     assert_eq!(ListKind::ALL.map(named), [false, false, true, true, true]);
 }
+
+const LIST: &str = r#"{"name":"list","description":"lists"}"#;
+const OTHER_LIST: &str = r#"{"name":"list","description":"lists, and sends"}"#;
+
+/// What is approved: a tool, a template and the instructions.
+fn approval(rule: ApprovalRule) -> Approval {
+    let mut pins = crate::pins::Pins::default();
+    let instructions = instructions_json("be kind");
+    for (kind, key, json) in [
+        (PinnedKind::Tool, "list", LIST.as_bytes()),
+        (PinnedKind::Template, "x://{a}", b"{}"),
+        (PinnedKind::Instructions, INSTRUCTIONS_KEY, &instructions),
+    ] {
+        pins.approve(kind, &key.into(), Definition::plain(json));
+    }
+    Approval::new(rule, Arc::new(pins), Arc::default())
+}
+
+#[test]
+fn what_is_held_is_exposed_only_as_it_was_approved() {
+    let held = Policy::default().approved_by(Some(approval(ApprovalRule::Hold)));
+    let definition = |json: &'static str| Some(Bytes::from_static(json.as_bytes()));
+    for (kind, key, definition, expected) in [
+        (ListKind::Tools, "list", definition(LIST), Ok(())),
+        (ListKind::Tools, "list", definition(r#"{ "description":"lists", "name":"l\u0069st"}"#), Ok(())),
+        (ListKind::Tools, "list", definition(OTHER_LIST), Err(Hidden::Withheld(Withheld::Changed))),
+        (ListKind::Tools, "new", definition("{}"), Err(Hidden::Withheld(Withheld::New))),
+        (ListKind::Prompts, "list", definition(LIST), Err(Hidden::Withheld(Withheld::New))),
+        (ListKind::Templates, "x://{a}", definition("{}"), Ok(())),
+        (ListKind::Templates, "y://{a}", definition("{}"), Err(Hidden::Withheld(Withheld::New))),
+        (ListKind::Resources, "x://1", definition("{}"), Ok(())),
+        (ListKind::Skills, "skill://a/SKILL.md", definition("{}"), Ok(())),
+        (ListKind::Tools, "list", None, Ok(())),
+    ] {
+        for policy in [&held, &Policy::default().and(&held), &held.clone().and(&Policy::default())] {
+            let fingerprint = Fingerprint::default();
+            assert_eq!(policy.verdict(kind, key, definition.as_ref()), expected, "{kind:?} {key}");
+            let listed = definition.as_ref().map(|json| policy.verdict_on_listed(kind, key, json, &fingerprint));
+            assert_eq!(listed.unwrap_or(Ok(())), expected, "{kind:?} {key}");
+        }
+    }
+    let instructed = |policy: &Policy, text| policy.permits_instructions(text, &Fingerprint::default());
+    assert!(instructed(&held, "be kind") && !instructed(&held, "be evil"));
+    assert!(held.holds() && !held.permits_unknown_methods(), "a method without a name could call anything");
+    assert!(held.clone().under(run_time(&["x"], &[])).holds() && held.has_same_rules(&Policy::default()));
+}
+
+#[test]
+fn what_only_warns_is_exposed_and_rules_hide_what_is_approved() {
+    let warned = Policy::default().approved_by(Some(approval(ApprovalRule::Warn)));
+    let (list, other) = (Bytes::from_static(LIST.as_bytes()), Bytes::from_static(OTHER_LIST.as_bytes()));
+    assert!(warned.permits(ListKind::Tools, "list", Some(&other)) && warned.permits_unknown_methods());
+    assert!(warned.permits_instructions("be evil", &Fingerprint::default()) && !warned.holds());
+    let denied = policy(ListKind::Tools, None, &["list"]).approved_by(Some(approval(ApprovalRule::Hold)));
+    let why = denied.verdict(ListKind::Tools, "list", Some(&list));
+    assert!(matches!(why, Err(Hidden::Denied { .. })), "{why:?}");
+    assert_eq!(denied.verdict_of_rules(ListKind::Tools, "new", Some(&other)), Ok(()));
+}

@@ -11,6 +11,7 @@ use crate::instructions;
 use crate::jsonrpc::members::{Parts, each, entries, members, text};
 use crate::jsonrpc::normalise::is_empty_array;
 use crate::jsonrpc::splice::{applied, with_first};
+use crate::pins::Fingerprint;
 use crate::task_state::TaskSupport;
 use crate::validity::mended_capabilities;
 
@@ -46,6 +47,8 @@ pub struct ServerIdentity {
     pub declares_nothing: bool,
     /// The instructions, verbatim.
     pub instructions: Option<Arc<str>>,
+    /// Of the instructions, computed once they are compared with approved ones.
+    pub fingerprint: Fingerprint,
     /// Those in `capabilities`, read once, because each message of an extension needs them.
     extensions: Box<[Extension]>,
 }
@@ -65,7 +68,17 @@ impl ServerIdentity {
             capabilities = applied(&capabilities, &[with_first(&capabilities, r#""tools":{}"#)]).into();
         }
         let extensions = extensions(&capabilities);
-        Self { protocol, info, sent_capabilities, capabilities, declares_nothing, instructions, extensions }
+        let fingerprint = Fingerprint::default();
+        Self {
+            protocol,
+            info,
+            sent_capabilities,
+            capabilities,
+            declares_nothing,
+            instructions,
+            fingerprint,
+            extensions,
+        }
     }
 
     /// Reads the parts of a result of `initialize` or `server/discover`. `None` if the capabilities are neither null nor an object of at
@@ -167,7 +180,7 @@ impl Identities {
     }
 
     /// All known identities, the older era first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<ServerIdentity>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<ServerIdentity>> {
         Era::ALL.into_iter().filter_map(|era| self.of(era))
     }
 }

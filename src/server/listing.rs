@@ -13,6 +13,7 @@ use crate::catalog::{CacheHint, Item, List, sent_bytes};
 use crate::config::Malformed;
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
+use crate::pins::Fingerprint;
 use crate::printable::excerpt;
 use crate::validity::{Action, Problem, Reason, Unlisted, Validity};
 
@@ -128,7 +129,8 @@ impl Listing {
         self.bytes += json.len();
         // Counted here, as a list is read once, but catalogs are built from it many times.
         let model_bytes = if self.kind == ListKind::Tools { sent_bytes(&json) } else { 0 };
-        self.list.items.push(Item { key, raw_key, json, model_bytes, validity });
+        let fingerprint = Fingerprint::default();
+        self.list.items.push(Item { key, raw_key, json, model_bytes, validity, fingerprint });
     }
 
     fn leave_out(&mut self, path: &str, key: Option<Arc<str>>, problem: Problem) {

@@ -52,6 +52,8 @@ pub struct ServerSnapshot {
     pub list_errors: PerKind<Option<ServerError>>,
     /// The lists of agents with their own instance.
     pub agent_lists: Arc<AgentLists>,
+    /// What its instances list, each lists once, if there may be several.
+    pub instance_lists: Arc<[Lists]>,
     /// Process id of the running server.
     pub pid: Option<u32>,
     /// Process id of its guard.
@@ -164,6 +166,7 @@ pub(super) fn channel(
         lists_complete: false,
         list_errors: PerKind::default(),
         agent_lists: Arc::default(),
+        instance_lists: Arc::default(),
         pid: None,
         guard_pid: None,
         remote: None,

@@ -77,6 +77,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Item;
+    use crate::pins::Fingerprint;
     use crate::validity::Validity;
 
     fn list(name: &str, truncated: bool) -> Arc<List> {
@@ -87,6 +88,7 @@ mod tests {
             json,
             model_bytes: 0,
             validity: Validity::default(),
+            fingerprint: Fingerprint::default(),
         };
         Arc::new(List { items: vec![item], truncated, ..List::default() })
     }

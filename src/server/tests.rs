@@ -61,7 +61,7 @@ impl TestServer {
         self
     }
 
-    fn update(&self, change: impl FnOnce(&mut ServerSnapshot)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut ServerSnapshot)) {
         self.publisher.update(change);
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn in_runtime(test: impl FnOnce()) {
 }
 
 /// The list with these entries.
-fn list(kind: ListKind, entries: &str) -> List {
+pub(crate) fn list(kind: ListKind, entries: &str) -> List {
     let page = Bytes::from(format!(r#"{{"{}":{entries}}}"#, kind.member()));
     match Listing::of(kind, Malformed::Pass).page(&page) {
         Ok(Next::Done(list)) => list,

@@ -371,8 +371,22 @@ fn processes(scene: &Scene) -> Vec<Case> {
 fn sockets(scene: &Scene) -> Vec<Case> {
     let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     let status = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"version\":\"0\"}}\n";
+    let approve = json!({"version": "0", "server": "hostile", "definitions": []});
+    let approve = json!({"jsonrpc": "2.0", "id": 1, "method": "approve", "params": approve}).to_string() + "\n";
     let runtime = scene.place().runtime_dir();
+    let command = |words: &[&str]| {
+        let argv = [&[MCPD], words].concat().into_iter().map(str::to_owned);
+        let directory = ["--runtime-dir".to_owned(), runtime.display().to_string()];
+        json!({"do": "run", "argv": argv.chain(directory).collect::<Vec<_>>()})
+    };
     vec![
+        case(
+            Group::Order,
+            "approve definitions by mcpd's socket",
+            json!({"do": "request", "path": runtime.join("admin.sock"), "text": approve}),
+        ),
+        case(Group::Order, "approve definitions by `mcpd approve`", command(&["approve", "hostile", "--all", "--yes"])),
+        case(Group::Order, "see changed definitions by `mcpd diff`", command(&["diff"])),
         case(
             Group::AbstractSocket,
             "connect to an abstract socket",
@@ -412,6 +426,7 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
     let (key, own) = (home(".ssh/id_ed25519"), scene.writable());
     let by_root = format!("/proc/self/root{}", key.display());
     let config = scene.path("config.toml");
+    let pins = scene.pin_file("victim");
     let mut cases = vec![
         case(Group::File, "read a key", json!({"do": "read", "path": key})),
         case(Group::File, "read a key through /proc/self/root", json!({"do": "read", "path": by_root})),
@@ -440,6 +455,18 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             "create a file in the runtime directory",
             json!({"do": "create", "path": scene.place().runtime_dir().join("x")}),
         ),
+        case(Group::File, "read approved definitions", json!({"do": "read", "path": pins})),
+        case(Group::File, "change approved definitions", json!({"do": "write", "path": pins, "text": ""})),
+        case(
+            Group::File,
+            "create a file beside approved definitions",
+            json!({"do": "create", "path": pins.with_extension("new")}),
+        ),
+        case(
+            Group::File,
+            "replace approved definitions",
+            json!({"do": "move", "path": pins, "to": pins.with_extension("moved")}),
+        ),
         case(Group::Skeleton, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
         case(Group::Allowed, "create a file in an own directory", json!({"do": "create", "path": own.join("x")})),
     ];
@@ -453,6 +480,16 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
                 json!({"do": "create", "path": neighbour.join("x")}),
             ),
         ]);
+    }
+    // At the other levels the server may edit the configuration, and only its application is refused.
+    if level == Level::Files {
+        let argv = [MCPD, "reject", "victim", "echo", "--config"].map(Value::from);
+        let argv = argv.into_iter().chain([json!(config)]).collect::<Vec<_>>();
+        cases.push(case(
+            Group::File,
+            "deny a tool of another server by `mcpd reject`",
+            json!({"do": "run", "argv": argv}),
+        ));
     }
     // At the other levels the daemon takes the path back while the attempt is undone.
     if level == Level::Files {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::cases::{Case, Group, Kernel, call_argv};
-use crate::support::{Agent, Daemon, NO_NAMESPACES, Place, Process, Server, Setup, children, quoted, result};
+use crate::support::{Agent, Daemon, NO_NAMESPACES, Place, Process, Server, Setup, children, quoted, result, until};
 
 /// The environment variable of the victim, whose value no other server may learn.
 pub(crate) const SECRET: &str = "s3cr3t-of-the-victim";
@@ -162,6 +162,15 @@ impl Scene {
     /// The directory of a server at level `files`.
     pub(crate) fn private(&self, server: &str) -> PathBuf {
         self.path("home/.local/state/mcpd/servers").join(server)
+    }
+
+    /// The file with the approved definitions of a server.
+    pub(crate) fn pin_file(&self, server: &str) -> PathBuf {
+        until("the definitions are recorded", || {
+            let directories = fs::read_dir(self.path("home/.local/state/mcpd/pins")).ok()?;
+            let mut files = directories.flatten().map(|entry| entry.path().join(format!("{server}.json")));
+            files.find(|path| path.exists())
+        })
     }
 
     /// A directory in which the hostile server may create files.

@@ -48,7 +48,7 @@ fn expect_documented(heading: &str, ran: &Ran) {
 fn daemon() -> Daemon {
     let sick = Server::named("sick").flags("--exit-at-start 3");
     let own = Server::named("own").line("sharing = \"session\"\ndeny = [\"x*\"]\nlog_arguments = true");
-    let limited = Server::named("plain").line("tasks_max = 900");
+    let limited = Server::named("plain").line("tasks_max = 900\nchanges = \"hold\"");
     Setup::with(sick).server(own).server(limited).start()
 }
 
@@ -75,6 +75,8 @@ fn every_member_that_commands_print_is_documented() {
     report("mcpd status", &["status", "--check", "--json"]);
     report("mcpd top", &["top", "--json"]);
     report("mcpd tools", &["tools", "--all", "--json"]);
+    report("mcpd diff", &["diff", "--json"]);
+    report("mcpd approve", &["approve", "plain", "--all", "--yes", "--json"]);
     report("mcpd calls", &["calls", "--json"]);
     report("mcpd logs", &["logs", "--json"]);
     let orders = "mcpd restart, enable, disable";

@@ -61,7 +61,7 @@ fn completion_offers_the_servers_of_the_running_daemon() {
     let directory = directory.to_str().expect("text");
     let offered = |words: &[&str]| offered(daemon.place(), &[&["--runtime-dir", directory], words].concat());
     assert_eq!(offered(&["restart", ""])[..2], ["files", "git"]);
-    for command in ["disable", "enable", "logs"] {
+    for command in ["disable", "enable", "logs", "diff", "approve", "reject"] {
         assert_eq!(offered(&[command, "f"]), ["files"], "{command}");
     }
     assert_eq!(offered(&["calls", "--server", "g"]), ["git"]);
@@ -104,6 +104,22 @@ fn completion_offers_tools_and_arguments_of_the_profile() {
     assert_eq!(offered(&["call", "files__read", "deep=t"]), ["true"]);
     let whole = format!("--runtime-dir={directory}");
     assert_eq!(self::offered(&place, &[&whole, "call", "files__r"]), ["files__read"]);
+}
+
+#[test]
+fn completion_offers_what_can_be_approved_or_rejected() {
+    let place = Place::new();
+    let tool = |name: &str| json!({ "name": name, "inputSchema": {} });
+    let file = place.write("listing", json!({ "tools": [tool("read"), tool("raze"), tool("r$(id)")] }).to_string());
+    let library = json!({ "prompts": [{ "name": "review" }, { "name": "$(id)" }] });
+    let files = Server::named("files").arg("--tool-list").arg(file).library(library).line("changes = \"hold\"");
+    let daemon = Setup::with(files).start_in(&place);
+    let directory = daemon.place().runtime_dir();
+    let directory = directory.to_str().expect("text");
+    let offered = |words: &[&str]| offered(&place, &[&["--runtime-dir", directory], words].concat());
+    assert_eq!(offered(&["approve", "files", "r"]), ["read", "raze"]);
+    assert_eq!(offered(&["approve", "files", "read", "p"]), ["prompt:review"]);
+    assert_eq!(offered(&["reject", "files", "re"]), ["read"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::*;
+use crate::pins::Fingerprint;
 use crate::policy::pattern;
 use crate::validity::Validity;
 
@@ -15,6 +16,7 @@ fn list(items: &[(&str, &'static str)]) -> List {
         json: Bytes::from_static(definition.as_bytes()),
         model_bytes: 0,
         validity: Validity::default(),
+        fingerprint: Fingerprint::default(),
     };
     List { items: items.iter().map(item).collect(), ..List::default() }
 }

@@ -11,7 +11,14 @@ fn with_tools(name: &str, deny: &[&str], tools: &[Value]) -> Server {
         let name = tool["name"].as_str().expect("a name");
         let at = memchr::memmem::find(&json, format!("{name:?}").as_bytes()).expect("a name");
         let raw_key = json.slice(at..at + name.len() + 2);
-        Item { key: name.into(), raw_key, model_bytes: sent_bytes(&json), json, validity: Validity::default() }
+        Item {
+            key: name.into(),
+            raw_key,
+            model_bytes: sent_bytes(&json),
+            json,
+            validity: Validity::default(),
+            fingerprint: Fingerprint::default(),
+        }
     };
     server.lists[ListKind::Tools] = Arc::new(List { items: tools.iter().map(item).collect(), ..List::default() });
     server

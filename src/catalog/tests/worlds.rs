@@ -1,4 +1,4 @@
-//! A name or URI is callable if and only if it is listed.
+//! A name or URI is callable if and only if it is listed, and listed only with a definition that is approved where that is necessary.
 //!
 //! The worlds are generated: servers with lists and rules of every kind, a profile with some of the servers, and each naming scheme.
 //! All of it changes from one catalog to the next. The policy function states what is exposed; the tests derive everything else anew.
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::sample::select;
 
 use super::*;
+use crate::pins::{Approval, ApprovalRule, Definition, Digest, PinnedKind, Pins};
 
 /// In file order.
 const NAMES: [&str; 3] = ["a", "b_c", "d"];
@@ -26,6 +27,8 @@ struct Member {
     exposed: Vec<usize>,
     exposes_skills: bool,
     read_only: bool,
+    /// What happens to definitions that are not approved, and a bit for each index of a list: whether those are.
+    approval: Option<(ApprovalRule, u8)>,
 }
 
 /// What a catalog is built from, of each server.
@@ -46,10 +49,18 @@ fn members() -> impl Strategy<Value = Member> {
     let globs = || some("[ab_*]{1,3}|[xy]://[ab/*]{0,3}|\\*", 3);
     let rules = || (prop::option::weighted(0.3, globs()), globs());
     let exposed = prop::sample::subsequence(vec![0, 1, 2], 2..=3);
-    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.8));
+    let rule = select(&[ApprovalRule::Warn, ApprovalRule::Hold][..]);
+    let approval = prop::option::weighted(0.4, (rule, any::<u8>()));
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.8), approval);
     let rules = [rules(), rules(), rules(), rules()];
     (offers, prop::collection::vec(any::<bool>(), 5), rules, exposed, flags).prop_map(
-        |((tools, prompts, resources, templates, skills), reading, rules, exposed, (read_only, exposes_skills))| {
+        |(
+            (tools, prompts, resources, templates, skills),
+            reading,
+            rules,
+            exposed,
+            (read_only, exposes_skills, approval),
+        )| {
             let templates = templates.into_iter().map(str::to_owned).collect();
             Member {
                 offers: [tools, prompts, resources, templates, skills],
@@ -58,6 +69,7 @@ fn members() -> impl Strategy<Value = Member> {
                 exposed,
                 exposes_skills,
                 read_only,
+                approval,
             }
         },
     )
@@ -86,6 +98,18 @@ impl Member {
         policy.exposing(&exposed).exposing_extensions(extensions.as_slice()).read_only(self.read_only)
     }
 
+    /// Some of the definitions that it lists are approved.
+    fn approval(&self) -> Option<Approval> {
+        let (rule, bits) = self.approval?;
+        let mut pins = Pins::default();
+        for (kind, list) in self.lists().iter() {
+            let Some(kind) = PinnedKind::of(kind) else { continue };
+            let approved = list.items.iter().enumerate().filter(|(index, _)| bits >> index & 1 == 1);
+            approved.for_each(|(_, item)| pins.approve(kind, &item.key, Definition::plain(&item.json)));
+        }
+        Some(Approval::new(rule, Arc::new(pins), Arc::default()))
+    }
+
     fn lists(&self) -> Lists {
         Lists::from_fn(|kind| {
             let items = self.offers[kind as usize].iter().enumerate();
@@ -108,7 +132,16 @@ fn item(kind: ListKind, key: &str, reads_only: bool) -> Item {
         json,
         model_bytes: 0,
         validity: Validity::default(),
+        fingerprint: Fingerprint::default(),
     }
+}
+
+/// Whether each definition of a listed key is approved where that is necessary.
+fn is_approved(policy: &Policy, kind: ListKind, list: &List, key: &str) -> bool {
+    let Some((approval, pinned)) = policy.approval().zip(PinnedKind::of(kind)) else { return true };
+    let mut definitions = list.items.iter().filter(|item| *item.key == *key);
+    approval.rule() == ApprovalRule::Warn
+        || definitions.all(|item| approval.pins().is_approved(pinned, key, Digest::of(&item.json)))
 }
 
 /// The names, URIs or templates that agents see.
@@ -145,6 +178,7 @@ fn check_names(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result
             // The first of that name, if there are several.
             let offered = lists[kind].items.iter().find(|item| item.key == route.name).expect("offered");
             prop_assert!(policy.permits(kind, &route.name, Some(&offered.json)));
+            prop_assert!(is_approved(policy, kind, &lists[kind], &route.name));
             prop_assert_eq!(&route.raw_name, &offered.raw_key);
         }
         let own = parts.iter().flat_map(|(_, lists)| &lists[kind].items).map(|item| item.key.to_string());
@@ -169,8 +203,9 @@ fn check_uris(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result<
     let (mut resources, mut templates): (Vec<&str>, Vec<(&str, usize)>) = (Vec::new(), Vec::new());
     for (server, (policy, lists)) in parts.iter().enumerate() {
         let exposed = |kind: ListKind| -> Vec<&str> {
-            let offers = lists[kind].items.iter().map(|item| &*item.key);
-            offers.filter(|key| policy.permits(kind, key, None)).collect()
+            let offers = lists[kind].items.iter();
+            let permitted = offers.filter(|item| policy.permits(kind, &item.key, Some(&item.json)));
+            permitted.map(|item| &*item.key).filter(|key| is_approved(policy, kind, &lists[kind], key)).collect()
         };
         for uri in exposed(ListKind::Resources) {
             if owners.insert(uri, *owners.get(uri).unwrap_or(&server)).is_none() {

@@ -109,6 +109,7 @@ fn check_server(
     findings.extend(stability(probe, report));
     findings.extend(causes::left_container(probe, report));
     findings.extend(causes::denial(probe, report));
+    findings.extend(unapproved_definitions(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings
@@ -319,6 +320,42 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
                 .to_owned()
         });
         findings.extend(limits.unenforced_text().map(|found| Finding::warning(name, found, advice)));
+    }
+    findings
+}
+
+/// Definitions that are not approved, and a file of approved ones that cannot be used.
+fn unapproved_definitions(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
+    let name = &*report.name;
+    let Some(changes) = &report.changes else { return Vec::new() };
+    let mut findings = Vec::new();
+    let approve = probe.mcpd(&format!("approve {name} --all"));
+    if let Some(problem) = &changes.file_problem {
+        let code = changes.file_problem_code.as_deref();
+        let found = text::pin_file_problem(&changes.rule, problem, code);
+        let restart = probe.restart();
+        findings.push(match (code, &*changes.rule) {
+            (Some("unwritable"), _) => {
+                let advice =
+                    "make that directory writable, or make space on its disk: mcpd tries again at the next change";
+                Finding::warning(name, found, advice)
+            }
+            (_, "hold") => {
+                let advice =
+                    format!("correct or remove that file, then {restart}; then {approve} approves what it offers");
+                Finding::problem(name, found, advice)
+            }
+            _ => {
+                let advice =
+                    format!("correct that file, then {restart}; without the file, mcpd trusts what it offers then");
+                Finding::warning(name, found, advice)
+            }
+        });
+    }
+    if let Some(found) = text::unapproved(changes) {
+        let (diff, reject) = (probe.mcpd(&format!("diff {name}")), probe.mcpd(&format!("reject {name} TOOL")));
+        let advice = format!("{diff} shows them; {approve} approves them, and {reject} hides a tool for good");
+        findings.push(Finding::warning(name, found, advice));
     }
     findings
 }

@@ -8,10 +8,10 @@ use super::is_down;
 use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
 use crate::admin::report::{
-    InstanceReport, LimitsReport, LimitsState, OverrideReport, ProfileReport, Report, ServerReport,
+    ChangesReport, InstanceReport, LimitsReport, LimitsState, OverrideReport, ProfileReport, Report, ServerReport,
 };
 use crate::cli::style::OutputStyle;
-use crate::cli::text::{count, malformed_item, one_line, shorten, wrap};
+use crate::cli::text::{count, malformed_item, one_line, pin_file_problem, shorten, unapproved, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
 use crate::server::{Refusal, RefusedPath, SandboxReport, UnansweredCounts};
@@ -107,8 +107,18 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     if let shadowed @ 1.. = server.resources_shadowed {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }
+    all.extend(server.changes.iter().flat_map(|changes| unapproved_definitions(name, changes)));
     all.extend(server.tool_overrides.iter().map(|one| format!("{name}: {}", override_text(one))));
     all
+}
+
+/// Definitions that are not approved, and a file of approved ones that cannot be used.
+fn unapproved_definitions(name: &str, changes: &ChangesReport) -> impl Iterator<Item = String> {
+    let ChangesReport { rule, file_problem, file_problem_code, .. } = changes;
+    let problem = file_problem.as_ref().map(|problem| pin_file_problem(rule, problem, file_problem_code.as_deref()));
+    let problem = problem.map(|problem| format!("{name}: {problem}"));
+    let counts = unapproved(changes).map(|counts| format!("{name}: {counts}: `mcpd diff {name}`"));
+    problem.into_iter().chain(counts)
 }
 
 /// What does not work in the override of a tool.

@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::admin::report::{LineReport, ReloadReport, Report};
 use crate::calls::report::CallReport;
 use crate::cli::{
-    add, check, client_changes, control, doctor, import, login, reload, remove, service, setup, tools, top,
+    add, approve, changes, check, client_changes, control, doctor, import, login, reject, reload, remove, service,
+    setup, tools, top,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md");
@@ -19,7 +20,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md"
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 18] {
+fn sections() -> [(&'static str, Value); 21] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
@@ -28,6 +29,9 @@ fn sections() -> [(&'static str, Value); 18] {
         ("mcpd calls", schema::<CallReport>()),
         ("mcpd logs", schema::<LineReport>()),
         ("mcpd restart, enable, disable", schema::<control::JsonReport<'static>>()),
+        ("mcpd diff", schema::<changes::JsonReport<'static>>()),
+        ("mcpd approve", schema::<approve::JsonReport<'static>>()),
+        ("mcpd reject", schema::<reject::JsonReport<'static>>()),
         ("mcpd reload", schema::<ReloadReport>()),
         ("mcpd reload --log-level", schema::<reload::JsonLogFilter>()),
         ("mcpd check", schema::<check::JsonReport<'static>>()),

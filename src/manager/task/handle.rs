@@ -13,6 +13,8 @@ use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::list_kind::ListKind;
 use crate::manager::commands::{ManagerCommand, ManagerError, check_names};
+use crate::manager::pins::ApprovalSender;
+use crate::manager::pins::change::{ApproveError, ApprovedDefinition, ServerChanges};
 use crate::manager::view::{Enablement, Toggle, ToggleResult};
 use crate::naming::Naming;
 use crate::policy::{RunTimeDeny, is_fit_name};
@@ -22,14 +24,33 @@ use crate::tool_overrides::ToolOverrides;
 
 impl ManagerTask {
     pub(super) fn handle(&mut self, command: ManagerCommand) {
-        if !matches!(command, ManagerCommand::Apply(..) | ManagerCommand::Follow(..) | ManagerCommand::Refresh(_)) {
+        let changes_servers = match command {
+            ManagerCommand::Connect(..)
+            | ManagerCommand::Disconnect(..)
+            | ManagerCommand::Deny(..)
+            | ManagerCommand::Toggle(..)
+            | ManagerCommand::OverrideHealth(..)
+            | ManagerCommand::Restart(..) => true,
+            ManagerCommand::Apply(..)
+            | ManagerCommand::Follow(..)
+            | ManagerCommand::Changes(..)
+            | ManagerCommand::Approve(..)
+            | ManagerCommand::Refresh(_) => false,
+        };
+        if changes_servers {
             self.apply_staged();
         }
         // The caller may have dropped its future.
         match command {
-            ManagerCommand::Connect(config, done) => drop(done.send(self.connect(*config))),
+            ManagerCommand::Connect(config, pins, done) => {
+                self.pins.accept(pins);
+                drop(done.send(self.connect(*config)));
+            }
             ManagerCommand::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
-            ManagerCommand::Apply(desired, done) => self.apply(desired, done),
+            ManagerCommand::Apply(desired, pins, done) => {
+                self.pins.accept(pins);
+                self.apply(desired, done);
+            }
             ManagerCommand::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
             ManagerCommand::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
             ManagerCommand::OverrideHealth(name, health_override, done) => {
@@ -41,6 +62,8 @@ impl ManagerTask {
                     drop(done.send(Ok(view)));
                 }
             }
+            ManagerCommand::Changes(name, done) => drop(done.send(self.definition_changes(name.as_deref()))),
+            ManagerCommand::Approve(name, what, done) => self.approve(&name, what, done),
             ManagerCommand::Refresh(done) => {
                 self.publish(false);
                 drop(done.send(Ok(())));
@@ -115,6 +138,25 @@ impl ManagerTask {
         }
         self.publish(false);
         Ok(())
+    }
+
+    fn definition_changes(&mut self, name: Option<&str>) -> Result<Vec<ServerChanges>, ManagerError> {
+        // Includes what servers have published so far.
+        self.publish(false);
+        if let Some(name) = name {
+            self.find(name)?;
+        }
+        let servers = self.servers.iter().map(|entry| &entry.config);
+        let requested = servers.filter(|config| name.is_none_or(|name| *config.name == *name));
+        Ok(requested.map(|config| self.pins.changes(config)).collect())
+    }
+
+    fn approve(&mut self, name: &str, what: Vec<ApprovedDefinition>, done: ApprovalSender) {
+        self.publish(false);
+        match self.servers.iter().find(|entry| *entry.config.name == *name) {
+            Some(entry) => self.pins.approve(&entry.config, what, done),
+            None => drop(done.send(Err(ApproveError::UnknownServer { server: name.to_owned() }))),
+        }
     }
 
     fn restart(&mut self, name: &str) -> Result<(ServerHandle, u64), ManagerError> {

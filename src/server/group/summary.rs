@@ -1,5 +1,6 @@
 //! Merges what several instances publish into the snapshot of one server.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Group;
@@ -84,6 +85,7 @@ impl Group {
         let lists = self.lists.last.clone();
         let agent_lists = self.agent_lists(&published);
         let agent_identities = self.agent_identities(&published);
+        let instance_lists = instance_lists(published.iter().filter(|_| self.desired.enabled));
         let eras = self.spoken();
         let enabled = self.desired.enabled;
         let settled = self.slots.all().iter().all(Slot::has_settled).then_some(self.desired.revision);
@@ -94,7 +96,7 @@ impl Group {
             (all.first_start_ended, all.lists) = (attempted, lists);
             all.lists_complete = enabled && published.iter().any(|one| one.lists_complete);
             all.lists_known = enabled && (all.lists_known || has_listed);
-            all.agent_lists = agent_lists;
+            (all.agent_lists, all.instance_lists) = (agent_lists, instance_lists);
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
@@ -188,6 +190,13 @@ impl MovedTotals {
             self.stats.take_over(handle.totals().since(before));
         }
     }
+}
+
+/// What these instances list, each lists once.
+fn instance_lists<'a>(published: impl Iterator<Item = &'a ServerSnapshot>) -> Arc<[Lists]> {
+    let mut before = HashSet::new();
+    let listed = published.filter(|one| one.lists_known).map(|one| &one.lists);
+    listed.filter(|lists| before.insert(identity(lists))).cloned().collect()
 }
 
 /// The instance whose state is published for the server: a ready one, if there is any.

@@ -53,6 +53,8 @@ struct ListState {
     backoff: Backoff,
     /// A fetch has ended, in success or not.
     attempted: bool,
+    /// A fetch has brought a list, or the beginning of one.
+    has_list: bool,
 }
 
 /// The progress of a fetch.
@@ -96,6 +98,11 @@ impl ServerLists {
     /// Whether no fetch of this list has ended yet.
     pub(in crate::server) fn is_first_fetch(&self, kind: ListKind) -> bool {
         self.states[kind].as_ref().is_some_and(|state| !state.attempted)
+    }
+
+    /// Whether the known list is one of this instance, not of a former one.
+    pub(in crate::server) fn has_own(&self, kind: ListKind) -> bool {
+        self.states[kind].as_ref().is_none_or(|state| state.has_list)
     }
 
     /// Fetches lists that have changed and may be fetched now. Returns when the next of the others is due.
@@ -169,7 +176,7 @@ impl ServerLists {
 
     fn finish(&mut self, kind: ListKind, list: List) -> Fetch {
         if let Some(state) = &mut self.states[kind] {
-            (state.is_fetching, state.attempted) = (false, true);
+            (state.is_fetching, state.attempted, state.has_list) = (false, true, true);
             state.backoff.reset();
             let refresh = || Duration::from_millis(list.cache_hint.unwrap_or_default().ttl);
             state.retry_at = (kind == ListKind::Skills)
@@ -191,6 +198,9 @@ impl ServerLists {
             state.retry_at = Some(Instant::now() + state.backoff.next(fastrand::f64()));
         }
         let partial = listing.partial().filter(|_| is_first);
+        if let Some(state) = &mut self.states[kind] {
+            state.has_list |= partial.is_some();
+        }
         let used = partial.as_ref().map(|list| list.items.len());
         let reason = ServerError::List { kind, problem, used };
         Fetch::Failed { kind, reason, partial }
@@ -228,6 +238,7 @@ impl Default for ListState {
             retry_at: None,
             backoff: Backoff::new(FIRST_RETRY, MAX_RETRY),
             attempted: false,
+            has_list: false,
         }
     }
 }

@@ -512,6 +512,11 @@ pub trait ExposureView: Debug + Send + Sync {
     /// Whether `target` of `server` is exposed now to agents of `era`. `lists` are the server's present lists.
     fn exposure(&self, server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure;
 
+    /// Whether only approved definitions of `server` are exposed now.
+    fn holds(&self, _server: &str) -> bool {
+        false
+    }
+
     /// What the configuration changes now of the tool that `target` names.
     fn tool_override(&self, _server: &str, _target: &AccessTarget) -> Option<Arc<ToolOverride>> {
         None
@@ -603,6 +608,11 @@ impl Access {
     /// The error for an unknown target.
     pub(crate) fn unknown(&self) -> ErrorObject {
         self.error_kind.unknown(&self.requested_name, self.era)
+    }
+
+    /// Whether only approved definitions of `server` are exposed now.
+    pub(crate) fn is_held(&self, server: &str) -> bool {
+        self.view.holds(server)
     }
 
     /// Whether the server's list of `kind` decides about the call.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::ServerTask;
 use crate::list_kind::ListKind;
+use crate::pins::PinnedKind;
 use crate::server::instance::Instance;
 use crate::server::messages::call::{Call, Exposure, Failure, RequestKind};
 
@@ -34,7 +35,15 @@ impl ServerTask {
     /// What can be done with a call now, by the newest view of its listener.
     pub(super) fn readiness(&self, call: &mut Call, instance: &Instance) -> Readiness {
         let Some(access) = &mut call.access else { return Readiness::Send };
-        if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
+        let depends_on_any = |is_it: &dyn Fn(ListKind) -> bool| {
+            ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && is_it(kind))
+        };
+        if depends_on_any(&|kind| instance.lists.is_first_fetch(kind)) {
+            return Readiness::Wait;
+        }
+        // A former instance's definitions were approved, not those of this one, which has failed to list its own.
+        let lacks_own = |kind| PinnedKind::of(kind).is_some() && !instance.lists.has_own(kind);
+        if depends_on_any(&lacks_own) && access.is_held(&self.config.name) {
             return Readiness::Wait;
         }
         let published = self.publisher.snapshot();

@@ -44,6 +44,7 @@ mod methods;
 mod naming;
 mod net;
 mod oauth;
+mod packages;
 mod pin_files;
 mod pins;
 pub mod policy;

@@ -159,6 +159,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("mcpd-doctor", &[("mcpd doctor files", "Finds the problems of one server.")]),
     (
+        "mcpd-lock",
+        &[
+            ("mcpd lock", "Writes the versions that run, after a confirmation."),
+            ("mcpd lock --check --config dotfiles/mcpd.toml", "Exits with 1 if a server may run another version."),
+        ],
+    ),
+    (
         "mcpd-sandbox",
         &[
             ("mcpd sandbox files", "Starts your shell in the sandbox of a server."),

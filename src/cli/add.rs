@@ -15,10 +15,11 @@ use serde_with::skip_serializing_none;
 use self::corrections::{is_escaped, misplaced_options, not_a_command, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
 use super::import::write_files;
+use super::lock::offer::Unlocked;
 use super::outcome::try_print_report;
 use super::reload::Scope;
 use super::text::split_searched_path;
-use super::{CommandResult, FAILED, USAGE, fail, prompt, try_print};
+use super::{CommandResult, FAILED, USAGE, fail, lock, prompt, try_print};
 use crate::client_files::Syntax;
 use crate::config::command_line::{command_line, is_url, without_secrets};
 use crate::config::diagnostic::Diagnostic;
@@ -64,7 +65,7 @@ pub(super) struct Add {
     /// [default: scope]
     #[arg(long, value_name = "LEVEL", value_parser = sandbox_level, conflicts_with = "url")]
     sandbox: Option<SandboxLevel>,
-    /// Accept the sandbox that is proposed, without a question
+    /// Accept the sandbox and the version that are proposed, without a question
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -106,6 +107,8 @@ pub(super) struct JsonReport<'a> {
     sandbox_proposal: Option<String>,
     /// Why no `sandbox` at level `files` is proposed.
     sandbox_reason: Option<String>,
+    /// Packages with the versions that `--yes` writes, if they are not written.
+    version_proposal: Option<&'a [String]>,
 }
 
 fn usage(error: impl Display) -> ExitCode {
@@ -131,6 +134,7 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> CommandResult {
         settings.push((advice.key.to_owned(), advice.setting()));
     }
     let unwritten = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
+    let unlocked = lock::offer::propose(name, add.yes, &mut settings).map_err(|error| fail(FAILED, error))?;
     plan.put(name, settings).map_err(|error| usage(format!("not added: {}", options.edit_failure(&path, &error))))?;
     let (text, secrets) = plan.finish();
     let loaded = options.check(&file, &text, &secrets).map_err(usage)?;
@@ -154,13 +158,19 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> CommandResult {
                 Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
                 None => (None, None),
             };
-            try_print_report(&JsonReport { name, file: &path, secrets: moved, sandbox_proposal, sandbox_reason })
+            let version_proposal = match &unlocked {
+                Some(Unlocked::Unanswered(words)) => Some(&**words),
+                _ => None,
+            };
+            let (file, secrets) = (&*path, moved);
+            try_print_report(&JsonReport { name, file, secrets, sandbox_proposal, sandbox_reason, version_proposal })
         }
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
     let notes = [
         missing.map(|missing| missing.warning()),
         unwritten.and_then(|unwritten| unwritten.note(name, &warnings)),
+        unlocked.map(|unlocked| unlocked.note(name)),
         misplaced_options_note(add, line),
         relative_path_note(add),
     ];

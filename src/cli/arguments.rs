@@ -131,6 +131,11 @@ pub(super) enum Command {
     /// The command gets the environment, the working directory and the restrictions of the server, in a session of its own: a shell has no
     /// job control. Exits with the code of the command, or with 128 and the number of the signal that ended it.
     Sandbox(Deferred<super::sandbox::Arguments>),
+    /// Write the versions that servers run into the configuration; `--check` reports what is not locked
+    ///
+    /// The versions are those in the caches of npx, pnpm dlx, bunx, uvx, pipx run, docker run and podman run, so no network is needed. Shows the
+    /// difference, and asks. What cannot be locked is named with its reason. `--check` exits with 1 if a server is not locked.
+    Lock(Deferred<super::lock::Lock>),
     /// Log in to a server with a URL, in a browser; or list all logins
     ///
     /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of
@@ -203,6 +208,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
             "connect",
             "remove",
             "check",
+            "lock",
             "service",
             "login",
             "logout",

@@ -18,6 +18,7 @@ use serde_with::skip_serializing_none;
 
 use super::client_changes::WriteOptions;
 use super::config_edit::{EditOptions, link_hint, secrets_directory};
+use super::lock::offer::{locked_args, runs_any_version};
 use super::outcome::{config_failure, print_note, print_styled_note, try_print_report};
 use super::reload::Scope;
 use super::style::OutputStyle;
@@ -27,7 +28,7 @@ use crate::config::clients::project_of;
 use crate::config::edit::file::{ConfigFile, WriteError};
 use crate::config::import::{Content, Foreign, ForeignServer, ImportChoices, Outcome, Plan, SecretFile, foreign};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{self, Config};
+use crate::config::{self, Config, ServerConfig};
 use crate::known_clients::{CLIENTS, Client, MAX_FILE};
 use crate::sockets::RuntimeDir;
 
@@ -57,21 +58,22 @@ pub(super) struct Import {
 
 pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> CommandResult {
     let options = &import.options;
-    let Imported { code, report, unanswered, .. } = import_servers(import, |_, _| Ok(()))?;
+    let imported = import_servers(import, |_, _| Ok(()))?;
+    let Imported { code, report, .. } = &imported;
     if report.written {
         let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
-        print_note(format_args!("{}", summary(&report, &unanswered)));
+        print_note(format_args!("{}", summary(&imported)));
         print_note(format_args!("{}", next_steps(is_served)));
     }
     if options.json {
         report.print()?;
     }
     if !report.written {
-        return Ok(code);
+        return Ok(*code);
     }
     let applied = options.apply(directory, &[&report.file], Scope::Servers(&report.added()));
     let applied = applied.unwrap_or_else(|code| code);
-    Ok(if applied == ExitCode::SUCCESS { code } else { applied })
+    Ok(if applied == ExitCode::SUCCESS { *code } else { applied })
 }
 
 /// What an import has done.
@@ -97,7 +99,7 @@ impl Import {
 impl Imported {
     /// Has a running daemon use the new servers, and prints what was done.
     pub(super) fn apply(&self, import: &Import, directory: &RuntimeDir) -> CommandResult {
-        print_note(format_args!("{}", summary(&self.report, &self.unanswered)));
+        print_note(format_args!("{}", summary(self)));
         if !directory.is_served() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -119,7 +121,7 @@ pub(super) fn import_servers(
     let loaded = configured(options)?;
     let secrets = secrets_directory(&path).map_err(|error| fail(USAGE, error))?;
     let servers = loaded.as_ref().map_or(&[][..], |config| &config.servers);
-    let mut plan = Plan::new(file.text(), servers, &secrets, &Process);
+    let mut plan = Plan::new(file.text(), servers, &secrets, &Process).locking(&locked_args);
     let choices = ImportChoices { rename: import.rename, projects: import.projects };
     let sources = plan_servers(&client_files, &mut plan, choices);
     let (text, mut files) = plan.finish();
@@ -242,7 +244,7 @@ fn secret_lines(files: &[SecretFile]) -> String {
 }
 
 /// The result, and what the user has to write.
-fn summary(report: &JsonReport, unanswered: &[SecretFile]) -> String {
+fn summary(Imported { report, unanswered, config, .. }: &Imported) -> String {
     let added = report.added().len();
     let servers = if added == 1 { "server is" } else { "servers are" };
     let mut text = format!("mcpd: {added} {servers} added to {}\n", report.file.display());
@@ -251,6 +253,16 @@ fn summary(report: &JsonReport, unanswered: &[SecretFile]) -> String {
         let _ = writeln!(
             text,
             "mcpd: {of} is missing: write it to {file} with mode 0600. The server that needs it fails until you do"
+        );
+    }
+    let added = report.added();
+    let is_open = |server: &&ServerConfig| added.contains(&&*server.name) && runs_any_version(server);
+    let open: Vec<_> = config.iter().flat_map(|config| &config.servers).filter(is_open).map(|one| &*one.name).collect();
+    if !open.is_empty() {
+        let _ = writeln!(
+            text,
+            "mcpd: after their first start, `mcpd lock {}` writes the versions that run",
+            open.join(" ")
         );
     }
     text

@@ -29,6 +29,7 @@ mod edit;
 mod import;
 mod keep;
 mod link;
+mod lock;
 mod login;
 mod logs;
 mod prompt;
@@ -107,6 +108,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
         Command::Logout(logout) => block_on(login::run_logout(&logout, given, directory.ok())),
+        Command::Lock(lock) => lock::run(&lock, given.as_deref(), directory.ok()),
         Command::Sandbox(arguments) => block_on(sandbox::run(arguments.0, given, directory.ok())),
         Command::Check(arguments) => block_on(check::run(&arguments, directory.ok())),
         Command::Completions { shell } => completions::run(shell),

@@ -4,8 +4,9 @@
 //! and the order of everything else. Comments directly above and below removed tables go with them, and so does one blank line. Comments
 //! behind a blank line stay. Adding and removing a server restores the original text.
 //!
-//! [`file`] reads and writes files, and presents edited files to the loader before they are written.
+//! `argument` replaces an argument in every format. [`file`] reads and writes files, and presents edited files to the loader before they are written.
 
+mod argument;
 pub(crate) mod file;
 #[cfg(test)]
 mod tests;

@@ -28,12 +28,16 @@ use super::{ServerConfig, read, toml};
 /// The planned result of an import.
 pub(crate) struct Plan<'a> {
     sources: &'a dyn Sources,
+    lock: Option<Lock<'a>>,
     text: String,
     mover: SecretExtractor<'a>,
     /// Every existing and planned server. The first `configured` exist.
     known: Vec<(String, Result<Launch, UnusableValue>)>,
     configured: usize,
 }
+
+/// The arguments of a server with these settings, with the versions that run now. `None` if these are not known.
+pub(crate) type Lock<'a> = &'a dyn Fn(&[(String, Setting)]) -> Option<Vec<String>>;
 
 /// What the user chooses to add.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,6 +114,14 @@ pub(crate) fn accept(proposal: Proposal, settings: &mut Vec<(String, Setting)>) 
     settings.push(("sandbox".to_owned(), Setting::Sandbox(proposal.sandbox)));
 }
 
+/// Replaces the arguments in these settings.
+pub(crate) fn set_args(args: Vec<String>, settings: &mut Settings) {
+    settings
+        .iter_mut()
+        .filter(|(key, _)| key == "args")
+        .for_each(|(_, setting)| *setting = Setting::List(args.clone()));
+}
+
 /// The keys that a server with these settings needs, as far as its command is known and they are not set.
 pub(crate) fn known_keys(settings: &[(String, Setting)]) -> Vec<Advice> {
     let Some((command, args)) = command_line(settings) else { return Vec::new() };
@@ -144,7 +156,12 @@ impl<'a> Plan<'a> {
         let configured = configured.into_iter();
         let known: Vec<_> = configured.map(|server| (server.name.to_string(), server.launch.clone())).collect();
         let mover = SecretExtractor::new(secrets, sources);
-        Self { sources, text: text.to_owned(), mover, configured: known.len(), known }
+        Self { sources, lock: None, text: text.to_owned(), mover, configured: known.len(), known }
+    }
+
+    /// Adds servers with the versions that `lock` knows.
+    pub(crate) fn locking(self, lock: Lock<'a>) -> Self {
+        Self { lock: Some(lock), ..self }
     }
 
     /// Adds `server`, unless an equal one exists. If another planned server has its name, a number is added to the name.
@@ -181,6 +198,9 @@ impl<'a> Plan<'a> {
             return Outcome::Differs { name: server.name.clone(), free: name };
         }
         let (mut settings, files) = self.mover.moved(&name, server);
+        if let Some(args) = self.lock.and_then(|lock| lock(&settings)) {
+            set_args(args, &mut settings);
+        }
         let known = known_keys(&settings).into_iter().map(|advice| (advice.key.to_owned(), advice.setting()));
         settings.extend(known.collect::<Vec<_>>());
         let proposed = proposed_sandbox(&settings, self.sources).transpose();
@@ -228,7 +248,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether two servers are equal. With undefined references, only servers of one name count as equal.
+/// Whether two servers are equal. With undefined references, only servers of one name count as equal. A server with a locked version is
+/// equal to one that does not choose a version.
 fn same(
     name: &str,
     this: &Result<Launch, UnusableValue>,
@@ -236,7 +257,10 @@ fn same(
     other: &Result<Launch, UnusableValue>,
 ) -> bool {
     match (this, other) {
-        (Ok(this), Ok(other)) => this.is_equivalent(other),
+        (Ok(this), Ok(other)) => {
+            let locked = || other.program().and_then(|other| this.with_versions_of(other));
+            this.is_equivalent(other) || locked().is_some_and(|locked| locked.is_equivalent(other))
+        }
         (Err(this), Err(other)) => name == other_name && this == other,
         _ => false,
     }

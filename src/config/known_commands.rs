@@ -3,15 +3,19 @@
 //! `add` and `import` write what [`advice`] says, `check` and `doctor` compare it with the configuration. [`runner`] says which commands
 //! download a server before they run it.
 
+mod package_word;
 mod proposal;
 mod runner;
 mod table;
 
 use std::path::PathBuf;
 
+pub(crate) use self::package_word::{
+    PackageWord, Requirement, is_digest, normalized, package_of, package_words, permits, pinned_args,
+};
 pub(crate) use self::proposal::{CommandLine, FilesObstacle, Proposal, creates_mounts, proposal};
 use self::runner::{Invocation, values};
-pub(crate) use self::runner::{Runner, half_written_cache, runner};
+pub(crate) use self::runner::{Launcher, Runner, half_written_cache, runner};
 use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;
 use super::interpolate::Sources;

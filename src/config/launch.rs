@@ -15,6 +15,7 @@ use url::Url;
 
 use super::address::{Address, is_unix, url_complaint};
 use super::interpolate::{Process, Sources, Template, UnusableValue};
+use super::known_commands::{PackageWord, package_words};
 use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
 use super::value_types::Choice;
 
@@ -128,6 +129,23 @@ impl Launch {
             launch.remote().map(|remote| (&remote.url, &remote.headers))
         }
         started(self) == started(other) && reached(self) == reached(other)
+    }
+
+    /// This launch with the exact versions that `other` has of the same packages. `None` if it has none.
+    pub(super) fn with_versions_of(&self, other: &Program) -> Option<Self> {
+        let mut launch = self.clone();
+        let Program { command, args, .. } = launch.program_mut()?;
+        let versions = package_words(&other.command, &other.args);
+        let mut is_changed = false;
+        for word in package_words(command, args) {
+            let is_it = |one: &&PackageWord| one.index == word.index && one.name == word.name;
+            let locked = versions.iter().find(is_it).filter(|one| one.version().is_some());
+            if let Some(locked) = locked.filter(|_| word.version().is_none()) {
+                args[word.index].clone_from(&other.args[locked.index]);
+                is_changed = true;
+            }
+        }
+        is_changed.then_some(launch)
     }
 
     /// This launch for agents in the directory `agent_cwd`.

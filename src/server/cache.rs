@@ -99,6 +99,13 @@ pub fn last_known(directory: &Path, config: &ServerConfig) -> Option<Lists> {
     ListCacheFile::of(directory.to_owned(), config)?.read(&config.name).map(|known| known.lists)
 }
 
+/// The last known instructions of a server with this configuration, of each era.
+pub(crate) fn last_known_instructions(directory: &Path, config: &ServerConfig) -> Vec<Arc<str>> {
+    let known = ListCacheFile::of(directory.to_owned(), config).and_then(|file| file.read(&config.name));
+    let identities = known.into_iter().flat_map(|known| known.identities.iter().cloned().collect::<Vec<_>>());
+    identities.filter_map(|identity| identity.instructions.clone()).collect()
+}
+
 impl ListCacheFile {
     /// `None` for a server that cannot be launched.
     pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {

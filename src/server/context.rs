@@ -38,7 +38,7 @@ impl GuardProgram {
     }
 
     /// The executable, if there is one.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             // The running executable, even if an upgrade has replaced the file.
             Self::ThisProgram => Some(Path::new("/proc/self/exe")),

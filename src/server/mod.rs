@@ -53,12 +53,14 @@ mod task;
 pub(crate) mod tests;
 mod wiring;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 pub use self::cache::last_known;
+pub(crate) use self::cache::last_known_instructions;
 pub use self::context::{GuardProgram, GuardRegistry, ProcessAttributes, ServerContext};
 pub use self::control::{HealthOverride, StopChannel, StopLevel, StopReceiver};
 pub(crate) use self::embedder_request::RequestFailure;
@@ -125,6 +127,24 @@ pub fn start(
         tokio::spawn(group::Group::new(parts, instances).run())
     };
     Running { handle: ServerHandle(Arc::new(inner)), control, task, shared }
+}
+
+/// The environment and the working directory of the program of `server`, for work on files that it uses. `${cmd:…}` has no value.
+/// `sources` is the environment of the daemon, `host` its sandboxes.
+///
+/// # Errors
+/// If the program cannot be launched.
+pub(crate) async fn launch_environment(
+    server: &ServerConfig,
+    host: &SandboxHost,
+    sources: &dyn Sources,
+) -> Result<(BTreeMap<String, String>, PathBuf), ServerError> {
+    let launch = server.launch.as_ref().map_err(Clone::clone)?;
+    let Some(program) = launch.program() else { return Err(StartError::system("it runs no program").into()) };
+    let plan = host.plan(server, &program.command).await.map_err(StartError::Unenforceable)?;
+    let variables = sources.variables("").into_iter();
+    let spec = launch_spec(program, ProcessAttributes::default(), plan.restrictions, variables);
+    Ok((spec.env, spec.cwd))
 }
 
 /// Runs `command` with the environment, the working directory and the restrictions of `server`, and waits for its end. `sources` is the

@@ -202,7 +202,7 @@ impl ServerTask {
         let is_called = Arc::clone(&self.publisher.stats.is_called);
         is_called.fetch_or(self.waiting.has_parked(), Ordering::Relaxed);
         // A server whose lists are known has been downloaded.
-        let cache = self.runner().filter(|_| !self.publisher.knows_lists()).map(|runner| runner.cache);
+        let cache = self.runner().filter(|_| !self.publisher.knows_lists()).map(|runner| runner.cache());
         let acquiring = permits.acquire(Arc::clone(&is_called), cache);
         let Some(permit) = self.unless_stopped(acquiring).await else { return self.apply_stop() };
         is_called.store(false, Ordering::Relaxed);

@@ -75,6 +75,7 @@ mod link;
 mod list_pages;
 mod live_views;
 mod local_times;
+mod lock_command;
 mod log_floods;
 mod login;
 mod login_addresses;

@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["account", "client", "detach", "signals"],
     &["server"],
     &["transport"],
-    &["oauth", "config_lints", "links", "pin_files"],
+    &["oauth", "config_lints", "links", "packages", "pin_files"],
     &["bridge", "calls", "catalog", "known_clients", "demo_server", "methods", "net", "sockets"],
     &["client_capabilities", "config", "task_state", "validity"],
     &["era", "logging", "policy", "systemctl", "tool_overrides"],

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::admin::report::{LineReport, ReloadReport, Report};
 use crate::calls::report::CallReport;
 use crate::cli::{
-    add, approve, changes, check, client_changes, control, doctor, import, login, reject, reload, remove, service,
-    setup, tools, top,
+    add, approve, changes, check, client_changes, control, doctor, import, lock, login, reject, reload, remove,
+    service, setup, tools, top,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md");
@@ -20,7 +20,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md"
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 21] {
+fn sections() -> [(&'static str, Value); 22] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
@@ -38,6 +38,7 @@ fn sections() -> [(&'static str, Value); 21] {
         ("mcpd add", schema::<add::JsonReport<'static>>()),
         ("mcpd remove", schema::<remove::JsonReport<'static>>()),
         ("mcpd import", schema::<import::JsonReport>()),
+        ("mcpd lock", schema::<lock::JsonReport<'static>>()),
         ("mcpd link, unlink", schema::<client_changes::JsonReport<'static>>()),
         ("mcpd setup", schema::<setup::report::JsonReport>()),
         ("mcpd doctor", schema::<doctor::page::JsonReport<'static>>()),

@@ -1,5 +1,6 @@
 //! Programs that download a server before they run it.
 
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use super::table::{self, KnownCommand, SandboxNeeds};
@@ -9,111 +10,290 @@ use super::table::{self, KnownCommand, SandboxNeeds};
 pub(crate) struct Runner {
     program: &'static str,
     /// Its subcommand.
-    verb: &'static [&'static str],
-    /// Whose cache it writes. Runners with the same cache are started one after another.
-    pub(crate) cache: &'static str,
-    /// Its options that take a value.
-    options: &'static [&'static str],
+    pub(super) verb: &'static [&'static str],
+    pub(super) launcher: Launcher,
 }
 
-/// Options of package runners that take a value.
-const OF_PACKAGES: &[&str] = &[
-    "--package",
-    "-p",
-    "--from",
-    "--spec",
-    "--with",
-    "--python",
-    "--registry",
-    "--index-url",
-    "--cache",
-    "--prefix",
-    "--workspace",
-    "-w",
-    "--directory",
-    "--index",
-];
-/// Options of `docker run` that take a value.
-const OF_IMAGES: &[&str] = &[
-    "--add-host",
-    "--cap-add",
-    "--cap-drop",
-    "--cpus",
-    "--dns",
-    "--entrypoint",
-    "--env",
-    "-e",
-    "--env-file",
-    "--gpus",
-    "--hostname",
-    "-h",
-    "--label",
-    "-l",
-    "--memory",
-    "-m",
-    "--mount",
-    "--name",
-    "--network",
-    "--net",
-    "--platform",
-    "--publish",
-    "-p",
-    "--pull",
-    "--runtime",
-    "--security-opt",
-    "--tmpfs",
-    "--user",
-    "-u",
-    "--userns",
-    "--volume",
-    "-v",
-    "--workdir",
-    "-w",
-];
-/// Options that name the package, if it is not the word that names the command.
-const PACKAGE_NAMES: &[&str] = &["--package", "-p", "--from", "--spec"];
+/// What runners with one cache have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Launcher {
+    Npm,
+    Pnpm,
+    Yarn,
+    Bun,
+    Uv,
+    Pipx,
+    Docker,
+    Podman,
+}
+
+/// The options of runners of the same packages.
+#[derive(Debug)]
+struct Family {
+    /// Options that take a value.
+    options: &'static [&'static str],
+    /// Those of them that name the package, if it is not the word that names the command.
+    names: &'static [&'static str],
+}
+
+/// Source: docs.npmjs.com/cli/commands/npx, pnpm.io/cli/dlx, yarnpkg.com/cli/dlx, bun.sh/docs/cli/bunx.
+const OF_NPM: Family = Family {
+    options: &[
+        "--package",
+        "-p",
+        "--allow-build",
+        "--cache",
+        "--call",
+        "-c",
+        "--dir",
+        "-C",
+        "--loglevel",
+        "--prefix",
+        "--registry",
+        "--reporter",
+        "--script-shell",
+        "--userconfig",
+        "--workspace",
+        "-w",
+    ],
+    names: &["--package", "-p"],
+};
+/// Source: docs.astral.sh/uv/reference/cli, `uv tool run`.
+const OF_UV: Family = Family {
+    options: &[
+        "--from",
+        "--allow-insecure-host",
+        "--build-constraints",
+        "-b",
+        "--cache-dir",
+        "--color",
+        "--config-file",
+        "--config-setting",
+        "-C",
+        "--constraints",
+        "-c",
+        "--default-index",
+        "--directory",
+        "--env-file",
+        "--exclude-newer",
+        "--exclude-newer-package",
+        "--extra-index-url",
+        "--find-links",
+        "-f",
+        "--fork-strategy",
+        "--index",
+        "--index-strategy",
+        "--index-url",
+        "-i",
+        "--keyring-provider",
+        "--link-mode",
+        "--no-binary-package",
+        "--no-build-isolation-package",
+        "--no-build-package",
+        "--overrides",
+        "--prerelease",
+        "--project",
+        "--python",
+        "-p",
+        "--python-platform",
+        "--refresh-package",
+        "--reinstall-package",
+        "--resolution",
+        "--torch-backend",
+        "--upgrade-package",
+        "-P",
+        "--with",
+        "-w",
+        "--with-editable",
+        "--with-requirements",
+    ],
+    names: &["--from"],
+};
+/// Source: pipx.pypa.io/stable/docs, `pipx run`.
+const OF_PIPX: Family = Family {
+    options: &[
+        "--spec",
+        "--backend",
+        "--fetch-python",
+        "--index-url",
+        "-i",
+        "--pip-args",
+        "--python",
+        "--python-args",
+        "--with",
+    ],
+    names: &["--spec"],
+};
+/// Source: docs.docker.com/reference/cli/docker/container/run, docs.podman.io, `podman run`.
+const OF_IMAGES: Family = Family {
+    options: &[
+        "--add-host",
+        "--annotation",
+        "--attach",
+        "-a",
+        "--cap-add",
+        "--cap-drop",
+        "--cgroup-parent",
+        "--cgroupns",
+        "--cidfile",
+        "--cpu-period",
+        "--cpu-quota",
+        "--cpu-shares",
+        "-c",
+        "--cpus",
+        "--cpuset-cpus",
+        "--device",
+        "--dns",
+        "--dns-option",
+        "--dns-search",
+        "--domainname",
+        "--entrypoint",
+        "--env",
+        "-e",
+        "--env-file",
+        "--expose",
+        "--gpus",
+        "--group-add",
+        "--health-cmd",
+        "--hostname",
+        "-h",
+        "--ip",
+        "--ipc",
+        "--label",
+        "-l",
+        "--label-file",
+        "--link",
+        "--log-driver",
+        "--log-opt",
+        "--memory",
+        "-m",
+        "--memory-swap",
+        "--mount",
+        "--name",
+        "--network",
+        "--network-alias",
+        "--net",
+        "--pid",
+        "--pids-limit",
+        "--platform",
+        "--publish",
+        "-p",
+        "--pull",
+        "--restart",
+        "--runtime",
+        "--secret",
+        "--security-opt",
+        "--shm-size",
+        "--stop-signal",
+        "--stop-timeout",
+        "--sysctl",
+        "--tmpfs",
+        "--ulimit",
+        "--user",
+        "-u",
+        "--userns",
+        "--uts",
+        "--volume",
+        "-v",
+        "--volumes-from",
+        "--workdir",
+        "-w",
+    ],
+    names: &[],
+};
 /// Options of `npx` that answer its question.
 const ANSWERS: &[&str] = &["-y", "--yes", "--no", "--no-install", "--offline"];
 
-const fn packages(program: &'static str, verb: &'static [&'static str], cache: &'static str) -> Runner {
-    Runner { program, verb, cache, options: OF_PACKAGES }
-}
-
-const fn images(program: &'static str) -> Runner {
-    Runner { program, verb: &["run"], cache: program, options: OF_IMAGES }
+const fn runner_of(program: &'static str, verb: &'static [&'static str], launcher: Launcher) -> Runner {
+    Runner { program, verb, launcher }
 }
 
 const RUNNERS: &[Runner] = &[
-    packages("npx", &[], "npm"),
-    packages("npm", &["exec"], "npm"),
-    packages("npm", &["x"], "npm"),
-    packages("pnpx", &[], "pnpm"),
-    packages("pnpm", &["dlx"], "pnpm"),
-    packages("yarn", &["dlx"], "yarn"),
-    packages("bunx", &[], "bun"),
-    packages("bun", &["x"], "bun"),
-    packages("uvx", &[], "uv"),
-    packages("uv", &["tool", "run"], "uv"),
-    packages("pipx", &["run"], "pipx"),
-    images("docker"),
-    images("podman"),
+    runner_of("npx", &[], Launcher::Npm),
+    runner_of("npm", &["exec"], Launcher::Npm),
+    runner_of("npm", &["x"], Launcher::Npm),
+    runner_of("pnpx", &[], Launcher::Pnpm),
+    runner_of("pnpm", &["dlx"], Launcher::Pnpm),
+    runner_of("yarn", &["dlx"], Launcher::Yarn),
+    runner_of("bunx", &[], Launcher::Bun),
+    runner_of("bun", &["x"], Launcher::Bun),
+    runner_of("uvx", &[], Launcher::Uv),
+    runner_of("uv", &["tool", "run"], Launcher::Uv),
+    runner_of("pipx", &["run"], Launcher::Pipx),
+    runner_of("docker", &["run"], Launcher::Docker),
+    runner_of("podman", &["run"], Launcher::Podman),
 ];
+
+impl Launcher {
+    /// Its cache, by the name of the program that owns it.
+    pub(crate) fn cache(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pnpm => "pnpm",
+            Self::Yarn => "yarn",
+            Self::Bun => "bun",
+            Self::Uv => "uv",
+            Self::Pipx => "pipx",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+
+    /// What it runs is an image, and otherwise a package.
+    pub(crate) fn runs_images(self) -> bool {
+        matches!(self, Self::Docker | Self::Podman)
+    }
+
+    fn family(self) -> &'static Family {
+        match self {
+            Self::Npm | Self::Pnpm | Self::Yarn | Self::Bun => &OF_NPM,
+            Self::Uv => &OF_UV,
+            Self::Pipx => &OF_PIPX,
+            Self::Docker | Self::Podman => &OF_IMAGES,
+        }
+    }
+}
 
 impl Runner {
     /// The program, if it is the client of a container.
     pub(crate) fn container_client(&self) -> Option<&'static str> {
-        self.runs_images().then_some(self.program)
+        self.launcher.runs_images().then_some(self.program)
     }
 
-    /// What it runs is an image, and otherwise a package.
-    fn runs_images(&self) -> bool {
-        self.options == OF_IMAGES
+    /// Whose cache it writes. Runners with the same cache are started one after another.
+    pub(crate) fn cache(&self) -> &'static str {
+        self.launcher.cache()
+    }
+
+    /// The runner of this command line, if it is one.
+    pub(super) fn of(command: &str, args: &[String]) -> Option<&'static Self> {
+        let program = program_name(command);
+        let runs = |runner: &&Self| {
+            let mut verb = args.iter().take(runner.verb.len());
+            runner.program == program && runner.verb.iter().all(|word| verb.next().is_some_and(|arg| arg == word))
+        };
+        RUNNERS.iter().find(runs)
+    }
+
+    /// The options of the runner in these arguments of it, by their places.
+    pub(super) fn options(&self, args: &[String]) -> Range<usize> {
+        let start = self.verb.len();
+        let mut index = start;
+        while args.get(index).is_some_and(|arg| arg.starts_with('-')) {
+            index += if self.launcher.family().options.contains(&args[index].as_str()) { 2 } else { 1 };
+        }
+        start..index.min(args.len())
+    }
+
+    /// The options that name the package.
+    pub(super) fn package_options(&self) -> &'static [&'static str] {
+        self.launcher.family().names
     }
 }
 
 /// The runner that this command is, if it is one.
 pub(crate) fn runner(command: &str, args: &[String]) -> Option<&'static Runner> {
-    Invocation::of(command, args).runner
+    Runner::of(command, args)
 }
 
 /// What a command line runs.
@@ -129,22 +309,14 @@ pub(super) struct Invocation<'a> {
 
 impl<'a> Invocation<'a> {
     pub(super) fn of(command: &'a str, args: &'a [String]) -> Self {
-        let program = Path::new(command).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let runs = |runner: &&Runner| {
-            let mut verb = args.iter().take(runner.verb.len());
-            runner.program == program && runner.verb.iter().all(|word| verb.next().is_some_and(|arg| arg == word))
-        };
-        let Some(runner) = RUNNERS.iter().find(runs) else {
+        let program = program_name(command);
+        let Some(runner) = Runner::of(command, args) else {
             return Self { runner: None, options: &[], names: vec![program], rest: args };
         };
-        let args = &args[runner.verb.len()..];
-        let mut index = 0;
-        while args.get(index).is_some_and(|arg| arg.starts_with('-')) {
-            index += if runner.options.contains(&args[index].as_str()) { 2 } else { 1 };
-        }
-        let (options, rest) = args.split_at(index.min(args.len()));
+        let Range { start, end } = runner.options(args);
+        let (options, rest) = (&args[start..end], &args[end..]);
         let words = rest.first().into_iter().map(String::as_str);
-        let named = values(options, PACKAGE_NAMES).filter(|_| !runner.runs_images());
+        let named = values(options, runner.package_options());
         let names = [program].into_iter().chain(words.chain(named).map(without_version)).collect();
         Self { runner: Some(runner), options, names, rest: rest.get(1..).unwrap_or_default() }
     }
@@ -169,7 +341,7 @@ impl<'a> Invocation<'a> {
     }
 
     pub(super) fn is_container(&self) -> bool {
-        self.runner.is_some_and(Runner::runs_images)
+        self.runner.is_some_and(|runner| runner.launcher.runs_images())
     }
 
     /// The package or image that a runner runs.
@@ -185,10 +357,14 @@ impl<'a> Invocation<'a> {
     }
 
     pub(super) fn asks_before_install(&self) -> bool {
-        self.runner.is_some_and(|runner| runner.cache == "npm")
+        self.runner.is_some_and(|runner| runner.launcher == Launcher::Npm)
             && self.package().is_some()
             && !self.options.iter().any(|option| ANSWERS.contains(&option.as_str()))
     }
+}
+
+fn program_name(command: &str) -> &str {
+    Path::new(command).file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// The name without a version, a tag or a digest.

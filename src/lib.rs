@@ -50,6 +50,7 @@ mod pins;
 pub mod policy;
 mod printable;
 mod random;
+mod receipt;
 mod server;
 mod session;
 mod shim;
@@ -62,6 +63,7 @@ mod tcp_sockets;
 mod test_variable;
 mod tool_overrides;
 mod transport;
+mod trial;
 mod validity;
 
 pub use client::{Client, ClientError, ClientState, Content, Outcome, ResourceContents, Tool, ToolResult};

@@ -137,6 +137,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd add search https://example.org/mcp", "Adds a server at a URL."),
         ],
     ),
+    (
+        "mcpd-try",
+        &[
+            ("mcpd try npx -y some-server ~/notes", "Shows what a server offers and touches."),
+            (
+                "mcpd try npx -y @modelcontextprotocol/server-filesystem ~/notes --keep files",
+                "Adds it with the grants that you accept, in this version.",
+            ),
+            ("mcpd try --call echo message=hi -- npx -y some-server", "Calls a tool of it."),
+        ],
+    ),
     ("mcpd-edit", &[("mcpd edit", "Edits the configuration, and applies it.")]),
     ("mcpd-remove", &[("mcpd remove files", "Removes a server from the configuration.")]),
     ("mcpd-import", &[("mcpd import cursor --dry-run", "Shows which servers of Cursor would be imported.")]),

@@ -96,6 +96,12 @@ pub(super) enum Command {
     Setup(Deferred<super::setup::Setup>),
     /// Add a server to the configuration; the rest of the file stays as it is
     Add(Deferred<super::add::Add>),
+    /// Try a server that is not configured, and see what it touches; nothing stays. `--keep` adds it to the configuration
+    ///
+    /// The server runs in a sandbox with a home directory that is thrown away, without your files and secrets. What it writes into the paths
+    /// that its command line names goes to a copy. Needs no daemon. With `strace`, the receipt names the programs, files and hosts that it
+    /// has used. Exits with 1 if the server did not get ready, or the call failed.
+    Try(Deferred<super::try_server::TryServer>),
     /// Edit the configuration in your editor; it is saved only if it is valid, and applied
     ///
     /// The editor is $VISUAL, else $EDITOR, with its options; without both, `sensible-editor`, `nano` or `vi`. If there are mistakes, they
@@ -203,6 +209,7 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
         "Set up",
         &["setup", "import", "link", "add"],
         &[
+            "try",
             "edit",
             "unlink",
             "connect",

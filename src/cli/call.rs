@@ -116,6 +116,12 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> CommandResult {
     })
 }
 
+/// Arguments for a tool whose schema is not known: values are texts, or JSON after `:=`.
+pub(super) fn untyped(words: &[String]) -> Result<Value, String> {
+    let arguments = ArgForm::parse(words, &Process)?.convert(&Schema::default(), &Process)?;
+    serde_json::from_str(arguments.get()).map_err(|error| error.to_string())
+}
+
 /// Connects as an agent, and finds the tool in its list. An error is printed.
 async fn connect_and_find(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), ExitCode> {
     let (mut agent, profile) = Agent::connect_to(directory, &call.profile, "mcpd call").await?;

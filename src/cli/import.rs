@@ -275,7 +275,7 @@ fn next_steps(is_served: bool) -> String {
 
 /// Writes the known secrets and the `text` of the configuration. Returns the secrets without content. If the configuration cannot
 /// be written, the secret files are removed again.
-pub(super) fn write_files(
+pub(in crate::cli) fn write_files(
     file: ConfigFile,
     text: &str,
     secrets: Vec<SecretFile>,

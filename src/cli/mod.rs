@@ -56,6 +56,7 @@ mod tool_names;
 mod tool_schema;
 mod tools;
 mod top;
+mod try_server;
 mod unlink;
 
 use std::path::PathBuf;
@@ -98,6 +99,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Reject(reject) => run_in(directory, async |directory| reject::run(directory, reject.0).await),
         Command::Control(command) => run_in(directory, async |directory| control::run(directory, &command).await),
         Command::Add(add) => add::run(&add, directory.ok()),
+        Command::Try(server) => try_server::run(server.0, directory.ok()),
         Command::Edit(edit) => edit::run(edit.0, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),

@@ -63,6 +63,16 @@ fn answer(of: &str, prompt: &Prompt) -> io::Result<String> {
     Ok(if answer.is_empty() { prompt.default.clone().unwrap_or_default() } else { answer })
 }
 
+/// Asks for a line. `None` at the end of the input. Discards what was typed before.
+pub(in crate::cli) fn answer_line(question: &str) -> io::Result<Option<String>> {
+    // Fails if stdin is no terminal.
+    let _ = tcflush(stdin(), QueueSelector::IFlush);
+    write(question)?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(answer.ends_with('\n').then(|| answer.trim().to_owned()))
+}
+
 fn line(question: &str) -> io::Result<String> {
     write(question)?;
     let mut answer = String::new();

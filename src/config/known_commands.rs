@@ -13,7 +13,9 @@ use std::path::PathBuf;
 pub(crate) use self::package_word::{
     PackageWord, Requirement, is_digest, normalized, package_of, package_words, permits, pinned_args,
 };
-pub(crate) use self::proposal::{CommandLine, FilesObstacle, Proposal, creates_mounts, proposal};
+pub(crate) use self::proposal::{
+    CommandLine, FilesObstacle, Proposal, creates_mounts, expanded, named_paths, proposal,
+};
 use self::runner::{Invocation, values};
 pub(crate) use self::runner::{Launcher, Runner, half_written_cache, runner};
 use self::table::{KnownCommand, SandboxNeeds};
@@ -33,7 +35,7 @@ pub(crate) const AGENT_DIRECTORY: &str = "${agent:cwd}";
 const GAINS_PRIVILEGES: &str = "gains privileges, which no sandbox permits";
 
 /// The key with the variables that are passed to a server.
-const PASS_ENV: &str = "pass_env";
+pub(crate) const PASS_ENV: &str = "pass_env";
 
 /// A key that a known command needs.
 pub(crate) struct Advice {

@@ -1,6 +1,7 @@
 //! Why a server is down or takes no calls, as an enum with a stable code. Pure. The text is only in `Display`.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use super::evidence::{Cause, Evidence, Unexplained};
@@ -171,6 +172,14 @@ pub enum StartActivity {
 }
 
 impl ServerError {
+    /// The directory of which its namespaces cannot have a copy.
+    pub(crate) fn uncopied(&self) -> Option<&Path> {
+        match self {
+            Self::Start(error) => error.uncopied(),
+            _ => None,
+        }
+    }
+
     /// Whether the daemon waits for a login before it starts the server again.
     pub(super) fn needs_login(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))

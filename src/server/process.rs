@@ -23,6 +23,7 @@ pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Enforcement};
 use self::guarded::GuardedProcess;
 pub use self::reaper_handle::ReaperHandle;
+pub(crate) use self::reaper_handle::Tracer;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
 use super::control::{StopLevel, StopReceiver};

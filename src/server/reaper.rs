@@ -34,7 +34,7 @@ use super::subtree_owner::{self, EndStep, KILL_AGAIN, SubtreeEnd};
 use super::{fd_passing, guard};
 
 /// The process name of a reaper, by which `main` recognizes one.
-pub(super) const ARGV0: &str = subtree::REAPER;
+pub(crate) const ARGV0: &str = subtree::REAPER;
 
 /// The request of mcpd: start a guard whose standard input is the descriptor that comes with it. A second one is the `cgroup.kill` of the
 /// cgroup that the guard will be in.

@@ -12,6 +12,7 @@
 //!
 //! Sources: the kernel's `Documentation/userspace-api/landlock.rst`, namespaces(7), seccomp(2).
 
+mod copies;
 pub(super) mod domain;
 mod files;
 pub(super) mod init;
@@ -88,6 +89,9 @@ pub(crate) struct FileRules {
     /// mcpd's directory of sockets, with the directories of profiles, if the server may be an agent.
     pub(super) agent_sockets: Option<PathBuf>,
     pub(super) protected: ProtectedDirectories,
+    /// Whether what the server writes beside its private directory goes to memory.
+    #[serde(default)]
+    pub(super) copies: bool,
 }
 
 /// A kind of access that a sandbox takes away.
@@ -196,6 +200,8 @@ pub struct SandboxHost {
     pub protected: ProtectedDirectories,
     /// mcpd's directory of sockets.
     pub sockets: Option<PathBuf>,
+    /// Whether what servers with namespaces write beside their private directories goes to memory.
+    pub(crate) copies: bool,
     /// The program that becomes a guard, and a stage.
     program: Option<PathBuf>,
     /// Whether a server can have namespaces of its own. Set by the first server at level `files`.
@@ -211,7 +217,7 @@ impl SandboxHost {
         let servers_dir = protected.servers();
         let landlock = if program.is_some() { LandlockSupport::running() } else { LandlockSupport::NoGuard };
         let program = program.map(Path::to_owned);
-        Self { landlock, servers_dir, protected, sockets: None, program, namespaces: Arc::default() }
+        Self { landlock, servers_dir, protected, sockets: None, copies: false, program, namespaces: Arc::default() }
     }
 
     /// What is enforced for a server whose configuration does not mention a sandbox.
@@ -219,6 +225,12 @@ impl SandboxHost {
     pub fn report_of_default(&self) -> SandboxReport {
         let plan = plan(&Sandbox::default(), self.support(Err(NamespaceFailure::NO_GUARD)), "", None, &self.protected);
         plan.map(|plan| plan.report).unwrap_or_else(|_| SandboxReport::unrestricted(SandboxLevel::Scope))
+    }
+
+    /// Whether the running kernel can restrict the TCP ports of a server.
+    #[must_use]
+    pub fn restricts_ports(&self) -> bool {
+        self.landlock >= LandlockSupport::NETWORK
     }
 
     /// Whether a server can have namespaces of its own. Waits for a trial.
@@ -238,9 +250,11 @@ impl SandboxHost {
             SandboxLevel::None | SandboxLevel::Scope => Err(NamespaceFailure::NO_GUARD),
         };
         let mut plan = plan(sandbox, self.support(namespaces), command, private.as_deref(), &self.protected)?;
-        let files = plan.restrictions.as_mut().and_then(|restrictions| restrictions.files.as_mut());
-        if let Some(files) = files.filter(|_| server.settings.agent) {
-            files.agent_sockets.clone_from(&self.sockets);
+        if let Some(files) = plan.restrictions.as_mut().and_then(|restrictions| restrictions.files.as_mut()) {
+            files.copies = self.copies && files.has_namespaces;
+            if server.settings.agent {
+                files.agent_sockets.clone_from(&self.sockets);
+            }
         }
         Ok(plan)
     }
@@ -298,6 +312,7 @@ fn plan(
             is_offline: means.is_offline,
             agent_sockets: None,
             protected: protected.clone(),
+            copies: false,
         }),
     };
     let domain = match support.landlock {

@@ -8,7 +8,7 @@ use std::{fmt, io};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::sandbox::{NamespaceFailure, Unenforceable};
+use super::sandbox::{NamespaceFailure, NamespaceStep, Unenforceable};
 use crate::config::size_text;
 
 /// Why the program of a server did not start.
@@ -94,6 +94,14 @@ impl StartError {
                 | Self::Unenforceable(_)
                 | Self::SandboxPath { .. }
         )
+    }
+
+    /// The directory of which the namespaces cannot have a copy.
+    pub(super) fn uncopied(&self) -> Option<&Path> {
+        match self {
+            Self::Grant { path, failure } if failure.step == NamespaceStep::Copy => Some(path),
+            _ => None,
+        }
     }
 
     /// A stable word for the reason.

@@ -70,7 +70,7 @@ fn list_commands(overview: &str) -> Vec<&str> {
 #[test]
 fn help_shows_twelve_commands_and_help_all_every_command() {
     const DAILY: &str = "setup import link add status tools call logs doctor start stop restart";
-    const OTHERS: &str = "edit unlink connect remove check lock service login logout token demo completions schema skill diff calls top sandbox approve reject reload enable disable serve";
+    const OTHERS: &str = "try edit unlink connect remove check lock service login logout token demo completions schema skill diff calls top sandbox approve reject reload enable disable serve";
     let place = Place::new();
     let sorted = |text: &str| {
         let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();

@@ -157,6 +157,8 @@ mod tool_names;
 mod tool_overrides;
 mod tool_policy;
 mod tools_command;
+mod trial;
+mod try_command;
 mod unit_extensions;
 mod unit_recovery;
 mod unix_urls;

@@ -12,8 +12,8 @@ const LAYERS: &[&[&str]] = &[
     &["main", "init", "cli"],
     &["daemon", "autostart", "shim"],
     &["http_listener"],
-    &["session", "admin"],
-    &["manager", "login_env"],
+    &["session", "admin", "receipt"],
+    &["manager", "login_env", "trial"],
     &["account", "client", "detach", "signals"],
     &["server"],
     &["transport"],
@@ -60,10 +60,12 @@ const ACYCLIC: &[&str] = &[
     "jsonrpc",
     "links",
     "manager",
+    "receipt",
     "pins",
     "server",
     "session",
     "sockets",
+    "trial",
 ];
 
 /// Imports the type of each command, and commands print how others are called. So circles through it do not count.

@@ -70,7 +70,7 @@ pub(in crate::cli) fn without_query(url: &str) -> String {
 }
 
 /// Whether `--` precedes the command, which is the last `command` words of `line`.
-pub(super) fn is_escaped(line: &[String], command: usize) -> bool {
+pub(in crate::cli) fn is_escaped(line: &[String], command: usize) -> bool {
     let before = line.len().checked_sub(command + 1);
     before.is_some_and(|at| line[at] == END_OF_OPTIONS)
 }

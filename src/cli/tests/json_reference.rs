@@ -12,7 +12,7 @@ use crate::admin::report::{LineReport, ReloadReport, Report};
 use crate::calls::report::CallReport;
 use crate::cli::{
     add, approve, changes, check, client_changes, control, doctor, import, lock, login, reject, reload, remove,
-    service, setup, tools, top,
+    service, setup, tools, top, try_server,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md");
@@ -20,7 +20,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md"
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 22] {
+fn sections() -> [(&'static str, Value); 23] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
@@ -36,6 +36,7 @@ fn sections() -> [(&'static str, Value); 22] {
         ("mcpd reload --log-level", schema::<reload::JsonLogFilter>()),
         ("mcpd check", schema::<check::JsonReport<'static>>()),
         ("mcpd add", schema::<add::JsonReport<'static>>()),
+        ("mcpd try", schema::<try_server::JsonReport<'static>>()),
         ("mcpd remove", schema::<remove::JsonReport<'static>>()),
         ("mcpd import", schema::<import::JsonReport>()),
         ("mcpd lock", schema::<lock::JsonReport<'static>>()),

@@ -92,7 +92,7 @@ impl fmt::Display for FilesObstacle {
 
 /// The sandbox to propose for a command.
 pub(crate) fn proposal(line: CommandLine<'_>, sources: &dyn Sources) -> Result<Proposal, FilesObstacle> {
-    let CommandLine { command, args, env, cwd } = line;
+    let CommandLine { command, args, env, .. } = line;
     let invocation = Invocation::of(command, args);
     let path =
         env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone()).or_else(|| sources.var("PATH"));
@@ -100,8 +100,7 @@ pub(crate) fn proposal(line: CommandLine<'_>, sources: &dyn Sources) -> Result<P
     if let Some(reason) = privilege_problem(command, &path, sources) {
         return Err(FilesObstacle::Privileges(reason));
     }
-    let mut paths =
-        Paths { protected: ProtectedDirectories::of(sources), sources, read: Vec::new(), write: Vec::new() };
+    let mut paths = Paths::new(sources);
     let mut sandbox = Sandbox::of_level(SandboxLevel::Files);
     let mut more = Vec::new();
     for known in invocation.known() {
@@ -131,21 +130,20 @@ pub(crate) fn proposal(line: CommandLine<'_>, sources: &dyn Sources) -> Result<P
         }
     }
     check_program(command, &path, sources)?;
-    if let Some((cwd, path)) = cwd.and_then(|cwd| Some((cwd, expanded(cwd, sources)?))) {
-        // The server may write there.
-        paths.check(cwd, &path)?;
-    }
-    for word in args {
-        paths.add(word.split_once('=').map_or(word.as_str(), |(_, value)| value))?;
-    }
-    let is_file = |name: &str| !names_certificates(name) && !LIBRARIES.contains(&name);
-    for (_, value) in env.iter().filter(|(name, value)| is_file(name) && !value.contains(':')) {
-        paths.add(value)?;
-    }
-    let Paths { mut read, write, .. } = paths;
-    read.retain(|path| !write.iter().any(|directory| path.starts_with(directory)));
+    paths.add_line(line)?;
+    let (read, write) = paths.into_lists();
     more.retain(|(name, _): &(String, _)| env.iter().all(|(known, _)| known != name));
     Ok(Proposal { sandbox: Sandbox { read, write, ..sandbox }, env: more })
+}
+
+/// The paths that a command line names, as they are spelled: those to read, and those to write.
+pub(crate) fn named_paths(
+    line: CommandLine<'_>,
+    sources: &dyn Sources,
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>), FilesObstacle> {
+    let mut paths = Paths::new(sources);
+    paths.add_line(line)?;
+    Ok(paths.into_lists())
 }
 
 /// Refuses a program whose installation cannot be found.
@@ -180,7 +178,34 @@ struct Paths<'a> {
     write: Vec<PathBuf>,
 }
 
-impl Paths<'_> {
+impl<'a> Paths<'a> {
+    fn new(sources: &'a dyn Sources) -> Self {
+        Self { protected: ProtectedDirectories::of(sources), sources, read: Vec::new(), write: Vec::new() }
+    }
+
+    /// Adds what the arguments and the variables name.
+    fn add_line(&mut self, CommandLine { args, env, cwd, .. }: CommandLine<'_>) -> Result<(), FilesObstacle> {
+        if let Some((cwd, path)) = cwd.and_then(|cwd| Some((cwd, expanded(cwd, self.sources)?))) {
+            // The server may write there.
+            self.check(cwd, &path)?;
+        }
+        for word in args {
+            self.add(word.split_once('=').map_or(word.as_str(), |(_, value)| value))?;
+        }
+        let is_file = |name: &str| !names_certificates(name) && !LIBRARIES.contains(&name);
+        for (_, value) in env.iter().filter(|(name, value)| is_file(name) && !value.contains(':')) {
+            self.add(value)?;
+        }
+        Ok(())
+    }
+
+    /// Those to read and those to write.
+    fn into_lists(self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let Self { mut read, write, .. } = self;
+        read.retain(|path| !write.iter().any(|directory| path.starts_with(directory)));
+        (read, write)
+    }
+
     /// Adds what `word` names: a directory to work in, a file to read, or the directory of data. Not every word is a path.
     fn add(&mut self, word: &str) -> Result<(), FilesObstacle> {
         let Some(path) = expanded(word, self.sources) else { return Ok(()) };
@@ -232,7 +257,7 @@ impl Paths<'_> {
 }
 
 /// A path of the configuration that is absolute, or begins with the home directory.
-fn expanded(word: &str, sources: &dyn Sources) -> Option<PathBuf> {
+pub(crate) fn expanded(word: &str, sources: &dyn Sources) -> Option<PathBuf> {
     let below = word.strip_prefix('~').or_else(|| word.strip_prefix("${HOME}"));
     let path = match below {
         Some("") => sources.home()?,

@@ -2,10 +2,11 @@
 
 #![expect(clippy::disallowed_types, reason = "server tasks share the reaper, and any of them may have to start it")]
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -43,6 +44,21 @@ struct ReaperState {
     running: Mutex<Option<RunningReaper>>,
     /// Reapers that have ended unexpectedly.
     lost: AtomicU64,
+    /// Of the first reaper.
+    tracer: Mutex<Option<Tracer>>,
+}
+
+/// A program that traces the reaper and everything below it, and so becomes the reaper: it leaves a process of its own beside it
+/// that traces.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    pub(crate) program: PathBuf,
+    /// They end with the name of the reaper's program, which the tracer executes.
+    pub(crate) arguments: Vec<OsString>,
+    /// A directory in which that program has the name [`ARGV0`].
+    pub(crate) directory: PathBuf,
+    /// Where the tracer writes: its standard error.
+    pub(crate) output: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -57,6 +73,18 @@ impl ReaperHandle {
     #[must_use]
     pub fn of_subreaper() -> Self {
         Self(Arc::new(ReaperState { preexisting: Some(subtree::all_descendants()), ..ReaperState::default() }))
+    }
+
+    /// Has the first reaper traced.
+    #[must_use]
+    pub(crate) fn traced_by(self, tracer: Tracer) -> Self {
+        *self.0.tracer.lock().unwrap_or_else(PoisonError::into_inner) = Some(tracer);
+        self
+    }
+
+    /// The process id of the running reaper.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.0.running().as_ref().map(|running| running.pid)
     }
 
     /// The descendants that this process had before its first server. Empty if it is no child subreaper.
@@ -83,7 +111,10 @@ impl ReaperHandle {
         let mut running = self.0.running();
         let reaper = match running.take() {
             Some(reaper) => reaper,
-            None => RunningReaper::start(program, Arc::downgrade(&self.0))?,
+            None => {
+                let tracer = self.0.tracer.lock().unwrap_or_else(PoisonError::into_inner).take();
+                RunningReaper::start(program, tracer, Arc::downgrade(&self.0))?
+            }
         };
         let reaper = running.insert(reaper);
         let fds: Vec<_> = [stdin.as_fd()].into_iter().chain(kill_file).collect();
@@ -121,20 +152,29 @@ impl ReaperHandle {
 }
 
 impl RunningReaper {
-    fn start(program: &Path, shared: Weak<ReaperState>) -> io::Result<Self> {
+    fn start(program: &Path, tracer: Option<Tracer>, shared: Weak<ReaperState>) -> io::Result<Self> {
         let changes = Signals::new([SIGCHLD])?;
         let (requests, theirs) = UnixStream::pair()?;
-        let child = Command::new(program)
-            .arg0(ARGV0)
-            .env_clear()
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut command = match tracer {
+            None => {
+                let mut command = Command::new(program);
+                command.arg0(ARGV0).env_clear().stderr(Stdio::null());
+                command
+            }
+            Some(tracer) => tracer.command(),
+        };
+        command.current_dir("/").process_group(0).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        let child = command.spawn()?;
         let pid = child.id().ok_or_else(|| io::Error::other("no process id"))?;
         Ok(Self { pid, requests, watch: tokio::spawn(watch(child, pid, changes, shared)) })
+    }
+}
+
+impl Tracer {
+    fn command(self) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(self.arguments).env_clear().env("PATH", self.directory).stderr(Stdio::from(self.output));
+        command
     }
 }
 

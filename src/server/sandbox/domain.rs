@@ -128,7 +128,7 @@ fn ruleset(
     }
     let mut created = ruleset.create()?;
     if let Some(grants) = files {
-        for FileGrant { opened, writes } in grants {
+        for FileGrant { opened, writes, .. } in grants {
             let access = if *writes { writing } else { reading };
             let access = if opened.is_directory()? { access } else { access & AccessFs::from_file(abi) };
             created = created.add_rule(PathBeneath::new(&opened.fd, access))?;

@@ -57,15 +57,17 @@ pub(super) struct FileGrant {
     pub(super) opened: OpenedPath,
     /// Whether the server may also write there.
     pub(super) writes: bool,
+    /// Whether what it writes goes to memory ([`copies`](super::copies)).
+    pub(super) is_copied: bool,
 }
 
 impl FileGrant {
     pub(super) fn read(opened: OpenedPath) -> Self {
-        Self { opened, writes: false }
+        Self { opened, writes: false, is_copied: false }
     }
 
     pub(super) fn write(opened: OpenedPath) -> Self {
-        Self { opened, writes: true }
+        Self { opened, writes: true, is_copied: false }
     }
 }
 
@@ -152,7 +154,8 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
     let cwd = (!own_cwd).then_some(&spec.cwd);
     let write = || rules.write.iter().chain(&overridden).chain(cwd);
     let mut writable = Writable::new(write().chain([&rules.private]));
-    for path in overridden.iter().filter(|path| !path.exists() && !writable.contains(path)) {
+    let missing_directories = overridden.iter().filter(|path| !path.exists() && !writable.contains(path));
+    for path in missing_directories.filter(|_| !rules.copies) {
         check(path, &real_path(path), protected)?;
         let _ = fs::create_dir_all(path);
     }
@@ -164,7 +167,7 @@ pub(super) fn grants(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Re
                 if let Some(link) = links.find(|link| !link.is_of_system) {
                     return Err(StartError::LinkedDirectory { directory: path.clone(), link: link.place.clone() });
                 }
-                grants.push((path, FileGrant::write(opened)));
+                grants.push((path, FileGrant { is_copied: rules.copies, ..FileGrant::write(opened) }));
             }
             Err(_) if overridden.contains(path) => {}
             Err(_) if Some(path) == cwd => return Err(StartError::NoWorkingDirectory(path.clone())),

@@ -30,6 +30,7 @@ use rustix::thread::{
     set_capabilities, set_no_new_privs,
 };
 
+use super::copies::Copies;
 use super::files::FileGrant;
 use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceStep as Step, Namespaces, TEMPORARY};
 use super::opened::OpenedPath;
@@ -60,6 +61,8 @@ const LINKS: &[(&str, &str)] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MountAccess {
     Read,
+    /// What is written goes to memory.
+    Copy,
     Write,
     /// As outside: a mount for files that are no devices would refuse to open these.
     Device,
@@ -75,9 +78,11 @@ struct Layout<'g> {
 impl<'g> Layout<'g> {
     fn of(grants: &'g [FileGrant]) -> Self {
         let mut layout = Self::default();
-        for FileGrant { opened, writes } in grants.iter().filter(|grant| !grant.opened.real.starts_with("/proc")) {
+        let grants = grants.iter().filter(|grant| !grant.opened.real.starts_with("/proc"));
+        for FileGrant { opened, writes, is_copied } in grants {
             let access = match writes {
                 _ if opened.real.starts_with("/dev") => MountAccess::Device,
+                true if *is_copied => MountAccess::Copy,
                 true => MountAccess::Write,
                 false => MountAccess::Read,
             };
@@ -140,7 +145,9 @@ pub(super) fn enter(
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).at(Step::Mount)?;
     let grants = layout.grants.values().map(|(_, opened)| open(opened));
     let grants = grants.collect::<Result<Vec<_>, _>>()?;
-    build(&layout, &grants, temporary.unwrap_or(Path::new("/tmp"))).at(Step::Mount)?;
+    make_root().at(Step::Mount)?;
+    attach_all(&layout, &grants)?;
+    link(&layout, temporary.unwrap_or(Path::new("/tmp"))).at(Step::Mount)?;
     cover(env).at(Step::Mount)?;
     restrict(&layout).at(Step::Mount)?;
     rustix::process::chdir(ROOT).at(Step::Mount)?;
@@ -168,7 +175,8 @@ fn place(path: &Path) -> PathBuf {
     Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)], temporary: &Path) -> io::Result<()> {
+/// Mounts the new root, and what is in it without any grant.
+fn make_root() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", ROOT, "tmpfs", flags, ROOT_OPTIONS)?;
     for path in ["/proc", "/var"].into_iter().chain(OWN.iter().map(|(path, _)| *path)) {
@@ -178,9 +186,25 @@ fn build(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)], temporary: &Path) -> 
         mount("tmpfs", place(Path::new(path)), "tmpfs", flags, TMPFS_OPTIONS)?;
     }
     mount("devpts", place(Path::new("/dev/pts")), "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, DEVPTS_OPTIONS)?;
+    Ok(())
+}
+
+/// Mounts the grants, or copies of them.
+fn attach_all(layout: &Layout<'_>, grants: &[(&Path, OwnedFd)]) -> Result<(), StartError> {
+    let mut copies = Copies::new(Path::new(ROOT));
     for (path, tree) in grants {
-        attach(tree, &place(path))?;
+        if layout.access(path) == MountAccess::Copy {
+            let copied = copies.attach(tree, &place(path)).at(Step::Copy);
+            copied.map_err(|failure| StartError::Grant { path: path.to_path_buf(), failure })?;
+        } else {
+            attach(tree, &place(path)).at(Step::Mount)?;
+        }
     }
+    Ok(copies.finish().at(Step::Copy)?)
+}
+
+/// Creates the links.
+fn link(layout: &Layout<'_>, temporary: &Path) -> io::Result<()> {
     let fixed = LINKS.iter().map(|(link, target)| (Path::new(link), Path::new(target)));
     let fixed = fixed.chain([(Path::new(TEMPORARY), temporary)]);
     for (link, target) in fixed.chain(layout.links.iter().map(|(link, target)| (*link, *target))) {
@@ -266,7 +290,7 @@ fn restrict(layout: &Layout<'_>) -> io::Result<()> {
         let flags = match layout.access(&Path::new("/").join(path)) {
             MountAccess::Device => continue,
             MountAccess::Read => MountFlags::RDONLY | MountFlags::NODEV,
-            MountAccess::Write => MountFlags::NODEV,
+            MountAccess::Copy | MountAccess::Write => MountFlags::NODEV,
         };
         match mount_remount(&mount.point, MountFlags::BIND | MountFlags::NOSUID | mount.flags | flags, c"") {
             // Another mount hides it.

@@ -41,6 +41,8 @@ pub enum NamespaceStep {
     OpenGrants,
     /// Build the tree of mounts.
     Mount,
+    /// Mount a copy of what is granted.
+    Copy,
     /// Give up capabilities.
     Capabilities,
     /// Start the first process.
@@ -91,6 +93,7 @@ impl fmt::Display for NamespaceStep {
             Self::Loopback => "bring up lo",
             Self::OpenGrants => "open what is granted",
             Self::Mount => "mount",
+            Self::Copy => "mount a copy",
             Self::Capabilities => "give up capabilities",
             Self::StartInit => "start the first process",
             Self::MountProc => "mount /proc",

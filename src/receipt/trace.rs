@@ -1,0 +1,507 @@
+//! Reads what strace writes about the processes of a server, and collects what they have touched. Pure.
+//!
+//! The server controls much of this text: paths, arguments and payloads. strace escapes them within quotes and angle brackets, so
+//! [`line`] finds the end of each, and no text of the server is taken for syntax. Everything collected is bounded.
+//!
+//! Source: strace(1) of 6.1, options `-f -q -y -s 512`, and its output.
+
+mod calls;
+mod dns;
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use self::calls::{Access, Row, SocketCall, row};
+use self::line::{Call, Event, Outcome};
+
+/// `argv[0]` of the processes of mcpd above a server.
+const OWN: &[&[u8]] = &[b"mcpd-guard", b"mcpd-init", b"mcpd-reaper", b"mcpd-sandbox", b"mcpd-sandboxed"];
+/// The maximum length of the beginning of a call that is kept until its end. Two paths fit.
+const MAX_UNFINISHED: usize = 64 * 1024;
+/// The port of DNS.
+const DNS: u16 = 53;
+
+/// The system calls to trace: the value of strace's option `-e trace=`.
+pub(crate) const TRACED: &str = "execve,execveat,%file,fchdir,clone,clone3,fork,vfork,socket,connect,bind,listen,sendto,sendmsg,sendmmsg,\
+     kill,tkill,tgkill,pidfd_send_signal,ptrace,process_vm_readv,process_vm_writev,pidfd_getfd,unshare,setns,mount,fsopen,open_tree,\
+     io_uring_setup,bpf,keyctl,add_key,request_key,perf_event_open";
+
+/// The maximum sizes of what is collected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Paths.
+    pub(crate) paths: usize,
+    /// Host names, endpoints and programs, each.
+    pub(crate) others: usize,
+    /// Processes and sockets that exist at one time, each.
+    pub(crate) live: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { paths: 32 * 1024, others: 1024, live: 16 * 1024 }
+    }
+}
+
+/// What a server has touched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Observed {
+    /// The programs that were executed, the first one included.
+    pub(crate) programs: BTreeSet<PathBuf>,
+    /// Absolute paths, and what was done with them.
+    pub(crate) files: BTreeMap<PathBuf, BTreeSet<FileUse>>,
+    /// Host names that were looked up by DNS.
+    pub(crate) hosts: BTreeSet<String>,
+    /// What was connected to. The servers of DNS are among them.
+    pub(crate) connections: BTreeMap<Endpoint, Reach>,
+    /// Where was listened.
+    pub(crate) listeners: BTreeSet<Endpoint>,
+    /// What no ordinary server does.
+    pub(crate) attempts: BTreeSet<Attempt>,
+    /// Some limit was reached, so that something is missing.
+    pub(crate) is_cut: bool,
+}
+
+impl Observed {
+    /// Adds the files and the attempts of another run of the same server.
+    pub(crate) fn absorb_files(&mut self, other: Self) {
+        for (path, uses) in other.files {
+            self.files.entry(path).or_default().extend(uses);
+        }
+        self.attempts.extend(other.attempts);
+        self.is_cut |= other.is_cut;
+    }
+}
+
+/// What was done with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FileUse {
+    /// Its existence, or what the directory says of it.
+    Looked,
+    /// Opened for reading, or executed.
+    Read,
+    /// Created, opened for writing, renamed, deleted, or its mode changed.
+    Wrote,
+    /// It did not exist.
+    Missing,
+    /// Reading was refused.
+    Refused,
+    /// Creating or changing it has failed.
+    WriteFailed,
+}
+
+/// One end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Endpoint {
+    Tcp(SocketAddr),
+    Udp(SocketAddr),
+    /// A Unix socket at a path.
+    Unix(PathBuf),
+    /// A Unix socket with an abstract name.
+    Abstract(String),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "tcp {address}"),
+            Self::Udp(address) => write!(f, "udp {address}"),
+            Self::Unix(path) => write!(f, "unix {}", path.display()),
+            Self::Abstract(name) => write!(f, "abstract {name}"),
+        }
+    }
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    Reached,
+    /// It was begun, and its result is not known.
+    Begun,
+    /// The name of the error.
+    Failed(String),
+}
+
+/// What no ordinary server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Attempt {
+    /// Tracing or reading another process.
+    Trace,
+    /// A namespace of its own, as browsers create.
+    Namespace,
+    Mount,
+    /// A signal that was refused.
+    Signal,
+    /// System calls that bypass the trace.
+    IoUring,
+    /// Programs in the kernel, keyrings or counters of the kernel.
+    Kernel,
+}
+
+/// Collects what the lines of one trace say.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    limits: Limits,
+    observed: Observed,
+    processes: HashMap<u32, Process>,
+    /// Sockets by inode.
+    sockets: HashMap<u64, Socket>,
+    /// The beginnings of calls whose end follows, by process.
+    unfinished: HashMap<u32, Vec<u8>>,
+    unfinished_bytes: usize,
+    /// The last process that created another, and whether both share their working directory.
+    creator: Option<(u32, bool)>,
+    next_group: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Process {
+    /// It belongs to the server. The others are mcpd's own.
+    is_server: bool,
+    /// The processes and threads with the same number have one working directory.
+    group: u64,
+    cwd: Option<PathBuf>,
+}
+
+#[derive(Debug, Default)]
+struct Socket {
+    is_datagram: bool,
+    peer: Option<Endpoint>,
+    bound: Option<Endpoint>,
+}
+
+impl Tracer {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            observed: Observed::default(),
+            processes: HashMap::new(),
+            sockets: HashMap::new(),
+            unfinished: HashMap::new(),
+            unfinished_bytes: 0,
+            creator: None,
+            next_group: 0,
+        }
+    }
+
+    /// What the lines so far say.
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// The end of the trace.
+    pub(crate) fn finish(self) -> Observed {
+        self.observed
+    }
+
+    /// Something of the trace was lost, such as a line that was too long.
+    pub(crate) fn cut(&mut self) {
+        self.observed.is_cut = true;
+    }
+
+    /// Reads one line, without its end. Unknown lines are ignored.
+    pub(crate) fn line(&mut self, line: &[u8]) {
+        let Some((pid, event)) = line::event(line) else { return };
+        match event {
+            Event::Exited => {
+                self.processes.remove(&pid);
+                self.forget(pid);
+            }
+            Event::Unfinished(beginning) => {
+                self.appear(pid);
+                self.note_creation(pid, beginning);
+                self.keep(pid, beginning);
+            }
+            Event::Resumed(name, end) => {
+                self.appear(pid);
+                if let Some(mut text) = self.forget(pid).filter(|text| text.starts_with(name)) {
+                    text.extend_from_slice(end);
+                    self.call(pid, &text);
+                }
+            }
+            Event::Call(text) => {
+                self.appear(pid);
+                self.note_creation(pid, text);
+                self.call(pid, text);
+            }
+        }
+    }
+
+    /// A process that is new belongs to the server as soon as the server runs: mcpd's own processes create no others from then on.
+    fn appear(&mut self, pid: u32) {
+        if self.processes.contains_key(&pid) {
+            return;
+        }
+        if self.processes.len() >= self.limits.live {
+            self.cut();
+            self.processes.clear();
+            // Nothing is known of processes that exist, and the server runs.
+            self.processes.insert(0, Process { is_server: true, group: 0, cwd: None });
+        }
+        let is_server = self.processes.values().any(|process| process.is_server);
+        let creator = self.creator.and_then(|(creator, shares)| Some((self.processes.get(&creator)?, shares)));
+        let cwd = creator.and_then(|(creator, _)| creator.cwd.clone());
+        self.next_group += 1;
+        let group = creator.filter(|(_, shares)| *shares).map_or(self.next_group, |(creator, _)| creator.group);
+        self.processes.insert(pid, Process { is_server, group, cwd });
+    }
+
+    fn note_creation(&mut self, pid: u32, text: &[u8]) {
+        if [&b"clone"[..], b"fork(", b"vfork("].iter().any(|name| text.starts_with(name)) {
+            self.creator = Some((pid, line::find(text, b"CLONE_FS").is_some()));
+        }
+    }
+
+    fn keep(&mut self, pid: u32, beginning: &[u8]) {
+        self.forget(pid);
+        let mut text = beginning.to_vec();
+        if text.len() > MAX_UNFINISHED
+            && let Some(end) = line::end_of_first(&text).filter(|end| *end < MAX_UNFINISHED)
+        {
+            // Of a long command line, only the program counts.
+            text.truncate(end);
+        }
+        if text.len() > MAX_UNFINISHED
+            || self.unfinished.len() >= self.limits.live
+            || self.unfinished_bytes > MAX_UNFINISHED * 256
+        {
+            return self.cut();
+        }
+        self.unfinished_bytes += text.len();
+        self.unfinished.insert(pid, text);
+    }
+
+    fn forget(&mut self, pid: u32) -> Option<Vec<u8>> {
+        let text = self.unfinished.remove(&pid)?;
+        self.unfinished_bytes -= text.len();
+        Some(text)
+    }
+
+    fn call(&mut self, pid: u32, text: &[u8]) {
+        let Some(call) = line::call(text) else { return };
+        if let Some(cwd) = call.arguments.iter().find_map(|argument| line::current_directory(argument)) {
+            self.set_cwd(pid, path_of(cwd));
+        }
+        let Some(row) = row(call.name) else { return };
+        let executes = matches!(row, Row::Path(Access::Execute, _));
+        if executes && call.outcome == Outcome::Done {
+            let argv = call.arguments.iter().find(|argument| argument.starts_with(b"["));
+            let name = argv.and_then(|argv| line::string(&argv[1..]));
+            let is_own = name.is_some_and(|(name, _)| OWN.contains(&&*name));
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.is_server |= !is_own;
+            }
+        }
+        if !self.processes.get(&pid).is_some_and(|process| process.is_server) {
+            return;
+        }
+        match row {
+            Row::Path(access, places) => {
+                for (directory, index) in *places {
+                    self.path(pid, *access, &call, *directory, *index);
+                }
+            }
+            Row::Rename(from, to) => {
+                self.path(pid, Access::Remove, &call, from.0, from.1);
+                self.path(pid, Access::Create, &call, to.0, to.1);
+            }
+            Row::Link(from, to) => {
+                self.path(pid, Access::Look, &call, from.0, from.1);
+                self.path(pid, Access::Create, &call, to.0, to.1);
+            }
+            Row::Socket(kind) => self.socket(*kind, &call),
+            Row::Attempt(attempt) => drop(self.observed.attempts.insert(*attempt)),
+            Row::Signal => {
+                if call.outcome.is(&["EPERM"]) {
+                    self.observed.attempts.insert(Attempt::Signal);
+                }
+            }
+            Row::Clone => {
+                if line::find(text, b"CLONE_NEW").is_some() {
+                    self.observed.attempts.insert(Attempt::Namespace);
+                }
+            }
+            Row::DirectoryOfDescriptor => {
+                let directory = call.arguments.first().and_then(|argument| line::descriptor_path(argument));
+                if let (Some(directory), Outcome::Done) = (directory, &call.outcome) {
+                    self.set_group_cwd(pid, &path_of(directory));
+                }
+            }
+        }
+    }
+
+    fn set_cwd(&mut self, pid: u32, cwd: PathBuf) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.cwd = Some(cwd);
+        }
+    }
+
+    fn set_group_cwd(&mut self, pid: u32, cwd: &Path) {
+        let Some(group) = self.processes.get(&pid).map(|process| process.group) else { return };
+        for process in self.processes.values_mut().filter(|process| process.group == group) {
+            process.cwd = Some(cwd.to_owned());
+        }
+    }
+
+    /// Records what a call does with the path at `index` of its arguments, which is relative to that at `directory`.
+    fn path(&mut self, pid: u32, access: Access, call: &Call<'_>, directory: Option<usize>, index: usize) {
+        let Some((name, is_whole)) = call.arguments.get(index).and_then(|argument| line::string(argument)) else {
+            return;
+        };
+        if name.is_empty() {
+            return;
+        }
+        if !is_whole {
+            self.cut();
+        }
+        let relative = path_of(name);
+        let base = match directory {
+            Some(index) => call.arguments.get(index).and_then(|argument| line::descriptor_path(argument)).map(path_of),
+            None => self.processes.get(&pid).and_then(|process| process.cwd.clone()),
+        };
+        let asked = normal(&base.unwrap_or_default().join(relative));
+        let access = match access {
+            Access::Open => calls::opening(call),
+            access => access,
+        };
+        let uses = access.outcome(&call.outcome);
+        if access == Access::Execute && call.outcome == Outcome::Done {
+            let full = self.observed.programs.len() >= self.limits.others;
+            self.observed.is_cut |= full;
+            if !full {
+                self.observed.programs.insert(asked.clone());
+            }
+        }
+        if access == Access::ChangeDirectory && call.outcome == Outcome::Done {
+            self.set_group_cwd(pid, &asked);
+        }
+        // The result of an opening names the file that was really opened.
+        let real = call.opened.clone().map(path_of).filter(|path| path.is_absolute());
+        self.touch(real.unwrap_or(asked), uses);
+    }
+
+    fn touch(&mut self, path: PathBuf, uses: FileUse) {
+        if let Some(known) = self.observed.files.get_mut(&path) {
+            known.insert(uses);
+        } else if self.observed.files.len() < self.limits.paths {
+            self.observed.files.insert(path, BTreeSet::from([uses]));
+        } else {
+            self.observed.is_cut = true;
+        }
+    }
+
+    fn socket(&mut self, kind: SocketCall, call: &Call<'_>) {
+        if kind == SocketCall::Create {
+            let Some(inode) = call.opened.as_deref().and_then(line::inode) else { return };
+            let is_datagram =
+                call.arguments.get(1).is_some_and(|argument| line::find(argument, b"SOCK_DGRAM").is_some());
+            if self.sockets.len() >= self.limits.live {
+                self.sockets.clear();
+                self.cut();
+            }
+            self.sockets.insert(inode, Socket { is_datagram, ..Socket::default() });
+            return;
+        }
+        let [descriptor, rest @ ..] = &call.arguments[..] else { return };
+        let inode = line::descriptor(descriptor).as_deref().and_then(line::inode);
+        let known = inode.and_then(|inode| self.sockets.get(&inode));
+        let is_datagram = known.is_some_and(|socket| socket.is_datagram);
+        let address = rest.iter().find_map(|argument| line::address(argument, is_datagram));
+        match kind {
+            SocketCall::Create => {}
+            SocketCall::Bind => {
+                if let (Some(inode), Some(address), Outcome::Done) = (inode, address, &call.outcome) {
+                    if let Endpoint::Unix(path) = &address {
+                        self.touch(normal(path), FileUse::Wrote);
+                    }
+                    self.sockets.entry(inode).or_default().bound = Some(address);
+                }
+            }
+            SocketCall::Listen => {
+                if let (Some(bound), Outcome::Done) = (known.and_then(|socket| socket.bound.clone()), &call.outcome) {
+                    let full = self.observed.listeners.len() >= self.limits.others;
+                    self.observed.is_cut |= full;
+                    if !full {
+                        self.observed.listeners.insert(bound);
+                    }
+                }
+            }
+            SocketCall::Connect => {
+                let Some(address) = address else { return };
+                if !is_datagram || matches!(address, Endpoint::Unix(_) | Endpoint::Abstract(_)) {
+                    self.connected(address.clone(), &call.outcome);
+                }
+                if let Some(inode) = inode {
+                    self.sockets.entry(inode).or_default().peer = Some(address);
+                }
+            }
+            SocketCall::Send => {
+                let Some(peer) = address.or_else(|| known.and_then(|socket| socket.peer.clone())) else { return };
+                if let Endpoint::Tcp(address) | Endpoint::Udp(address) = &peer
+                    && address.port() == DNS
+                {
+                    self.looked_up(rest, matches!(peer, Endpoint::Tcp(_)));
+                }
+                // Resolvers connect datagram sockets to choose an address, without sending anything.
+                if is_datagram {
+                    self.connected(peer, &call.outcome);
+                }
+            }
+        }
+    }
+
+    fn connected(&mut self, to: Endpoint, outcome: &Outcome) {
+        let reach = match outcome {
+            Outcome::Done => Reach::Reached,
+            Outcome::Failed(name) if name == "EINPROGRESS" => Reach::Begun,
+            Outcome::Failed(name) => Reach::Failed(name.clone()),
+            Outcome::Unknown => Reach::Begun,
+        };
+        let connections = &mut self.observed.connections;
+        if let Some(known) = connections.get_mut(&to) {
+            // The best result counts.
+            if *known > reach {
+                *known = reach;
+            }
+        } else if connections.len() < self.limits.others {
+            connections.insert(to, reach);
+        } else {
+            self.observed.is_cut = true;
+        }
+    }
+
+    fn looked_up(&mut self, arguments: &[&[u8]], is_stream: bool) {
+        let payloads = arguments.iter().flat_map(|argument| line::payloads(argument));
+        for host in payloads.filter_map(|payload| dns::question(payload.get(if is_stream { 2 } else { 0 }..)?)) {
+            let full = self.observed.hosts.len() >= self.limits.others;
+            self.observed.is_cut |= full;
+            if !full {
+                self.observed.hosts.insert(host);
+            }
+        }
+    }
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// `path` without `.` and `..`. Links are not known here.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut normal, part| {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            part => normal.push(part),
+        }
+        normal
+    })
+}
+
+#[cfg(test)]
+mod tests;

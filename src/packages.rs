@@ -151,10 +151,10 @@ fn json(path: &Path) -> Option<serde_json::Value> {
     serde_json::from_str(&text(path)?).ok()
 }
 
-/// The names in a directory that satisfy `is_wanted`.
-fn entries(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+/// The names in a directory that satisfy `is_chosen`.
+fn entries(directory: &Path, is_chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let names = Process.list(directory).unwrap_or_default();
-    let mut names: Vec<_> = names.into_iter().filter(|name| is_wanted(name)).collect();
+    let mut names: Vec<_> = names.into_iter().filter(|name| is_chosen(name)).collect();
     names.sort_unstable();
     names.into_iter().map(|name| directory.join(name)).collect()
 }

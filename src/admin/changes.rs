@@ -84,7 +84,8 @@ async fn send(operator: &mut Operator, server: &str, change: &DefinitionChange) 
 
 async fn send_text(operator: &mut Operator, approved: Option<usize>, mut text: &str) -> io::Result<()> {
     while !text.is_empty() {
-        let (part, rest) = text.split_at(text.floor_char_boundary(PART));
+        let end = (0..=PART.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+        let (part, rest) = text.split_at(end);
         feed(operator, AdminEvent::Definition(DefinitionPart { approved, text: part.to_owned() })).await?;
         text = rest;
         // Let agents' tasks run in between.

@@ -111,6 +111,27 @@ pub(super) struct JsonReport<'a> {
     version_proposal: Option<&'a [String]>,
 }
 
+impl<'a> JsonReport<'a> {
+    fn of(
+        name: &'a str,
+        file: &'a Path,
+        secrets: Vec<PathBuf>,
+        unwritten: Option<&Unwritten>,
+        unlocked: Option<&'a Unlocked>,
+    ) -> Self {
+        let (sandbox_proposal, sandbox_reason) = match unwritten {
+            Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox_text(sandbox)), None),
+            Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
+            None => (None, None),
+        };
+        let version_proposal = match unlocked {
+            Some(Unlocked::Unanswered(words)) => Some(&**words),
+            _ => None,
+        };
+        Self { name, file, secrets, sandbox_proposal, sandbox_reason, version_proposal }
+    }
+}
+
 fn usage(error: impl Display) -> ExitCode {
     fail(USAGE, error)
 }
@@ -152,19 +173,7 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> CommandResult {
     write_files(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
     moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
     let printed = match options.json {
-        true => {
-            let (sandbox_proposal, sandbox_reason) = match &unwritten {
-                Some(Unwritten::Unanswered(sandbox)) => (Some(sandbox_text(sandbox)), None),
-                Some(Unwritten::Refused(obstacle)) => (None, Some(obstacle.to_string())),
-                None => (None, None),
-            };
-            let version_proposal = match &unlocked {
-                Some(Unlocked::Unanswered(words)) => Some(&**words),
-                _ => None,
-            };
-            let (file, secrets) = (&*path, moved);
-            try_print_report(&JsonReport { name, file, secrets, sandbox_proposal, sandbox_reason, version_proposal })
-        }
+        true => try_print_report(&JsonReport::of(name, &path, moved, unwritten.as_ref(), unlocked.as_ref())),
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
     let notes = [

@@ -26,7 +26,7 @@ pub(super) struct Approve {
     /// A tool, by its own or its exposed name; `prompt:NAME`, `template:URI` or `instructions`; or a digest that `mcpd diff --json` prints
     #[arg(value_name = "ITEM", required_unless_present = "all", add = ArgValueCompleter::new(completions::unapproved))]
     items: Vec<String>,
-    /// Approve everything that is not approved
+    /// Approve all definitions of the server that are not approved
     #[arg(long, conflicts_with = "items")]
     all: bool,
     /// Approve without confirmation

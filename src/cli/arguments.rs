@@ -76,14 +76,14 @@ pub(super) enum Command {
     Calls(Deferred<super::calls::Calls>),
     /// Show what servers write to stderr, oldest first
     Logs(Deferred<super::logs::Logs>),
-    /// Show what servers have changed since you approved it, word by word
+    /// Show what servers have changed since your last approval, word by word
     ///
-    /// mcpd compares tools, prompts, resource templates and instructions as often as a server lists them. Invisible characters are shown as
+    /// mcpd compares tools, prompts, resource templates and instructions each time a server lists them. Invisible characters are shown as
     /// escapes. On a terminal, long texts are cut to the changed parts; a pipe gets everything.
     Diff(Deferred<super::changes::Diff>),
     /// Approve changed or new definitions of a server, after showing them
     ///
-    /// It approves exactly what it has shown: a definition that has changed again since then is refused, and the exit code is 1.
+    /// Approves exactly the definitions that it has shown. If one has changed again in the meantime, it is not approved, and the exit code is 1.
     Approve(Deferred<super::approve::Approve>),
     /// Hide tools of a server for good: adds them to `deny`
     Reject(Deferred<super::reject::Reject>),
@@ -96,11 +96,11 @@ pub(super) enum Command {
     Setup(Deferred<super::setup::Setup>),
     /// Add a server to the configuration; the rest of the file stays as it is
     Add(Deferred<super::add::Add>),
-    /// Try a server that is not configured, and see what it touches; nothing stays. `--keep` adds it to the configuration
+    /// Run a server that is not configured, and show what it touches. `--keep` adds it to the configuration
     ///
-    /// The server runs in a sandbox with a home directory that is thrown away, without your files and secrets. What it writes into the paths
-    /// that its command line names goes to a copy. Needs no daemon. With `strace`, the receipt names the programs, files and hosts that it
-    /// has used. Exits with 1 if the server did not get ready, or the call failed.
+    /// The server runs in a sandbox with a temporary home directory, without your files and secrets. It sees copies of the directories that
+    /// its command line names, and nothing is left behind. Needs no daemon. With `strace`, the receipt lists the programs, files and hosts
+    /// that the server has used. Exits with 1 if the server did not get ready, or if the call failed.
     Try(Deferred<super::try_server::TryServer>),
     /// Edit the configuration in your editor; it is saved only if it is valid, and applied
     ///
@@ -140,7 +140,8 @@ pub(super) enum Command {
     /// Write the versions that servers run into the configuration; `--check` reports what is not locked
     ///
     /// The versions are those in the caches of npx, pnpm dlx, bunx, uvx, pipx run, docker run and podman run, so no network is needed. Shows the
-    /// difference, and asks. What cannot be locked is named with its reason. `--check` exits with 1 if a server is not locked.
+    /// difference, and asks. Prints the reason for each server that cannot be locked. `--check` exits with 1 if a version is not exact, or if
+    /// definitions differ from the approved ones.
     Lock(Deferred<super::lock::Lock>),
     /// Log in to a server with a URL, in a browser; or list all logins
     ///

@@ -41,7 +41,7 @@ async fn show() -> io::Result<bool> {
     std::fs::write(&config, &text)?;
     writeln!(io::stdout(), "── a daemon with this configuration ──\n{text}")?;
 
-    let mut daemon = start(&config, &directory, &temp_dir.path().join("cache"))?;
+    let mut daemon = start(&config, &directory, temp_dir.path())?;
     let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
     writeln!(io::stdout(), "── two agents see the same tools, without the denied one ──")?;
     for (name, agent) in [("first", &mut first), ("second", &mut second)] {
@@ -70,10 +70,12 @@ fn configuration(mcpd: &Path) -> String {
     format!("[servers.demo]\ncommand = {command}\nargs = [\"{ARGUMENT}\"]\ndeny = [\"delete_*\"]\n")
 }
 
-fn start(config: &Path, directory: &RuntimeDir, cache: &Path) -> io::Result<Child> {
+/// Starts the daemon, which keeps all its files in `home`.
+fn start(config: &Path, directory: &RuntimeDir, home: &Path) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("serve").arg("--config").arg(config).arg("--runtime-dir").arg(directory.path());
-    command.env("RUST_LOG", "warn").env("XDG_CACHE_HOME", cache).kill_on_drop(true).spawn()
+    command.env("XDG_CACHE_HOME", home.join("cache")).env("XDG_STATE_HOME", home.join("state"));
+    command.env("RUST_LOG", "warn").kill_on_drop(true).spawn()
 }
 
 async fn connect_two(socket: &Path) -> io::Result<(Agent, Agent)> {

@@ -38,7 +38,7 @@ pub(super) struct Lock {
     /// Only these servers
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
     servers: Vec<String>,
-    /// Write nothing, and exit with 1 if a server is not locked, or offered something else than its pins. Needs no daemon
+    /// Write nothing, and exit with 1 if a version is not exact, or if definitions differ from the approved ones. Needs no daemon
     #[arg(long, conflicts_with_all = ["yes", "dry_run", "no_reload"])]
     check: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(super) struct JsonReport<'a> {
     files: Vec<&'a Path>,
     /// In the order of the configuration. A server without a package has one entry, too.
     packages: &'a [PackageReport],
-    /// With `--check`: servers that offered something else than their pins when they last listed.
+    /// With `--check`: servers whose definitions differed from the approved ones when they last listed them.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     definitions: &'a [DefinitionsReport],
 }
@@ -188,8 +188,8 @@ fn confirm(lock: &Lock, packages: &[PackageReport]) -> Result<LockState, ExitCod
     }
     let planned = packages.iter().filter(|package| package.edit.is_some()).count();
     let question = format!("Write {}?", count(planned, "version"));
-    let is_wanted = prompt::confirm_default(&question).map_err(|error| fail(FAILED, error))?;
-    Ok(if is_wanted { LockState::Written } else { LockState::Declined })
+    let is_confirmed = prompt::confirm_default(&question).map_err(|error| fail(FAILED, error))?;
+    Ok(if is_confirmed { LockState::Written } else { LockState::Declined })
 }
 
 /// The files with all edits, and their new texts.

@@ -63,7 +63,7 @@ const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
     (&["kill", "quit", "shutdown"], "`mcpd stop` stops the daemon"),
     (
         &["pin", "pins", "trust", "changes"],
-        "`mcpd diff` shows what servers have changed, `mcpd approve SERVER --all` approves what it has shown",
+        "`mcpd diff` shows what servers have changed, `mcpd approve SERVER --all` approves all changes of a server",
     ),
     (&["health"], "`mcpd status --check` checks every server, `mcpd disable SERVER` hides one from agents"),
     (&["log-level"], "`mcpd reload --log-level FILTER` changes the log filter of the running daemon"),

@@ -2,6 +2,7 @@
 //! `--keep` adds it to the configuration with the grants that the receipt shows.
 
 mod keep;
+mod options;
 mod page;
 mod words;
 
@@ -11,28 +12,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use self::keep::{Keep, Kept};
+pub(super) use self::options::TryServer;
 use self::words::{Subject, TrailingOptions};
-use super::config_edit::EditOptions;
 use super::outcome::{print_report, signal_exit};
 use super::style::OutputStyle;
 use super::terminal::with_spinner;
-use super::text::short_duration;
 use super::{CommandResult, FAILED, USAGE, block_on, call, fail, print};
 use crate::config::ServerConfig;
 use crate::config::command_line::without_secrets;
 use crate::config::interpolate::Process;
 use crate::config::known_commands::runner;
-use crate::duration;
-use crate::manager::report::millis;
+use crate::receipt::observed::Observed;
 use crate::receipt::report::{PackageReport, Receipt, Subject as ReceiptSubject};
 use crate::receipt::touched::Touched;
-use crate::receipt::trace::{Limits, Observed, TRACED, Tracer};
+use crate::receipt::trace::{Limits, TRACED, Tracer};
 use crate::sockets::RuntimeDir;
 use crate::trial::{
     self, NamedPath, TraceLine, Trial, TrialError, TrialEvent, TrialLimits, TrialPhase, TrialRequest, TrialRun,
@@ -40,45 +38,6 @@ use crate::trial::{
 
 /// The name of the server during its trial.
 const NAME: &str = "trial";
-
-#[derive(Debug, Args)]
-pub(super) struct TryServer {
-    #[command(flatten)]
-    options: TryOptions,
-    /// Command that starts the server, with its arguments, or the URL of the server. `--keep` and `--call`, with the options of mcpd that
-    /// follow them, may also stand at the end; `--` before the command passes all words on to the server
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND|URL")]
-    command: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-struct TryOptions {
-    /// Call this tool, and print its result. Arguments as for `mcpd call`: `key=value` (a text), `key:=JSON`, or one JSON object. Before the
-    /// command, `--` ends them
-    #[arg(long, num_args = 1.., value_names = ["TOOL", "ARGUMENT"], value_terminator = "--")]
-    call: Vec<String>,
-    /// Add the server to the configuration under this name: at sandbox level `files`, with the grants that you accept, in this version,
-    /// and with its definitions approved
-    #[arg(long, value_name = "NAME")]
-    keep: Option<String>,
-    /// Environment variable of the server; repeatable. It gets no other variable of yours
-    #[arg(short, long, value_name = "NAME=VALUE")]
-    env: Vec<String>,
-    /// Run it at level `files` without namespaces if this system permits none
-    #[arg(long)]
-    weak: bool,
-    /// Without a network, once a package is installed
-    #[arg(long)]
-    no_network: bool,
-    /// How long the server may take to get ready and to answer the call [default: 30s, and 5m for an installation]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    timeout: Option<Duration>,
-    /// Accept the proposed grants without a question, except those that only the server itself asks for
-    #[arg(short, long)]
-    yes: bool,
-    #[command(flatten)]
-    edit: EditOptions,
-}
 
 /// What a server that was tried has touched and offers, and how it was kept.
 #[skip_serializing_none]
@@ -122,14 +81,11 @@ pub(super) fn run(arguments: TryServer, directory: Option<RuntimeDir>) -> Comman
     let traced = observed.as_ref().zip(touched.as_ref());
     let runner = subject.command().and_then(|(command, args)| runner(command, args));
     let package = trial.package.clone();
+    let package = package.map(|one| PackageReport { name: one.name, version: one.version, integrity: one.integrity });
     let mut receipt = Receipt::of(
         ReceiptSubject {
             command: without_secrets(&command),
-            package: package.map(|one| PackageReport {
-                name: one.name,
-                version: one.version,
-                integrity: one.integrity,
-            }),
+            package,
             trial,
             traced,
             runner: runner.map(|runner| runner.cache()),
@@ -149,7 +105,7 @@ pub(super) fn run(arguments: TryServer, directory: Option<RuntimeDir>) -> Comman
     let failed = receipt.failure.is_some() || receipt.call.as_ref().is_some_and(|call| call.error.is_some());
     let kept = match keep {
         Some(_) if trial.offer.is_none() || trial.failure.is_some() => {
-            fail(FAILED, "not kept: the server did not get ready, or did not stay so");
+            fail(FAILED, "not kept: the server did not get ready, or ended during the trial");
             None
         }
         Some(keep) => Some(keep.run(&subject, trial, traced, &options)?),
@@ -177,7 +133,7 @@ fn called(words: &[String]) -> Result<Option<(String, Value)>, String> {
     let Some((tool, arguments)) = words.split_first() else { return Ok(None) };
     if let Some(word) = arguments.iter().find(|word| !word.contains('=') && !word.starts_with('{') && *word != "-") {
         return Err(format!(
-            "`{}` is no argument of `--call`: write `key=value`, and `--` between them and the command",
+            "`{}` is not an argument of `--call`: write `key=value`, and `--` before the command",
             word.escape_debug()
         ));
     }
@@ -217,7 +173,8 @@ async fn tried(request: TrialRequest) -> Result<Tried, ExitCode> {
     add_real_paths(&mut trial.places.named);
     let (installing, measured) = (installing.finish(), measured.finish());
     let install_hosts = installing.hosts.difference(&measured.hosts).cloned().collect();
-    let mut observed = trial.traced.is_ok().then_some(measured);
+    // Without a program, the trace does not show which process is the server.
+    let mut observed = trial.traced.is_ok().then_some(measured).filter(|observed| !observed.programs.is_empty());
     if let Some(observed) = &mut observed {
         observed.absorb_files(installing);
     }
@@ -254,9 +211,7 @@ fn refusal(error: &TrialError) -> ExitCode {
         TrialError::NoNamespaces(_) => {
             return fail(
                 FAILED,
-                format!(
-                    "not tried: {error}\n  help: `--weak` runs it without namespaces, so that less is kept from it"
-                ),
+                format!("not tried: {error}\n  help: `--weak` runs the server without namespaces, with less isolation"),
             );
         }
         TrialError::Install { stderr, .. } => {
@@ -266,13 +221,4 @@ fn refusal(error: &TrialError) -> ExitCode {
         _ => {}
     }
     fail(FAILED, format!("not tried: {error}"))
-}
-
-/// A duration in milliseconds, for people.
-fn took(ms: u64) -> String {
-    if ms < millis(Duration::from_secs(10)) {
-        format!("{}.{} s", ms / 1000, ms % 1000 / 100)
-    } else {
-        short_duration(ms)
-    }
 }

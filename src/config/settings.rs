@@ -141,9 +141,9 @@ settings! {
     /// replace the member, or omit only that item) or `pass` (send them unchanged).
     malformed: Malformed = Malformed::Mend, choice::<Malformed>();
 
-    /// What happens when the server changes or adds definitions of tools, prompts and resource templates, or its instructions: `follow`,
-    /// `warn` or `hold`. With `follow`, agents get them. With `warn`, agents get them and `mcpd status` reports them, but suspicious ones
-    /// wait for `mcpd approve`. With `hold`, agents get only what was approved.
+    /// What happens when the server changes or adds tools, prompts or resource templates, or changes its instructions: `follow`, `warn` or
+    /// `hold`. With `follow`, agents get every change. With `warn`, they get it and `mcpd status` reports it, but suspicious changes wait for
+    /// `mcpd approve`. With `hold`, agents get only approved definitions.
     changes: ChangeRule = ChangeRule::Warn, choice::<ChangeRule>().live();
 
     /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but

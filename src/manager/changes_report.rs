@@ -12,9 +12,9 @@ pub struct ChangesReport {
     pub rule: String,
     /// Changed definitions. Those that the rules of the configuration hide do not count.
     pub changed: usize,
-    /// New ones.
+    /// Definitions under names that have no approved definition.
     pub new: usize,
-    /// Those of both that agents do not get until they are approved.
+    /// Changed and new definitions that agents do not get until they are approved.
     pub withheld: usize,
     /// When the first of them was seen, in UTC (RFC 3339).
     pub since: Option<String>,

@@ -433,8 +433,6 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Member { handle, config, refused, changes, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, cause, retry_in_ms, uptime_ms } = condition(handle, &published);
-    let resources =
-        |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
     let (malformed, items_malformed) = malformed(&published.lists);
     ServerReport {
         name: handle.name().to_string(),
@@ -463,9 +461,9 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         tools_truncated: published.lists[ListKind::Tools].truncated,
         prompts_exposed: exposure[ListKind::Prompts].exposed,
         prompts_denied: exposure[ListKind::Prompts].denied,
-        resources_exposed: resources(|exposure| exposure.exposed),
-        resources_denied: resources(|exposure| exposure.denied),
-        resources_shadowed: resources(|exposure| exposure.shadowed),
+        resources_exposed: resources(&exposure, |one| one.exposed),
+        resources_denied: resources(&exposure, |one| one.denied),
+        resources_shadowed: resources(&exposure, |one| one.shadowed),
         items_malformed,
         malformed,
         tool_overrides: tool_overrides(config, &published.lists),
@@ -491,6 +489,11 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
         stderr: last_stderr(handle, &published.state),
     }
+}
+
+/// The resources and templates that `count` counts.
+fn resources(exposure: &PerKind<Exposure>, count: fn(&Exposure) -> usize) -> usize {
+    count(&exposure[ListKind::Resources]) + count(&exposure[ListKind::Templates])
 }
 
 /// The last lines on stderr of a server that is not ready.

@@ -66,8 +66,8 @@ pub(super) fn global(launch: &Launch<'_>) -> Option<PathBuf> {
 /// docs.npmjs.com/cli/using-npm/config.
 pub(super) fn setting(launch: &Launch<'_>, name: &str) -> Option<PathBuf> {
     let variable = |setting: &str| {
-        let wanted = format!("npm_config_{}", setting.replace('-', "_"));
-        let is_it = |(name, value): &(&String, &String)| name.eq_ignore_ascii_case(&wanted) && !value.is_empty();
+        let variable_name = format!("npm_config_{}", setting.replace('-', "_"));
+        let is_it = |(name, value): &(&String, &String)| name.eq_ignore_ascii_case(&variable_name) && !value.is_empty();
         launch.env.iter().find(is_it).map(|(_, value)| launch.directory(value))
     };
     let file = || variable("userconfig").or_else(|| Some(launch.sources.home()?.join(".npmrc")));

@@ -70,13 +70,13 @@ pub(super) fn pnpm(launch: &Launch<'_>, word: &PackageWord) -> Result<InstalledP
     };
     let mut found: Vec<_> =
         directories.filter(has_names).filter_map(|directory| package(&directory, &word.name)).collect();
-    let wanted = match &word.requirement {
+    let expected = match &word.requirement {
         Requirement::Exact(version) => Some(version.clone()),
         Requirement::Range(tag) => tagged(&cache, &word.name, tag),
         _ => tagged(&cache, &word.name, "latest"),
     };
-    if let Some(wanted) = &wanted {
-        found.retain(|found| found.version == *wanted);
+    if let Some(expected) = &expected {
+        found.retain(|found| found.version == *expected);
     }
     found.dedup_by(|one, other| one.version == other.version);
     let several = found.iter().map(|found| &found.version).collect::<BTreeSet<_>>().len() > 1;

@@ -42,7 +42,7 @@ pub(crate) enum PinFileError {
     TooLarge,
     #[error("{0}")]
     Malformed(#[from] PinRecordError),
-    #[error("it is that of another server")]
+    #[error("it was written for another server")]
     OtherServer,
     #[error("it cannot be written: {0}")]
     Unwritable(io::ErrorKind),
@@ -262,34 +262,13 @@ mod tests {
         assert_ne!(inode(), before);
     }
 
-    /// Each of these is in the place of the pin file. None is loaded or replaced, and reading none of them blocks.
-    #[test]
-    fn what_cannot_be_trusted_is_refused_and_not_replaced() {
-        type Case = (&'static str, fn(&Path), PinFileError);
+    /// What stands in the place of a pin file: its name, how it comes there, and the error.
+    type Spoiled = (&'static str, fn(&Path), PinFileError);
+
+    fn files_of_other_kinds() -> [Spoiled; 7] {
         let syntax = |line| PinFileError::Malformed(PinRecordError::Syntax { line });
-        let cases: [Case; 13] = [
-            (
-                "truncated",
-                |path| {
-                    let text = fs::read(path).expect("text");
-                    fs::write(path, &text[..text.len() - 9]).expect("written")
-                },
-                syntax(2),
-            ),
+        [
             ("empty", |path| fs::write(path, "").expect("written"), syntax(1)),
-            ("not UTF-8", |path| fs::write(path, b"{\n\n\xff").expect("written"), syntax(3)),
-            (
-                "of another version",
-                |path| fs::write(path, r#"{"version":9}"#).expect("written"),
-                PinFileError::Malformed(PinRecordError::Version { version: 9 }),
-            ),
-            (
-                "of another server",
-                |path| fs::write(path, PinRecord::new("x").to_text()).expect("written"),
-                PinFileError::OtherServer,
-            ),
-            ("writable by the group", |path| set_mode(path, 0o620), PinFileError::WritableByOthers),
-            ("writable by all", |path| set_mode(path, 0o602), PinFileError::WritableByOthers),
             (
                 "in a directory that is writable by all",
                 |path| set_mode(path.parent().expect("a directory"), 0o703),
@@ -332,8 +311,40 @@ mod tests {
                 |path| File::options().write(true).open(path).expect("open").set_len(MAX_FILE + 1).expect("long"),
                 PinFileError::TooLarge,
             ),
-        ];
-        for (what, spoil, expected) in cases {
+        ]
+    }
+
+    fn changed_files() -> [Spoiled; 6] {
+        let syntax = |line| PinFileError::Malformed(PinRecordError::Syntax { line });
+        [
+            (
+                "truncated",
+                |path| {
+                    let text = fs::read(path).expect("text");
+                    fs::write(path, &text[..text.len() - 9]).expect("written")
+                },
+                syntax(2),
+            ),
+            ("not UTF-8", |path| fs::write(path, b"{\n\n\xff").expect("written"), syntax(3)),
+            (
+                "of another version",
+                |path| fs::write(path, r#"{"version":9}"#).expect("written"),
+                PinFileError::Malformed(PinRecordError::Version { version: 9 }),
+            ),
+            (
+                "of another server",
+                |path| fs::write(path, PinRecord::new("x").to_text()).expect("written"),
+                PinFileError::OtherServer,
+            ),
+            ("writable by the group", |path| set_mode(path, 0o620), PinFileError::WritableByOthers),
+            ("writable by all", |path| set_mode(path, 0o602), PinFileError::WritableByOthers),
+        ]
+    }
+
+    /// Each of these is in the place of the pin file. None is loaded or replaced, and reading none of them blocks.
+    #[test]
+    fn what_cannot_be_trusted_is_refused_and_not_replaced() {
+        for (what, spoil, expected) in files_of_other_kinds().into_iter().chain(changed_files()) {
             let (_place, directory) = directory();
             directory.store(SERVER, &record("1")).expect("stored");
             let path = directory.file(SERVER);

@@ -40,10 +40,6 @@ impl<'a> Definition<'a> {
         Self { json, fingerprint: None }
     }
 
-    pub fn json(self) -> &'a [u8] {
-        self.json
-    }
-
     pub fn digest(self) -> Digest {
         let compute = || Digest::of(self.json);
         self.fingerprint.map_or_else(compute, |kept| *kept.digest.get_or_init(compute))

@@ -84,10 +84,6 @@ impl PinRecord {
         &self.server
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     /// # Errors
     /// If it is no text of [`Self::to_text`], or a definition is not that of its digest.
     pub fn parse(text: &str) -> Result<Self, PinRecordError> {
@@ -141,11 +137,6 @@ impl PinRecord {
             first.and_then(|first| definitions.remove(&first));
         }
         Some(digest)
-    }
-
-    /// Removes all approved definitions of `key`.
-    pub fn remove(&mut self, kind: PinnedKind, key: &Arc<str>) {
-        self.items.remove(&(kind, Arc::clone(key)));
     }
 
     /// All approved definitions, in the order of the file.
@@ -213,7 +204,7 @@ mod tests {
         let parsed = PinRecord::parse(&text).expect("its own text");
         assert_eq!((parsed.to_text(), parsed.server()), (text, "files"));
         let empty = PinRecord::new("a");
-        assert!(PinRecord::parse(&empty.to_text()).is_ok_and(|empty| empty.is_empty()));
+        assert!(PinRecord::parse(&empty.to_text()).is_ok_and(|empty| empty.iter().next().is_none()));
     }
 
     #[test]
@@ -257,9 +248,6 @@ mod tests {
         assert_eq!(record.insert(PinnedKind::Tool, &key, b"{", 9), None);
         let kept = record.definitions(PinnedKind::Tool, &key);
         assert!(kept.iter().any(|(_, text)| text.definition.get() == canonical), "{kept:?}");
-        record.remove(PinnedKind::Tool, &key);
-        let is_known = record.pins().knows(PinnedKind::Tool, "write");
-        assert!(record.definitions(PinnedKind::Tool, &key).is_empty() && !is_known);
     }
 
     #[test]

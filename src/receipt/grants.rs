@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::observed::{Attempt, Endpoint, Observed};
 use super::secrets::{Secret, secret_opened_by};
 use super::touched::Touched;
-use super::trace::{Attempt, Endpoint, Observed};
 use crate::config::interpolate::Sources;
 use crate::config::{Network, ProtectedDirectories, Sandbox};
 use crate::trial::Places;
@@ -44,9 +44,9 @@ pub(crate) enum Reason {
     /// Servers of this kind need it.
     Known,
     /// It has looked for it.
-    Wanted,
+    Missed,
     /// It has tried to write there.
-    WantedToWrite,
+    RefusedWrite,
     /// It has connected to, or tried to.
     Connected(Vec<Endpoint>),
     /// This runner downloads the package at the first start.
@@ -183,21 +183,21 @@ impl Proposal {
             }
         }
         let Some(touched) = touched else { return };
-        for wanted in &touched.wanted {
-            match wanted.secret {
-                Some(secret) => self.withheld.push(Withheld { path: wanted.path.clone(), secret }),
+        for missed in &touched.missed {
+            match missed.secret {
+                Some(secret) => self.withheld.push(Withheld { path: missed.path.clone(), secret }),
                 // What lies in the home directory would not be found there: a kept server has a home directory of its own.
-                None if self.is_wish(&wanted.path) => {
-                    self.add_path(&wanted.path, Grant::Read(wanted.path.clone()), Reason::Wanted, true);
+                None if self.is_wish(&missed.path) => {
+                    self.add_path(&missed.path, Grant::Read(missed.path.clone()), Reason::Missed, true);
                 }
                 None => {}
             }
         }
-        for path in &touched.wanted_to_write {
+        for path in &touched.refused_writes {
             let directory = if sources.exists(path) { Some(path.as_path()) } else { path.parent() };
             let directory = directory.filter(|directory| sources.exists(directory) && self.is_wish(directory));
             if let Some(directory) = directory {
-                self.add_path(directory, Grant::Write(directory.to_owned()), Reason::WantedToWrite, true);
+                self.add_path(directory, Grant::Write(directory.to_owned()), Reason::RefusedWrite, true);
             }
         }
     }
@@ -257,8 +257,8 @@ mod tests {
     use crate::config::SandboxLevel;
     use crate::config::interpolate::tests::table::Table;
     use crate::config::serialize::sandbox_text;
+    use crate::receipt::observed::Reach;
     use crate::receipt::touched::TouchedPath;
-    use crate::receipt::trace::Reach;
     use crate::trial::NamedPath;
 
     fn base(read: &[&str], write: &[&str]) -> Sandbox {
@@ -335,8 +335,8 @@ mod tests {
         }
         let mut case = Case::new(base(&[], &[]));
         let secret = crate::receipt::secrets::secret_at(Path::new("/data/token"), None);
-        case.touched.wanted = vec![TouchedPath { path: "/data/token".into(), secret }];
-        case.touched.wanted_to_write = vec!["/home/u/.ssh/authorized_keys".into(), "/data/x/.env".into()];
+        case.touched.missed = vec![TouchedPath { path: "/data/token".into(), secret }];
+        case.touched.refused_writes = vec!["/home/u/.ssh/authorized_keys".into(), "/data/x/.env".into()];
         let (grants, withheld) = case.proposed();
         assert!(grants.is_empty() && withheld.len() == 1, "{grants:?}");
     }
@@ -344,9 +344,9 @@ mod tests {
     #[test]
     fn what_only_the_server_asks_for_needs_a_person() {
         let mut case = Case::new(base(&[], &[]));
-        let wanted = |path: &str| TouchedPath { path: path.into(), secret: None };
-        case.touched.wanted = vec![wanted("/data/real"), wanted("/data"), wanted("/home/u/.gitconfig")];
-        case.touched.wanted_to_write = vec!["/data/dir/new".into(), "/home/u/new".into(), "/absent/dir/x".into()];
+        let missed = |path: &str| TouchedPath { path: path.into(), secret: None };
+        case.touched.missed = vec![missed("/data/real"), missed("/data"), missed("/home/u/.gitconfig")];
+        case.touched.refused_writes = vec!["/data/dir/new".into(), "/home/u/new".into(), "/absent/dir/x".into()];
         case.observed.attempts.insert(Attempt::Namespace);
         let grants = case.proposed().0;
         let expected = [Grant::Read("/data/real".into()), Grant::Write("/data/dir".into()), Grant::NestedNamespaces];

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
+use super::observed::{Attempt, Endpoint, Observed, Reach};
 use super::touched::{self, Touched};
-use super::trace::{Attempt, Endpoint, Observed, Reach};
 pub(crate) use super::warnings::Claim;
 use super::warnings::DefinitionWarnings;
 use crate::catalog::tokens_of;
@@ -87,12 +87,12 @@ pub(crate) struct TouchedReport {
     pub(crate) installation: Vec<FileGroup>,
     /// Other files that it has read or looked at.
     pub(crate) read: Vec<FileGroup>,
-    /// Files that it wanted and did not get, as far as they exist or would be secrets.
-    pub(crate) wanted: Vec<WantedFile>,
+    /// Files that it looked for but could not see: those that exist, and those that would be secrets.
+    pub(crate) missed: Vec<MissedFile>,
     /// Files that it has created, changed or deleted. In a trial, only copies are changed.
     pub(crate) wrote: Vec<FileGroup>,
     /// Files that it could not create or change.
-    pub(crate) wanted_to_write: Vec<FileGroup>,
+    pub(crate) refused_writes: Vec<FileGroup>,
     /// Host names that it has looked up.
     pub(crate) hosts: Vec<String>,
     /// Host names that only the installation of its package has looked up.
@@ -118,11 +118,11 @@ pub(crate) struct FileGroup {
     pub(crate) names: Vec<String>,
 }
 
-/// A file that the server wanted.
+/// A file that the server missed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct WantedFile {
+pub(crate) struct MissedFile {
     /// Its path, in your home directory with `~`.
     pub(crate) path: String,
     /// Which secret it is or would be.
@@ -198,7 +198,7 @@ pub(crate) struct Warning {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WarningKind {
-    /// It wanted or read a secret.
+    /// It looked for a secret, or read one.
     Secret,
     /// It tried to trace or read another process.
     Trace,
@@ -259,9 +259,9 @@ impl Receipt {
         let touched = traced.map(|(observed, touched)| TouchedReport::of(observed, touched, &shown, &program));
         let mut warnings = Vec::new();
         if let Some((observed, touched)) = traced {
-            for wanted in &touched.wanted {
-                let Some(secret) = wanted.secret.filter(|secret| !secret.is_usual_for(runner)) else { continue };
-                let mut warning = Warning::new(WarningKind::Secret, Some(shown(&wanted.path)));
+            for missed in &touched.missed {
+                let Some(secret) = missed.secret.filter(|secret| !secret.is_usual_for(runner)) else { continue };
+                let mut warning = Warning::new(WarningKind::Secret, Some(shown(&missed.path)));
                 warning.detail = Some(secret.what.to_owned());
                 warnings.push(warning);
             }
@@ -278,11 +278,15 @@ impl Receipt {
             failure: trial.failure.as_ref().map(ToString::to_string),
             stderr: if trial.failure.is_some() { trial.stderr.clone() } else { Vec::new() },
             namespaces: trial.has_namespaces,
-            installed_ms: ms(trial.installed.as_ref().map(|installed| installed.took)),
+            installed_ms: ms(trial.installed),
             started_ms: ms(trial.started),
             peak_memory: trial.peak_memory,
             processes: trial.processes,
-            not_traced: trial.traced.as_ref().err().map(ToString::to_string),
+            not_traced: match &trial.traced {
+                Err(why) => Some(why.to_string()),
+                Ok(()) if touched.is_none() => Some("its trace does not show which process is the server".to_owned()),
+                Ok(()) => None,
+            },
             touched,
             offer: trial.offer.as_ref().map(OfferReport::of),
             warnings,
@@ -307,9 +311,9 @@ impl TouchedReport {
             };
             groups.map(group).collect()
         };
-        let wanted = touched.wanted.iter().map(|wanted| WantedFile {
-            path: shown(&wanted.path),
-            secret: wanted.secret.map(|secret| secret.what.to_owned()),
+        let missed = touched.missed.iter().map(|missed| MissedFile {
+            path: shown(&missed.path),
+            secret: missed.secret.map(|secret| secret.what.to_owned()),
         });
         let connections = touched.connections.iter().map(|(to, reach)| ConnectionReport {
             to: to.to_string(),
@@ -323,15 +327,15 @@ impl TouchedReport {
             programs: observed.programs.iter().take(MAX_LINES).map(|path| program(path)).collect(),
             installation: groups(&touched.installation, MAX_INSTALLATIONS),
             read: groups(&touched.read, MAX_GROUPS),
-            wanted: wanted.take(MAX_LINES).collect(),
+            missed: missed.take(MAX_LINES).collect(),
             wrote: groups(&touched.wrote, MAX_GROUPS),
-            wanted_to_write: groups(&touched.wanted_to_write, MAX_GROUPS),
+            refused_writes: groups(&touched.refused_writes, MAX_GROUPS),
             hosts: observed.hosts.iter().take(MAX_LINES).cloned().collect(),
             install_hosts: Vec::new(),
             connections: connections.take(MAX_LINES).collect(),
             listeners: observed.listeners.iter().take(MAX_LINES).map(Endpoint::to_string).collect(),
             cut: observed.is_cut
-                || observed.programs.len().max(observed.hosts.len()).max(touched.wanted.len()) > MAX_LINES,
+                || observed.programs.len().max(observed.hosts.len()).max(touched.missed.len()) > MAX_LINES,
         }
     }
 }

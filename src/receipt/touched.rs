@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::observed::{Endpoint, FileUse, Observed, Reach};
 use super::secrets::{Secret, secret_at};
-use super::trace::{Endpoint, FileUse, Observed, Reach};
 use crate::config::interpolate::Sources;
 use crate::trial::Places;
 
@@ -50,12 +50,12 @@ pub(crate) struct Touched {
     pub(crate) read: Vec<PathBuf>,
     /// Files of its installation.
     pub(crate) installation: Vec<PathBuf>,
-    /// Files that it wanted, and that exist for the person or are secrets.
-    pub(crate) wanted: Vec<TouchedPath>,
+    /// Files that it looked for and did not get, and that exist for the person or are secrets.
+    pub(crate) missed: Vec<TouchedPath>,
     /// What it has created, changed or deleted.
     pub(crate) wrote: Vec<PathBuf>,
-    /// What it wanted to create or change.
-    pub(crate) wanted_to_write: Vec<PathBuf>,
+    /// What it could not create or change.
+    pub(crate) refused_writes: Vec<PathBuf>,
     pub(crate) connections: BTreeMap<Endpoint, Reach>,
 }
 
@@ -68,7 +68,7 @@ impl Touched {
             SYSTEM.iter().chain(temporary).any(|system| path.starts_with(system))
         };
         let named: Vec<_> = places.named.iter().map(|named| named.path.as_path()).collect();
-        let mut wanted = BTreeMap::new();
+        let mut missed = BTreeMap::new();
         for (seen, uses) in observed.files.iter().filter(|(path, _)| path.is_absolute()) {
             let in_home = (!places.home.as_os_str().is_empty()).then(|| seen.strip_prefix(&places.home).ok()).flatten();
             let is_own = !places.private.as_os_str().is_empty() && seen.starts_with(&places.private);
@@ -82,13 +82,16 @@ impl Touched {
             let failed = uses.contains(&FileUse::Missing) || uses.contains(&FileUse::Refused);
             // Names say little of a part of the installation. Own files may have any name.
             let is_installed = is_outside && uses.contains(&FileUse::Read);
-            let is_told = !is_installed && (failed || is_named || !is_own && uses.contains(&FileUse::Read));
-            let secret = secret_at(&path, home.as_deref())
-                .filter(|secret| is_told && (secret.is_of_system() || !is_system(seen)));
+            let is_reported = !is_installed && (failed || is_named || !is_own && uses.contains(&FileUse::Read));
+            // Names of other files of the system say nothing. The places of a trial may lie below a directory of the system.
+            let counts = |secret: &&'static Secret| {
+                is_reported && (secret.is_of_system() || in_home.is_some() || is_named || !is_system(seen))
+            };
+            let secret = secret_at(&path, home.as_deref()).filter(counts);
             let is_file = || sources.exists(&path) && sources.list(&path).is_err();
-            let is_wanted = failed && (in_home.is_some() || is_outside) && is_file();
-            if secret.is_some() || is_wanted {
-                wanted.insert(path.clone(), secret);
+            let is_missed = failed && (in_home.is_some() || is_outside) && is_file();
+            if secret.is_some() || is_missed {
+                missed.insert(path.clone(), secret);
             }
             if is_named && is_read {
                 touched.read.push(path);
@@ -99,25 +102,25 @@ impl Touched {
                 touched.wrote.push(seen.clone());
             }
             if is_outside && uses.contains(&FileUse::WriteFailed) && !is_own {
-                touched.wanted_to_write.push(seen.clone());
+                touched.refused_writes.push(seen.clone());
             }
         }
-        touched.wanted = wanted.into_iter().map(|(path, secret)| TouchedPath { path, secret }).collect();
+        touched.missed = missed.into_iter().map(|(path, secret)| TouchedPath { path, secret }).collect();
         // Sockets of services that every resolver tries.
-        let is_told = |to: &Endpoint, reach: &Reach| match to {
+        let is_reported = |to: &Endpoint, reach: &Reach| match to {
             Endpoint::Unix(path) => {
                 *reach == Reach::Reached || secret_at(path, home.as_deref()).is_some() || !is_system(path)
             }
             _ => true,
         };
-        let connections = observed.connections.iter().filter(|(to, reach)| is_told(to, reach));
+        let connections = observed.connections.iter().filter(|(to, reach)| is_reported(to, reach));
         touched.connections = connections.map(|(to, reach)| (to.clone(), reach.clone())).collect();
         for to in touched.connections.keys() {
             if let Endpoint::Unix(path) = to
                 && let Some(secret) = secret_at(path, home.as_deref())
-                && !touched.wanted.iter().any(|known| known.path == *path)
+                && !touched.missed.iter().any(|known| known.path == *path)
             {
-                touched.wanted.push(TouchedPath { path: path.clone(), secret: Some(secret) });
+                touched.missed.push(TouchedPath { path: path.clone(), secret: Some(secret) });
             }
         }
         touched
@@ -209,17 +212,17 @@ mod tests {
         let touched = Touched::of(&observed, &places(), true, &sources);
         assert_eq!(shown(&touched.read), ["/srv/notes", "/srv/notes/a"]);
         assert_eq!(shown(&touched.wrote), ["/srv/notes/b"]);
-        assert_eq!(shown(&touched.wanted_to_write), ["/data/new"]);
+        assert_eq!(shown(&touched.refused_writes), ["/data/new"]);
         assert_eq!(shown(&touched.installation), ["/home/u/.nvm/versions/node/bin/token"]);
-        let wanted: Vec<_> =
-            touched.wanted.iter().map(|one| (one.path.display().to_string(), one.secret.is_some())).collect();
+        let missed: Vec<_> =
+            touched.missed.iter().map(|one| (one.path.display().to_string(), one.secret.is_some())).collect();
         let expected = [
             ("/data/real", false),
             ("/etc/shadow", true),
             ("/home/u/.gitconfig", false),
             ("/home/u/.ssh/id_rsa", true),
         ];
-        assert_eq!(wanted, expected.map(|(path, is_secret)| (path.to_owned(), is_secret)));
+        assert_eq!(missed, expected.map(|(path, is_secret)| (path.to_owned(), is_secret)));
     }
 
     #[test]

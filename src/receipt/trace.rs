@@ -9,15 +9,12 @@ mod calls;
 mod dns;
 mod line;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsString;
-use std::fmt;
-use std::net::SocketAddr;
-use std::os::unix::ffi::OsStringExt;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use self::calls::{Access, Row, SocketCall, row};
-use self::line::{Call, Event, Outcome};
+use self::line::{Call, Event, Outcome, path_of};
+use super::observed::{Attempt, Endpoint, FileUse, Observed, Reach};
 
 /// `argv[0]` of the processes of mcpd above a server.
 const OWN: &[&[u8]] = &[b"mcpd-guard", b"mcpd-init", b"mcpd-reaper", b"mcpd-sandbox", b"mcpd-sandboxed"];
@@ -46,101 +43,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { paths: 32 * 1024, others: 1024, live: 16 * 1024 }
     }
-}
-
-/// What a server has touched.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Observed {
-    /// The programs that were executed, the first one included.
-    pub(crate) programs: BTreeSet<PathBuf>,
-    /// Absolute paths, and what was done with them.
-    pub(crate) files: BTreeMap<PathBuf, BTreeSet<FileUse>>,
-    /// Host names that were looked up by DNS.
-    pub(crate) hosts: BTreeSet<String>,
-    /// What was connected to. The servers of DNS are among them.
-    pub(crate) connections: BTreeMap<Endpoint, Reach>,
-    /// Where was listened.
-    pub(crate) listeners: BTreeSet<Endpoint>,
-    /// What no ordinary server does.
-    pub(crate) attempts: BTreeSet<Attempt>,
-    /// Some limit was reached, so that something is missing.
-    pub(crate) is_cut: bool,
-}
-
-impl Observed {
-    /// Adds the files and the attempts of another run of the same server.
-    pub(crate) fn absorb_files(&mut self, other: Self) {
-        for (path, uses) in other.files {
-            self.files.entry(path).or_default().extend(uses);
-        }
-        self.attempts.extend(other.attempts);
-        self.is_cut |= other.is_cut;
-    }
-}
-
-/// What was done with a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum FileUse {
-    /// Its existence, or what the directory says of it.
-    Looked,
-    /// Opened for reading, or executed.
-    Read,
-    /// Created, opened for writing, renamed, deleted, or its mode changed.
-    Wrote,
-    /// It did not exist.
-    Missing,
-    /// Reading was refused.
-    Refused,
-    /// Creating or changing it has failed.
-    WriteFailed,
-}
-
-/// One end of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Endpoint {
-    Tcp(SocketAddr),
-    Udp(SocketAddr),
-    /// A Unix socket at a path.
-    Unix(PathBuf),
-    /// A Unix socket with an abstract name.
-    Abstract(String),
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "tcp {address}"),
-            Self::Udp(address) => write!(f, "udp {address}"),
-            Self::Unix(path) => write!(f, "unix {}", path.display()),
-            Self::Abstract(name) => write!(f, "abstract {name}"),
-        }
-    }
-}
-
-/// How a connection ended.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reach {
-    Reached,
-    /// It was begun, and its result is not known.
-    Begun,
-    /// The name of the error.
-    Failed(String),
-}
-
-/// What no ordinary server does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Attempt {
-    /// Tracing or reading another process.
-    Trace,
-    /// A namespace of its own, as browsers create.
-    Namespace,
-    Mount,
-    /// A signal that was refused.
-    Signal,
-    /// System calls that bypass the trace.
-    IoUring,
-    /// Programs in the kernel, keyrings or counters of the kernel.
-    Kernel,
 }
 
 /// Collects what the lines of one trace say.
@@ -187,11 +89,6 @@ impl Tracer {
             creator: None,
             next_group: 0,
         }
-    }
-
-    /// What the lines so far say.
-    pub(crate) fn observed(&self) -> &Observed {
-        &self.observed
     }
 
     /// The end of the trace.
@@ -292,7 +189,9 @@ impl Tracer {
         if executes && call.outcome == Outcome::Done {
             let argv = call.arguments.iter().find(|argument| argument.starts_with(b"["));
             let name = argv.and_then(|argv| line::string(&argv[1..]));
-            let is_own = name.is_some_and(|(name, _)| OWN.contains(&&*name));
+            // The memory of some processes of mcpd cannot be read, so neither can the arguments of what they execute. That is mcpd, too: the
+            // last process before a server can be read.
+            let is_own = name.is_none_or(|(name, _)| OWN.contains(&&*name));
             if let Some(process) = self.processes.get_mut(&pid) {
                 process.is_server |= !is_own;
             }
@@ -364,7 +263,7 @@ impl Tracer {
             Some(index) => call.arguments.get(index).and_then(|argument| line::descriptor_path(argument)).map(path_of),
             None => self.processes.get(&pid).and_then(|process| process.cwd.clone()),
         };
-        let asked = normal(&base.unwrap_or_default().join(relative));
+        let named = normal(&base.unwrap_or_default().join(relative));
         let access = match access {
             Access::Open => calls::opening(call),
             access => access,
@@ -374,15 +273,15 @@ impl Tracer {
             let full = self.observed.programs.len() >= self.limits.others;
             self.observed.is_cut |= full;
             if !full {
-                self.observed.programs.insert(asked.clone());
+                self.observed.programs.insert(named.clone());
             }
         }
         if access == Access::ChangeDirectory && call.outcome == Outcome::Done {
-            self.set_group_cwd(pid, &asked);
+            self.set_group_cwd(pid, &named);
         }
         // The result of an opening names the file that was really opened.
         let real = call.opened.clone().map(path_of).filter(|path| path.is_absolute());
-        self.touch(real.unwrap_or(asked), uses);
+        self.touch(real.unwrap_or(named), uses);
     }
 
     fn touch(&mut self, path: PathBuf, uses: FileUse) {
@@ -485,10 +384,6 @@ impl Tracer {
             }
         }
     }
-}
-
-fn path_of(bytes: Vec<u8>) -> PathBuf {
-    PathBuf::from(OsString::from_vec(bytes))
 }
 
 /// `path` without `.` and `..`. Links are not known here.

@@ -175,7 +175,7 @@ mod tests {
         fs::write(place.join("closed/inner/file"), "x").expect("a fresh file");
         symlink(&outside, place.join("closed/link")).expect("a fresh link");
         for path in ["closed/inner/more", "closed/inner", "closed"] {
-            fs::set_permissions(place.join(path), fs::Permissions::from_mode(0)).expect("the test's own");
+            fs::set_permissions(place.join(path), fs::Permissions::from_mode(0o0)).expect("the test's own");
         }
         // Deeper than any path, and than descriptors may be open.
         let mut at = open(CWD, &*place).expect("it exists");

@@ -32,7 +32,7 @@ use tokio::time::sleep;
 use self::directory::TrialDirectory;
 use self::fence::Fence;
 use self::interruption::Interruption;
-pub(crate) use self::outcome::{Installed, NamedPath, NotTraced, Offer, Places, Trial, TrialError, TrialFailure};
+pub(crate) use self::outcome::{NamedPath, Offer, Places, Trial, TrialError, TrialFailure};
 pub(crate) use self::progress::{TraceLine, TrialEvent, TrialPhase, TrialRun};
 pub(crate) use self::request::{TrialLimits, TrialRequest};
 use self::run::{Ended, Halt, Observer, Run, sandbox_host};
@@ -96,7 +96,7 @@ async fn in_directory(
         let took = began.elapsed();
         let ended = run.end(ready.is_ok(), observer).await.map_err(TrialError::Processes)?;
         match ready {
-            Ok(()) => installed = Some(Installed { took, traced: ended.traced }),
+            Ok(()) => installed = Some((took, ended.traced)),
             Err(Halt::Interrupted(signal)) => return Err(TrialError::Interrupted(signal)),
             Err(Halt::Failed(failure)) => return Err(TrialError::Install { failure, stderr: ended.stderr }),
         }
@@ -120,6 +120,7 @@ async fn in_directory(
     if let Err(Halt::Interrupted(signal)) = measured {
         return Err(TrialError::Interrupted(signal));
     }
+    let (installed, install_traced) = installed.unzip();
     Ok(Trial {
         started,
         package: if installed.is_some() { package(&fence).await } else { None },
@@ -130,7 +131,7 @@ async fn in_directory(
         stderr,
         peak_memory: usage.peak_memory,
         processes: usage.processes,
-        traced,
+        traced: install_traced.unwrap_or(Ok(())).and(traced),
         places: fence.places(),
         has_namespaces,
     })

@@ -21,7 +21,7 @@ pub(crate) struct Trial {
     /// From the start of the measured run until the server was ready. `None` if it was not.
     pub(crate) started: Option<Duration>,
     /// The run that installed the server, if its launcher is one that downloads.
-    pub(crate) installed: Option<Installed>,
+    pub(crate) installed: Option<Duration>,
     /// What the launcher has installed.
     pub(crate) package: Option<InstalledPackage>,
     /// What the server offers. `None` if it did not get that far.
@@ -35,20 +35,11 @@ pub(crate) struct Trial {
     pub(crate) peak_memory: Option<u64>,
     /// The most processes that it had at once.
     pub(crate) processes: usize,
-    /// Whether all system calls of the measured run were reported.
+    /// Whether all system calls were reported, also those of the installation.
     pub(crate) traced: Result<(), NotTraced>,
     pub(crate) places: Places,
     /// Whether it had namespaces of its own.
     pub(crate) has_namespaces: bool,
-}
-
-/// The run that installed a server.
-#[derive(Debug)]
-pub(crate) struct Installed {
-    /// Until the server was ready.
-    pub(crate) took: Duration,
-    /// Whether all its system calls were reported.
-    pub(crate) traced: Result<(), NotTraced>,
 }
 
 /// What a server offers.
@@ -89,7 +80,7 @@ pub(crate) struct NamedPath {
 pub(crate) enum TrialFailure {
     #[error("{0}")]
     Server(ServerError),
-    #[error("it was not done after {}", crate::duration::format(*.0))]
+    #[error("it did not finish within {}", crate::duration::format(*.0))]
     Timeout(Duration),
     #[error("it has filled its {} of disk", crate::config::size_text(*.0))]
     Disk(u64),
@@ -105,7 +96,7 @@ pub(crate) enum NotTraced {
     #[error("`strace` ended before the server did")]
     EndedEarly,
     /// A server at a URL.
-    #[error("it runs elsewhere")]
+    #[error("it is a server at a URL")]
     NoProcess,
 }
 

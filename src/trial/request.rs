@@ -28,7 +28,7 @@ pub(crate) struct TrialRequest {
 pub(crate) struct TrialLimits {
     /// For the run that installs the server, until it is ready.
     pub(crate) install: Duration,
-    /// For the measured run, until the tool has answered.
+    /// For the measured run until the server is ready, and then until the tool has answered. Its tracer slows it down.
     pub(crate) run: Duration,
     /// Bytes on disk.
     pub(crate) disk: u64,
@@ -37,6 +37,6 @@ pub(crate) struct TrialLimits {
 impl Default for TrialLimits {
     fn default() -> Self {
         let disk = test_variable("MCPD_TEST_TRIAL_DISK").unwrap_or(4 << 30);
-        Self { install: Duration::from_secs(5 * 60), run: Duration::from_secs(30), disk }
+        Self { install: Duration::from_secs(5 * 60), run: Duration::from_secs(60), disk }
     }
 }

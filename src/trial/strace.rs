@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
@@ -51,6 +51,7 @@ pub(super) fn tracer(directory: &Path, system_calls: &str) -> Result<(Tracer, Tr
     let path = Process.var("PATH").unwrap_or_default();
     let program = Process.on_path(PROGRAM, &path).ok_or(NotTraced::NoStrace)?;
     let refused = |error: io::Error| NotTraced::Refused(error.to_string());
+    let program = absolute(program).map_err(refused)?;
     let directory = directory.join("tracer");
     let made = || -> io::Result<_> {
         fs::create_dir_all(&directory)?;

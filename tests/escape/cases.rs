@@ -426,7 +426,6 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
     let (key, own) = (home(".ssh/id_ed25519"), scene.writable());
     let by_root = format!("/proc/self/root{}", key.display());
     let config = scene.path("config.toml");
-    let pins = scene.pin_file("victim");
     let mut cases = vec![
         case(Group::File, "read a key", json!({"do": "read", "path": key})),
         case(Group::File, "read a key through /proc/self/root", json!({"do": "read", "path": by_root})),
@@ -455,6 +454,38 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             "create a file in the runtime directory",
             json!({"do": "create", "path": scene.place().runtime_dir().join("x")}),
         ),
+        case(Group::Skeleton, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
+        case(Group::Allowed, "create a file in an own directory", json!({"do": "create", "path": own.join("x")})),
+    ];
+    cases.extend(pins(scene));
+    if scene.private("neighbour").exists() {
+        let neighbour = scene.private("neighbour").join("cache");
+        cases.extend([
+            case(Group::File, "list the cache of another server", json!({"do": "list", "path": neighbour})),
+            case(
+                Group::File,
+                "create a file in the cache of another server",
+                json!({"do": "create", "path": neighbour.join("x")}),
+            ),
+        ]);
+    }
+    // At the other levels the server may edit the configuration, and only its application is refused; and the daemon takes the path back
+    // while the attempt is undone.
+    if level == Level::Files {
+        let argv = json!([MCPD, "reject", "victim", "echo", "--config", config]);
+        let name = "deny a tool of another server by `mcpd reject`";
+        cases.push(case(Group::File, name, json!({"do": "run", "argv": argv})));
+        let socket = scene.place().runtime_dir().join("mcp.sock");
+        let arguments = json!({"do": "move", "path": socket, "to": socket.with_extension("moved")});
+        cases.push(case(Group::File, "replace the agents' socket", arguments));
+    }
+    cases
+}
+
+/// Approved definitions of another server.
+fn pins(scene: &Scene) -> [Case; 4] {
+    let pins = scene.pin_file("victim");
+    [
         case(Group::File, "read approved definitions", json!({"do": "read", "path": pins})),
         case(Group::File, "change approved definitions", json!({"do": "write", "path": pins, "text": ""})),
         case(
@@ -467,37 +498,7 @@ fn files(scene: &Scene, level: Level) -> Vec<Case> {
             "replace approved definitions",
             json!({"do": "move", "path": pins, "to": pins.with_extension("moved")}),
         ),
-        case(Group::Skeleton, "list the state directory", json!({"do": "list", "path": home(".local/state/mcpd")})),
-        case(Group::Allowed, "create a file in an own directory", json!({"do": "create", "path": own.join("x")})),
-    ];
-    if scene.private("neighbour").exists() {
-        let neighbour = scene.private("neighbour").join("cache");
-        cases.extend([
-            case(Group::File, "list the cache of another server", json!({"do": "list", "path": neighbour})),
-            case(
-                Group::File,
-                "create a file in the cache of another server",
-                json!({"do": "create", "path": neighbour.join("x")}),
-            ),
-        ]);
-    }
-    // At the other levels the server may edit the configuration, and only its application is refused.
-    if level == Level::Files {
-        let argv = [MCPD, "reject", "victim", "echo", "--config"].map(Value::from);
-        let argv = argv.into_iter().chain([json!(config)]).collect::<Vec<_>>();
-        cases.push(case(
-            Group::File,
-            "deny a tool of another server by `mcpd reject`",
-            json!({"do": "run", "argv": argv}),
-        ));
-    }
-    // At the other levels the daemon takes the path back while the attempt is undone.
-    if level == Level::Files {
-        let socket = scene.place().runtime_dir().join("mcp.sock");
-        let arguments = json!({"do": "move", "path": socket, "to": socket.with_extension("moved")});
-        cases.push(case(Group::File, "replace the agents' socket", arguments));
-    }
-    cases
+    ]
 }
 
 /// What no file itself has: modes, and settings of the kernel.

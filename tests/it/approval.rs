@@ -212,12 +212,16 @@ fn definition_that_changes_again_is_not_approved() {
     assert_eq!(agent.tools(), [format!("files__{ANNOUNCE}")]);
     let ran = daemon.client(&["approve", "files", &seen, "--yes"]).expect_code(1);
     assert!(ran.stderr.contains("no unapproved definition has this digest"), "{ran}");
-    terminal.line("clear; m approve files read; echo exit $?");
-    terminal.wait("Approve 1 definition of files? [Y/n]");
+    // The quotes keep the typed line from being taken for its output.
+    let ask = |mark: &str| {
+        terminal.line(&format!("clear; echo mark''{mark}; m approve files read; echo exit $?"));
+        let is_prompted = |screen: &str| screen.contains(&format!("mark{mark}")) && screen.contains("files? [Y/n]");
+        terminal.wait_for("it asks", is_prompted);
+    };
+    ask("2");
     terminal.line("n");
     assert!(terminal.wait("exit 1").contains("mcpd: nothing is approved"));
-    terminal.line("clear; m approve files read; echo exit $?");
-    terminal.wait("Approve 1 definition of files? [Y/n]");
+    ask("3");
     terminal.key("Enter");
     terminal.wait("exit 0");
     until("it is listed", || agent.tools().contains(&"files__read".to_owned()).then_some(()));
@@ -353,7 +357,7 @@ fn agent_cannot_approve_by_its_own_socket() {
 }
 
 #[test]
-fn definition_that_exceeds_a_message_of_the_operator_protocol_is_shown_and_approved() {
+fn definition_that_exceeds_a_message_of_the_operator_protocol_is_shown_whole() {
     // Each quotation mark takes four bytes in a message.
     let text = "\"é ".repeat(900_000);
     let daemon = start("warn", &[tool("read", "Reads a file")]);
@@ -364,6 +368,4 @@ fn definition_that_exceeds_a_message_of_the_operator_protocol_is_shown_and_appro
     let current = report["changes"][0]["current"].as_str().expect("text");
     let current: Value = serde_json::from_str(current).expect("JSON");
     assert_eq!(current["description"].as_str().map(str::len), Some(text.len()));
-    daemon.client(&["approve", "files", "--all", "--yes", "--json"]).expect_code(0);
-    daemon.client(&["diff", "--exit-code"]).expect_code(0);
 }

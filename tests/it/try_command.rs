@@ -86,16 +86,19 @@ fn secret_is_never_granted() {
 }
 
 #[test]
-fn receipt_names_secrets_that_the_server_wanted_and_says_how_it_was_kept() {
+fn receipt_names_secrets_that_the_server_missed_and_says_how_it_was_kept() {
     let Some(scene) = Scene::new("cat ~/.ssh/id_rsa").filter(|_| has_strace()) else { return };
     let ran = scene.tried(&["--json"], &["--keep", "kept", "--yes"]).expect_code(0);
     let receipt: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
-    assert_eq!(receipt["touched"]["wanted"], json!([{ "path": "~/.ssh/id_rsa", "secret": "SSH keys" }]), "{receipt}");
+    assert_eq!(receipt["touched"]["missed"], json!([{ "path": "~/.ssh/id_rsa", "secret": "SSH keys" }]), "{receipt}");
     let warnings = receipt["warnings"].as_array().expect("a list");
     assert!(warnings.iter().any(|one| one["kind"] == "secret" && one["subject"] == "~/.ssh/id_rsa"), "{receipt}");
     let programs = receipt["touched"]["programs"].as_array().expect("a list");
     assert!(programs.contains(&json!(SCRIPTED)), "{receipt}");
-    assert!(!programs.iter().any(|one| one.as_str().is_some_and(|one| one.contains("mcpd"))), "{receipt}");
+    let is_own = |one: &Value| {
+        one.as_str().is_some_and(|one| one.rsplit('/').next().is_some_and(|name| name.starts_with("mcpd")))
+    };
+    assert!(!programs.iter().any(is_own), "{receipt}");
     assert_eq!((&receipt["kept"]["name"], &receipt["kept"]["pinned"]), (&json!("kept"), &json!(false)));
     let approved = receipt["kept"]["approved"].as_u64().expect("a number");
     assert!(approved > 0 && receipt["offer"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "{receipt}");
@@ -128,7 +131,7 @@ fn name_that_is_taken_is_refused_before_anything_runs() {
 fn server_is_not_kept_if_nobody_accepts_its_grants_or_it_fails() {
     let Some(scene) = Scene::new("") else { return };
     let ran = scene.tried(&["--keep", "kept"], &[]).expect_code(1);
-    assert!(ran.stderr.contains("`--yes` accepts these grants"), "{ran}");
+    assert!(ran.stderr.contains("not kept: add `--yes`"), "{ran}");
     assert!(scene.config().is_empty());
     let Some(scene) = Scene::new("echo broken >&2; exit 3") else { return };
     let ran = scene.tried(&["--keep", "kept", "--yes"], &[]).expect_code(1);

@@ -33,10 +33,11 @@ tried() {
 called() {
     local name=$1 call=$2 code=1
     words "$call"
-    for _ in 1 2 3; do
+    # npm packages are installed one after another at their first start.
+    for _ in $(seq 40); do
         timeout 200 "$mcpd" call --json "${name}__${words[0]}" "${words[@]:1}" > "$place/calls/$name.json" 2> "$place/calls/$name.err"
         code=$?
-        grep -q '"content"' "$place/calls/$name.json" && break
+        grep -q 'not sent' "$place/calls/$name.err" || break
         sleep 10
     done
     echo "called $name: $code"

@@ -6,15 +6,16 @@ import sys
 
 HEAD = """# Receipts of popular servers
 
-What popular servers touch before their first call, as `mcpd try` saw it, and whether the server that `--keep` wrote answers a call at exactly
-these grants. [tests/receipts/run.sh](../tests/receipts/run.sh) writes this page.
+`mcpd try --keep` ran each of these servers. The table shows what the server touched before its first call, and whether the kept server answers a
+call with exactly the grants that were written. [tests/receipts/run.sh](../tests/receipts/run.sh) writes this page.
 
 """
 NOTES = """
-- **Packages** are downloaded before, so their hosts are not in the table. Credentials were dummies.
-- **Touched**: files outside the server's own directories, the system and its installation; host names; and connections, except to DNS.
-- **Call**: `answers` if the kept server answered through a daemon, under `changes = "hold"`. The machine reached only the package registries, so
-  tools that need other hosts answer with an error of their own, which counts as an answer. `no answer` is a failure.
+- **Packages** were downloaded in an earlier run, whose hosts are not in the table. Credentials were dummies.
+- **Touched**: host names, connections other than to DNS, and files, except those of the system, of the server's installation and in its own
+  directories.
+- **Call**: `answers` means that the kept server answered through a daemon, with `changes = "hold"`. The machine reached only the package
+  registries, so tools that need other hosts answer with an error of their own, which counts as an answer. `no answer` is a failure.
 """
 
 
@@ -46,7 +47,7 @@ def touched(receipt):
     ports = sorted({one["to"] for one in found["connections"] if not one["to"].endswith(":53")})
     parts = [
         ("read", ", ".join(files(found["read"]))),
-        ("wanted", ", ".join(one["path"] for one in found["wanted"])),
+        ("missed", ", ".join(one["path"] for one in found["missed"])),
         ("wrote", ", ".join(files(found["wrote"]))),
         ("hosts", hosts),
         ("connected", ", ".join(ports) if ports and not hosts else ""),
@@ -67,9 +68,11 @@ def main(servers, place):
             error = (receipt or {}).get("failure") or (place / "receipts" / f"{name}.err").read_text().strip().splitlines()[-1:]
             lines.append(f"| `{command}` | | | | not kept: {error if isinstance(error, str) else ' '.join(error)} |")
             continue
-        answers = result is not None and "content" in result
+        error = (place / "calls" / f"{name}.err").read_text() if (place / "calls" / f"{name}.err").exists() else "not sent"
+        refused = result is None and "not sent" not in error and "nknown tool" not in error
+        answers = refused or result is not None and "content" in result
         answered += answers
-        how = "answers" + (", with an error" if answers and result.get("isError") else "") if answers else "no answer"
+        how = "answers" + (", with an error" if refused or answers and result.get("isError") else "") if answers else "no answer"
         package = receipt.get("package", {})
         offer, kept = receipt["offer"], receipt.get("kept", {})
         memory = receipt.get("peak_memory", 0) >> 20

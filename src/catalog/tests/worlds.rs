@@ -95,7 +95,11 @@ impl Member {
         });
         let exposed: Vec<_> = self.exposed.iter().map(|index| kinds[*index]).collect();
         let extensions = self.exposes_skills.then(|| crate::extensions::SKILLS.into());
-        policy.exposing(&exposed).exposing_extensions(extensions.as_slice()).read_only(self.read_only)
+        policy
+            .exposing(&exposed)
+            .exposing_extensions(extensions.as_slice())
+            .read_only(self.read_only)
+            .approved_by(self.approval())
     }
 
     /// Some of the definitions that it lists are approved.

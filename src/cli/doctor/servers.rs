@@ -347,7 +347,7 @@ fn unapproved_definitions(probe: &DaemonProbe, report: &ServerReport) -> Vec<Fin
             }
             _ => {
                 let advice =
-                    format!("correct that file, then {restart}; without the file, mcpd trusts what it offers then");
+                    format!("correct that file, then {restart}; if you remove it instead, mcpd approves what the server offers then");
                 Finding::warning(name, found, advice)
             }
         });

@@ -4,16 +4,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::{Subject, TryOptions};
+use super::options::TryOptions;
+use super::words::Subject;
 use crate::cli::config_edit::{EditOptions, secrets_directory};
 use crate::cli::import::write_files;
 use crate::cli::reload::Scope;
 use crate::cli::text::{count, join_limited, lines};
 use crate::cli::{CommandResult, FAILED, USAGE, fail, prompt};
+use crate::clock::unix_seconds;
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError};
 use crate::config::import::{self, Plan, known_keys, proposed_sandbox};
@@ -26,8 +27,8 @@ use crate::naming::is_server_name;
 use crate::packages::pinned_args;
 use crate::pins::{PinRecord, PinnedKind};
 use crate::receipt::grants::{self, Evidence, Grant, ProposedGrant, Reason, Withheld};
+use crate::receipt::observed::{Endpoint, Observed};
 use crate::receipt::touched::Touched;
-use crate::receipt::trace::{Endpoint, Observed};
 use crate::server::{GuardProgram, ServerContext};
 use crate::sockets::RuntimeDir;
 use crate::trial::Trial;
@@ -124,7 +125,7 @@ impl Keep {
         }
         if !pinned && subject.command().is_some_and(|(command, args)| runner(command, args).is_some()) {
             print_note!(
-                "note: its version is not known, so it is not written: `mcpd lock {}` writes it later",
+                "note: no version is written, because it is not known: `mcpd lock {}` writes it after the first start",
                 self.name
             );
         }
@@ -152,7 +153,7 @@ impl Keep {
         };
         let (proposed, withheld) = grants::proposed(&evidence, &Process);
         for (number, one) in proposed.iter().enumerate() {
-            let asks = if one.is_servers_wish { "; only the server asks for it" } else { "" };
+            let asks = if one.is_servers_wish { "; only the server's behaviour calls for it" } else { "" };
             print_note!("  {:>2}  {:40}  {}{asks}", number + 1, grant_text(&one.grant), reason_text(&one.reason));
         }
         if proposed.is_empty() {
@@ -176,9 +177,13 @@ impl Keep {
             return Ok(proposed.iter().map(|one| one.is_servers_wish).collect());
         }
         if !prompt::is_possible() {
-            return Err(fail(FAILED, "not kept: nobody can be asked; `--yes` accepts these grants".to_owned()));
+            return Err(fail(
+                FAILED,
+                "not kept: add `--yes`, or run the command on a terminal to choose the grants".to_owned(),
+            ));
         }
-        let question = format!("Keep {} with these? Enter accepts, numbers strike lines, `q` ends: ", self.name);
+        let question =
+            format!("Keep {} with these grants? Enter accepts all, numbers strike lines, `q` cancels: ", self.name);
         loop {
             let answer = prompt::answer_line(&question).map_err(|error: io::Error| fail(FAILED, error))?;
             match answer.as_deref().map(|answer| struck_lines(answer, proposed.len())) {
@@ -281,7 +286,7 @@ fn is_granted(value: &str, sandbox: &Sandbox) -> bool {
 /// What the server offers, as approved now.
 fn approved(name: &str, trial: &Trial) -> PinRecord {
     let mut record = PinRecord::new(name);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = unix_seconds();
     let Some(offer) = &trial.offer else { return record };
     for (kind, list) in offer.lists.iter() {
         let Some(pinned) = PinnedKind::of(kind) else { continue };
@@ -333,8 +338,8 @@ fn reason_text(reason: &Reason) -> String {
         Reason::NamedAndWritten(0) => "the command line names it; nothing was changed in the trial".to_owned(),
         Reason::NamedAndWritten(files) => format!("the command line names it; {} changed", count(*files, "file")),
         Reason::Known => "servers of this kind need it".to_owned(),
-        Reason::Wanted => "it looked for it".to_owned(),
-        Reason::WantedToWrite => "it tried to write there".to_owned(),
+        Reason::Missed => "it looked for it".to_owned(),
+        Reason::RefusedWrite => "it tried to write there".to_owned(),
         Reason::Connected(to) => endpoints(to),
         Reason::Downloads(program) => format!("{program} downloads the package at the first start"),
         Reason::Listened(at) => format!("it listened at {}", endpoints(at)),

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use super::took;
 use crate::cli::style::{OutputStyle, Tone};
-use crate::cli::text::{count, join_limited, malformed_item, one_line};
+use crate::cli::text::{count, join_limited, malformed_item, one_line, short_duration};
 use crate::printable;
 use crate::receipt::report::{CallReport, Claim, FileGroup, OfferReport, Receipt, TouchedReport, Warning, WarningKind};
 
@@ -14,6 +13,8 @@ const HEADINGS: usize = 14;
 const MAX_VALUES: usize = 8;
 /// The most tools that are listed on a terminal.
 const MAX_TOOLS: usize = 40;
+/// Shorter times have tenths of a second.
+const PRECISE_BELOW_MS: u64 = 10_000;
 
 pub(super) fn render(receipt: &Receipt, style: OutputStyle) -> String {
     let mut page = Page { text: String::new(), style };
@@ -36,7 +37,7 @@ pub(super) fn render(receipt: &Receipt, style: OutputStyle) -> String {
             Tone::Doubtful,
             "not traced",
             &format!(
-                "{}, so which programs, files and hosts it has used is not known",
+                "{}, so the programs, files and hosts that it used are not known",
                 why.as_deref().unwrap_or_default()
             ),
         ),
@@ -75,6 +76,11 @@ pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
     let unit = (0..UNITS.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or_default();
     format!("{} {}", bytes >> (10 * unit), UNITS[unit])
+}
+
+/// A duration in milliseconds, for people.
+fn took(ms: u64) -> String {
+    if ms < PRECISE_BELOW_MS { format!("{}.{} s", ms / 1000, ms % 1000 / 100) } else { short_duration(ms) }
 }
 
 struct Page {
@@ -121,18 +127,18 @@ impl Page {
         self.list("installation", &groups(&touched.installation));
         let read = groups(&touched.read);
         self.list("read", &if read.is_empty() { nothing() } else { read });
-        let wanted: Vec<_> = touched
-            .wanted
+        let missed: Vec<_> = touched
+            .missed
             .iter()
-            .map(|wanted| {
-                let secret = wanted.secret.as_ref().map(|secret| format!(" ({secret})"));
-                format!("{}{}", wanted.path, secret.unwrap_or_default())
+            .map(|missed| {
+                let secret = missed.secret.as_ref().map(|secret| format!(" ({secret})"));
+                format!("{}{}", missed.path, secret.unwrap_or_default())
             })
             .collect();
-        self.list("wanted", &wanted);
+        self.list("missed", &missed);
         let wrote = groups(&touched.wrote);
         self.list("wrote", &if wrote.is_empty() { nothing() } else { wrote });
-        self.list("cannot write", &groups(&touched.wanted_to_write));
+        self.list("cannot write", &groups(&touched.refused_writes));
         let hosts = if touched.hosts.is_empty() { "none looked up".to_owned() } else { touched.hosts.join(", ") };
         self.line("hosts", &hosts);
         if !touched.install_hosts.is_empty() {
@@ -150,7 +156,7 @@ impl Page {
         self.list("listened", &touched.listeners);
         self.line("variables", "cannot be seen; it had none of yours but those of `--env`");
         if touched.cut {
-            self.toned(Tone::Bad, "incomplete", "it has touched more than is kept here");
+            self.toned(Tone::Bad, "incomplete", "the server has touched more than this receipt lists");
         }
     }
 
@@ -191,7 +197,7 @@ fn warning(warning: &Warning) -> String {
     let subject = warning.subject.as_deref().unwrap_or_default();
     let detail = warning.detail.as_deref().unwrap_or_default();
     match warning.kind {
-        WarningKind::Secret => format!("it wanted {subject}: {detail}"),
+        WarningKind::Secret => format!("it looked for {subject}: {detail}"),
         WarningKind::Trace => "it tried to trace or read another process".to_owned(),
         WarningKind::Namespace => "it tried to create a namespace, as browsers do".to_owned(),
         WarningKind::Mount => "it tried to mount something".to_owned(),
@@ -214,7 +220,27 @@ fn warning(warning: &Warning) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receipt::report::{ConnectionReport, ToolCost, WantedFile};
+    use crate::receipt::report::{ConnectionReport, MissedFile, ToolCost};
+
+    const EXPECTED: &str = "\
+command       npx pkg
+ran           ready after 1.2 s · 12s to install · 80 MiB · 2 processes
+server        pkg 1.0, MCP 2025-06-18
+capabilities  tools
+offers        1 tool for 20 tokens · 1 prompt
+programs      /usr/bin/node
+read          /srv/notes/a\\u{202e}
+              /srv/x/ (70 files)
+missed        ~/.ssh/id_rsa (SSH keys)
+wrote         nothing outside its own directories
+hosts         a.example, b.example
+connections   tcp 192.0.2.1:443 (ETIMEDOUT)
+variables     cannot be seen; it had none of yours but those of `--env`
+tools         echo (20)
+
+call          echo
+hi
+";
 
     #[test]
     fn receipt_has_a_line_for_each_thing() {
@@ -223,7 +249,19 @@ mod tests {
             files,
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let receipt = Receipt {
+        let touched = TouchedReport {
+            programs: vec!["/usr/bin/node".to_owned()],
+            read: vec![group("/srv/notes", 1, &["a\u{202e}"]), group("/srv/x", 70, &[])],
+            missed: vec![MissedFile { path: "~/.ssh/id_rsa".to_owned(), secret: Some("SSH keys".to_owned()) }],
+            hosts: vec!["a.example".to_owned(), "b.example".to_owned()],
+            connections: vec![ConnectionReport { to: "tcp 192.0.2.1:443".to_owned(), result: "ETIMEDOUT".to_owned() }],
+            ..TouchedReport::default()
+        };
+        assert_eq!(render(&receipt(touched), OutputStyle::PLAIN), EXPECTED);
+    }
+
+    fn receipt(touched: TouchedReport) -> Receipt {
+        Receipt {
             command: vec!["npx".to_owned(), "pkg".to_owned()],
             package: None,
             failure: None,
@@ -234,17 +272,7 @@ mod tests {
             peak_memory: Some(80 << 20),
             processes: 2,
             not_traced: None,
-            touched: Some(TouchedReport {
-                programs: vec!["/usr/bin/node".to_owned()],
-                read: vec![group("/srv/notes", 1, &["a\u{202e}"]), group("/srv/x", 70, &[])],
-                wanted: vec![WantedFile { path: "~/.ssh/id_rsa".to_owned(), secret: Some("SSH keys".to_owned()) }],
-                hosts: vec!["a.example".to_owned(), "b.example".to_owned()],
-                connections: vec![ConnectionReport {
-                    to: "tcp 192.0.2.1:443".to_owned(),
-                    result: "ETIMEDOUT".to_owned(),
-                }],
-                ..TouchedReport::default()
-            }),
+            touched: Some(touched),
             offer: Some(OfferReport {
                 software: Some("pkg 1.0".to_owned()),
                 era: "legacy".to_owned(),
@@ -259,26 +287,6 @@ mod tests {
             }),
             warnings: Vec::new(),
             call: Some(CallReport { tool: "echo".to_owned(), text: Some("hi".to_owned()), error: None }),
-        };
-        let expected = "\
-command       npx pkg
-ran           ready after 1.2 s · 12s to install · 80 MiB · 2 processes
-server        pkg 1.0, MCP 2025-06-18
-capabilities  tools
-offers        1 tool for 20 tokens · 1 prompt
-programs      /usr/bin/node
-read          /srv/notes/a\\u{202e}
-              /srv/x/ (70 files)
-wanted        ~/.ssh/id_rsa (SSH keys)
-wrote         nothing outside its own directories
-hosts         a.example, b.example
-connections   tcp 192.0.2.1:443 (ETIMEDOUT)
-variables     cannot be seen; it had none of yours but those of `--env`
-tools         echo (20)
-
-call          echo
-hi
-";
-        assert_eq!(render(&receipt, OutputStyle::PLAIN), expected);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, absolute};
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::{TryOptions, TryServer};
+use super::options::{TryOptions, TryServer};
 use crate::cli::add::corrections::is_escaped;
 use crate::config;
 use crate::config::command_line::{command_line, is_url};
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn options_at_the_end_are_told_from_arguments_of_the_server() {
+    fn options_at_the_end_are_distinguished_from_arguments_of_the_server() {
         for (text, command, keep, call) in [
             ("npx -y pkg DIR --keep files", "npx -y pkg DIR", Some("files"), ""),
             ("npx -y pkg DIR --keep=files --yes", "npx -y pkg DIR", Some("files"), ""),

@@ -112,7 +112,7 @@ mod tests {
         assert!(loaded.argument_edit("a", 0, "some@1.0.0").is_none());
         assert!(!loaded.has_literal_argument("a", 0) && loaded.has_literal_argument("a", 1));
         let written = loaded.written_command("a").expect("a program");
-        assert_eq!(written, ("npx".to_owned(), vec!["some@${V}".to_owned(), "$x".to_owned()]));
+        assert_eq!(written, ("npx".to_owned(), vec!["some@${V}".to_owned(), "$$x".to_owned()]));
     }
 
     #[test]

@@ -33,9 +33,10 @@ pub(crate) struct PackageWord {
 }
 
 /// Which versions a word permits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Requirement {
     /// None is written, so the newest one runs.
+    #[default]
     Newest,
     Exact(String),
     /// A range or a tag.
@@ -112,12 +113,6 @@ struct Parsed {
     after: String,
     separator: &'static str,
     rest: String,
-}
-
-impl Default for Requirement {
-    fn default() -> Self {
-        Self::Newest
-    }
 }
 
 /// A package of npm's registry: `name`, `@scope/name` and `name@VERSION`. `None` if it is something else.

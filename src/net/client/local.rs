@@ -212,7 +212,9 @@ mod tests {
             let address = Address::parse(&format!("http://{peer}/mcp")).expect("it is valid");
             assert_eq!(occupied(&address).and_then(|found| found.process).map(|(pid, _)| pid), Some(own));
             drop(listener);
-            assert_eq!(occupied(&address), None);
+            // A child of another test may have it open until it executes its program.
+            let is_free = || occupied(&address).is_none();
+            assert!((0..100_000).any(|_| is_free() || (std::thread::yield_now(), false).1), "{address:?}");
         }
     }
 }

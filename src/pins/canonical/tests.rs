@@ -151,7 +151,7 @@ fn spelled_text(units: &[u16], rng: &mut Rng) -> String {
 
 /// Changes the leaf or the key with this number, and counts them.
 fn change(tree: &mut Tree, count: &mut usize, number: usize) {
-    let mut is_it = |count: &mut usize| {
+    let is_it = |count: &mut usize| {
         *count += 1;
         *count - 1 == number
     };

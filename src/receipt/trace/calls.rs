@@ -3,7 +3,7 @@
 //! Source: syscalls(2) and the page of each call.
 
 use super::line::{Call, Outcome, find};
-use super::{Attempt, FileUse};
+use crate::receipt::observed::{Attempt, FileUse};
 
 /// What a call does with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

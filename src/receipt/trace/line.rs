@@ -3,9 +3,12 @@
 //! A text of the traced process stands in quotes or in angle brackets. Within both, strace escapes quotes, line feeds and what is not
 //! ASCII; in angle brackets also these themselves.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
-use super::{Endpoint, path_of};
+use crate::receipt::observed::Endpoint;
 
 const UNFINISHED: &[u8] = b" <unfinished ...>";
 /// Before the number of the process that goes on with a call: a thread that executes a program becomes the first thread.
@@ -225,6 +228,11 @@ pub(super) fn inode(descriptor: &[u8]) -> Option<u64> {
 }
 
 /// Where `needle` begins, outside of what the process has written.
+/// The path of these bytes.
+pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
 pub(super) fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
     let mut found = None;
     walk(text, |at, _, _| {

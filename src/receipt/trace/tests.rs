@@ -1,3 +1,7 @@
+//! Recorded and made traces, and names that a hostile server may choose.
+
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -94,6 +98,17 @@ fn processes_of_mcpd_above_the_server_do_not_count() {
     let files: Vec<_> = observed.files.keys().map(|path| path.display().to_string()).collect();
     assert_eq!(files, ["/bin/server", "/disguised", "/read", "/x/mcpd"]);
     assert!(observed.attempts.is_empty(), "the namespace is one of mcpd");
+}
+
+#[test]
+fn execution_with_arguments_that_cannot_be_read_is_one_of_mcpd() {
+    let observed = traced(
+        b"1  execve(\"/x/mcpd-reaper\", [\"mcpd-reaper\"], 0x1 /* 2 vars */) = 0\n\
+          2  execve(0x55d0, 0x55d1, 0x55d2) = 0\n\
+          3  execve(\"/proc/self/fd/6\", [\"mcpd-sandboxed\"], 0x1 /* 2 vars */) = 0\n\
+          3  execve(\"/bin/server\", [\"server\"], 0x1 /* 2 vars */) = 0\n",
+    );
+    assert_eq!(observed.programs, BTreeSet::from([PathBuf::from("/bin/server")]));
 }
 
 #[test]
@@ -202,7 +217,7 @@ fn everything_collected_is_bounded_and_says_so() {
     let limits = Limits { paths: 10, others: 10, live: 10 };
     let mut tracer = Tracer::new(limits);
     tracer.line(b"1  execve(\"/bin/server\", [\"server\"], 0x1) = 0");
-    assert!(!tracer.observed().is_cut);
+    assert!(!tracer.observed.is_cut);
     for number in 2..100 {
         tracer.line(format!("{number}  openat(AT_FDCWD</>, \"/{number}\", O_RDONLY) = 3</{number}>").as_bytes());
         tracer.line(format!("{number}  execve(\"/bin/{number}\", [\"mcpd-guard\"], 0x1) = 0").as_bytes());
@@ -213,7 +228,7 @@ fn everything_collected_is_bounded_and_says_so() {
         );
         tracer.line(format!("{number}  clone(flags=SIGCHLD <unfinished ...>").as_bytes());
     }
-    let observed = tracer.observed();
+    let observed = &tracer.observed;
     assert_eq!(
         (observed.files.len(), observed.programs.len(), observed.connections.len(), observed.is_cut),
         (10, 10, 10, true)

@@ -1,5 +1,5 @@
-//! Views of directories that a server on trial can change without changing them: what it writes goes to memory, and is gone with its
-//! namespaces.
+//! Writable views of directories, for a server on trial. What it writes goes to memory and disappears with its namespaces. The directories
+//! do not change.
 //!
 //! Each is an overlay mount with the directory as its lower layer. Source: the kernel's `Documentation/filesystems/overlayfs.rst`. The
 //! kernel refuses one over mounts that lie in the directory, and permits none in a user namespace before Linux 5.11.

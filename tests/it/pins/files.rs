@@ -59,8 +59,11 @@ fn code_or_zero(answer: &Value) -> i64 {
     answer["error"]["code"].as_i64().unwrap_or(0)
 }
 
+/// The name of a server, the code of the report, and what is done to its pin file.
+type Spoiled = (&'static str, &'static str, fn(&Path));
+
 /// What stands in the place of a pin file, each with the code of the report.
-const SPOILED: [(&str, &str, fn(&Path)); 8] = [
+const SPOILED: [Spoiled; 8] = [
     ("truncated", "malformed", |file| {
         let text = fs::read(file).expect("text");
         fs::write(file, &text[..text.len() - 20]).expect("the test's own");

@@ -7,10 +7,10 @@ use super::*;
 use crate::support::resident_kib;
 
 const TOOLS: usize = 1000;
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 10;
 const ANNOUNCEMENTS: usize = 100;
 /// While agents list.
-const CHANGES: usize = 40;
+const CHANGES: usize = 12;
 
 /// Case L5.
 #[test]

@@ -197,7 +197,7 @@ fn setting(name: &str) -> Option<u64> {
 #[test]
 fn no_agent_ever_gets_what_was_not_approved() {
     let seed = setting("PIN_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let cases = setting("PIN_CASES").unwrap_or(3).try_into().expect("a small number");
+    let cases = setting("PIN_CASES").unwrap_or(2).try_into().expect("a small number");
     let config = ProptestConfig { cases, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() };
     let config = ProptestConfig { rng_seed: RngSeed::Fixed(seed), ..config };
     let checked = TestRunner::new(config).run(&steps(), |steps| {

@@ -453,6 +453,11 @@ pub fn pattern(text: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(text).literal_separator(false).backslash_escape(true).empty_alternates(true).build()
 }
 
+/// The pattern that matches this name alone.
+pub(crate) fn exact_pattern(name: &str) -> String {
+    globset::escape(&name.replace('\\', r"\\"))
+}
+
 /// What is denied at run time. It is no part of the configuration, so no change of the configuration changes it.
 #[derive(Debug, Clone, Default)]
 pub struct RunTimeDeny {

@@ -1,13 +1,14 @@
 //! `mcpd approve`: shows definitions that are not approved, asks, and approves exactly these.
 
 use std::collections::BTreeSet;
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use serde::Serialize;
 
-use super::changes::page::item;
+use super::changes::page::{Extent, item};
 use super::changes::{note_problems, request, show};
 use super::outcome::try_print_report;
 use super::text::{count, one_line};
@@ -65,8 +66,10 @@ pub(super) async fn run(directory: &RuntimeDir, approve: &Approve) -> CommandRes
     let Approve { server, items, all, yes, json } = approve;
     let (changes, servers) = request(directory, Some(server)).await?;
     let selected = if *all { changes.iter().collect() } else { select(directory, server, items, &changes).await? };
+    // Who does not see everything on a terminal has to say yes.
+    let mut is_seen = false;
     if !json {
-        show(&selected, "mcpd diff", Some(server))?;
+        is_seen = !show(&selected, Extent::Whole)?.is_cut && stdout().is_terminal();
     }
     note_problems(&servers);
     if selected.is_empty() {
@@ -76,7 +79,7 @@ pub(super) async fn run(directory: &RuntimeDir, approve: &Approve) -> CommandRes
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if !yes && !confirmed(server, &selected)? {
+    if !yes && !confirmed(server, &selected, is_seen)? {
         print_note!("mcpd: nothing is approved");
         return Ok(ExitCode::from(FAILED));
     }
@@ -107,13 +110,15 @@ fn json_item(ChangeReport { kind, name, digest, .. }: &ChangeReport) -> JsonItem
     JsonItem { kind, name, digest }
 }
 
-fn confirmed(server: &str, selected: &[&ChangeReport]) -> Result<bool, ExitCode> {
+/// Asks. No answer means yes only if everything is seen.
+fn confirmed(server: &str, selected: &[&ChangeReport], is_seen: bool) -> Result<bool, ExitCode> {
     if !prompt::is_possible() {
         let why = "nothing is approved: add `--yes`, or run the command on a terminal to confirm";
         return Err(fail(USAGE, why));
     }
     let question = format!("Approve {} of {server}?", count(selected.len(), "definition"));
-    prompt::confirm_default(&question).map_err(|error| fail(FAILED, error))
+    let answer = if is_seen { prompt::confirm_default(&question) } else { prompt::confirm(&question) };
+    answer.map_err(|error| fail(FAILED, error))
 }
 
 /// The changes of these items.

@@ -10,6 +10,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
+use self::page::Extent;
 use super::outcome::try_print_report;
 use super::style::OutputStyle;
 use super::terminal::with_spinner;
@@ -49,7 +50,9 @@ pub(super) async fn run(directory: &RuntimeDir, diff: &Diff) -> CommandResult {
         try_print_report(&JsonReport { servers: &servers, changes: &changes })?;
     } else {
         let shown: Vec<_> = changes.iter().collect();
-        show(&shown, "mcpd diff", diff.server.as_deref())?;
+        if show(&shown, Extent::Fitting)?.is_cut {
+            print_note!("mcpd: some texts are cut: in a pipe, such as `mcpd diff | less`, they are whole");
+        }
         note_problems(&servers);
         note_unchanged(&changes, &servers, diff.server.is_some());
     }
@@ -75,18 +78,20 @@ pub(super) async fn request(
     Ok((changes, servers))
 }
 
-/// Prints the differences. On a terminal they may be cut, and `command` prints them whole.
+/// What a person has got of the differences.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    pub(super) is_cut: bool,
+}
+
+/// Prints the differences.
 ///
 /// # Errors
 /// The exit code, if the output is closed or cannot be written.
-pub(super) fn show(changes: &[&ChangeReport], command: &str, server: Option<&str>) -> Result<(), ExitCode> {
-    let page = page::render(changes, OutputStyle::of_stdout());
+pub(super) fn show(changes: &[&ChangeReport], extent: Extent) -> Result<Shown, ExitCode> {
+    let page = page::render(changes, extent, OutputStyle::of_stdout());
     try_print(page.text)?;
-    if page.is_cut {
-        let server = server.map(|server| format!(" {server}")).unwrap_or_default();
-        print_note!("mcpd: some texts are cut: `{command}{server} | less` shows everything");
-    }
-    Ok(())
+    Ok(Shown { is_cut: page.is_cut })
 }
 
 /// Names the servers whose approved definitions cannot be read, and those with more changes than are reported.

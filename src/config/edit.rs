@@ -16,6 +16,7 @@ use toml_edit::{Array, DocumentMut, Item, RawString, Table, TableLike, Value};
 use super::serialize::{self, Setting};
 use super::tree::{self, Entry, Node};
 use super::{json, toml};
+use crate::policy::exact_pattern;
 use crate::suggest::nearest;
 
 pub(crate) use self::file::Overlay;
@@ -183,7 +184,7 @@ fn set_enabled_in(server: &mut dyn TableLike, enabled: bool) {
 
 fn set_denied_in(server: &mut dyn TableLike, tool: &str, denied: bool) {
     const KEY: &str = "deny";
-    let pattern = globset::escape(tool);
+    let pattern = exact_pattern(tool);
     if denied && !server.contains_key(KEY) {
         server.insert(KEY, Item::Value(Array::new().into()));
     }

@@ -5,6 +5,7 @@
 //! is a part of the policy ([`crate::pins::Approval`]), so a changed one is withheld whether it was noted here or not.
 //!
 //! Files are read and written on other threads, those of one server one after the other. Only files have the texts of approved definitions.
+//! They are read when a server is new, and again when a set of servers is put in force, so that an operator can withdraw an approval.
 
 pub(super) mod change;
 pub(super) mod files;
@@ -57,6 +58,8 @@ pub(super) struct PinnedServers {
     /// The files of servers that will come.
     loaded: BTreeMap<Arc<str>, Loaded>,
     work: JoinSet<DoneWork>,
+    /// Files that are to be read and have not been.
+    unread: usize,
     /// The views whose names were last noted.
     noted_views: Vec<u64>,
 }
@@ -89,7 +92,7 @@ pub(super) struct DoneWork {
 #[derive(Debug)]
 enum WorkOutcome {
     Loaded(Loaded),
-    Trusted(Result<(), PinFileError>),
+    Trusted(Result<Arc<Pins>, PinFileError>),
     Approved(Result<Arc<Pins>, PinFileError>, Answer),
 }
 
@@ -125,7 +128,7 @@ impl PinnedServers {
             let compared = servers.into_iter().filter(|config| is_compared(config));
             loaded.extend(compared.map(|config| (Arc::clone(&config.name), Loaded::read(directory, &config.name))));
         }
-        Self { directory, servers: BTreeMap::new(), loaded, work: JoinSet::new(), noted_views: Vec::new() }
+        Self { directory, servers: BTreeMap::new(), loaded, work: JoinSet::new(), unread: 0, noted_views: Vec::new() }
     }
 
     /// Whether nothing is ever compared.
@@ -136,6 +139,17 @@ impl PinnedServers {
     /// Takes the files of servers that will come.
     pub(super) fn accept(&mut self, loaded: LoadedPins) {
         self.loaded.extend(loaded);
+    }
+
+    /// Reads the files of all known servers again.
+    pub(super) fn read_again(&mut self) {
+        let names: Vec<_> = self.servers.keys().cloned().collect();
+        names.iter().for_each(|name| self.enqueue(name, FileWork::Load));
+    }
+
+    /// Whether files are being read.
+    pub(super) fn is_reading(&self) -> bool {
+        self.unread > 0
     }
 
     /// Notes what the servers offer now, in the order of the configuration.
@@ -282,11 +296,14 @@ impl PinnedServers {
 
     fn enqueue(&mut self, server: &Arc<str>, work: FileWork) {
         let Some(pinned) = self.servers.get_mut(server) else { return };
-        // What is trusted now includes what was trusted before.
-        if let (FileWork::Trust(addition), Some(FileWork::Trust(queued))) = (&work, pinned.queue.back_mut()) {
-            queued.pins.extend(addition.pins.iter().cloned());
-        } else {
-            pinned.queue.push_back(work);
+        match (work, pinned.queue.back_mut()) {
+            // What is trusted now includes what was trusted before.
+            (FileWork::Trust(addition), Some(FileWork::Trust(queued))) => queued.pins.extend(addition.pins),
+            (FileWork::Load, Some(FileWork::Load)) => {}
+            (work, _) => {
+                self.unread += usize::from(matches!(work, FileWork::Load));
+                pinned.queue.push_back(work);
+            }
         }
         self.begin_next(server);
     }
@@ -313,15 +330,18 @@ impl PinnedServers {
 
     /// Applies ended work. The answer is due once that is published.
     pub(super) fn finish(&mut self, DoneWork { server, outcome }: DoneWork) -> Option<ApprovalAnswer> {
+        if matches!(outcome, WorkOutcome::Loaded(_)) {
+            self.unread = self.unread.saturating_sub(1);
+        }
         let pinned = self.servers.get_mut(&server)?;
         pinned.is_busy = false;
         let answer = match outcome {
             WorkOutcome::Loaded(loaded) => {
-                pinned.server.load(loaded);
+                pinned.load(loaded);
                 None
             }
             WorkOutcome::Trusted(written) => {
-                pinned.server.set_written(written);
+                pinned.set_trusted(written);
                 None
             }
             WorkOutcome::Approved(Ok(pins), Answer { to, approved }) => {
@@ -354,6 +374,28 @@ impl PinnedServers {
 impl Pinned {
     fn new(server: PinnedServer) -> Self {
         Self { server, is_busy: false, queue: VecDeque::new(), seen: None }
+    }
+
+    /// The file was read. What is queued was decided by what it had before: nothing of that may come back.
+    fn load(&mut self, loaded: Loaded) {
+        self.server.load(loaded);
+        self.queue.retain_mut(|work| match work {
+            FileWork::Load => true,
+            FileWork::Trust(_) => false,
+            FileWork::Approve(addition, _) => {
+                addition.known.clear();
+                true
+            }
+        });
+    }
+
+    /// What was trusted is written, or not.
+    fn set_trusted(&mut self, written: Result<Arc<Pins>, PinFileError>) {
+        let trusts_more = self.queue.iter().any(|work| matches!(work, FileWork::Trust(_)));
+        match written {
+            Ok(pins) if !trusts_more => self.server.set_pins(pins),
+            written => self.server.set_written(written.map(drop)),
+        }
     }
 
     /// Writes the newest value in the background.
@@ -390,7 +432,7 @@ async fn perform(directory: PinDirectory, server: Arc<str>, work: FileWork) -> W
             let read = on_disk(move || Loaded::read(&directory, &server));
             WorkOutcome::Loaded(read.await.unwrap_or_else(|_| Loaded::late()))
         }
-        FileWork::Trust(addition) => WorkOutcome::Trusted(add(directory, server, addition).await.map(drop)),
+        FileWork::Trust(addition) => WorkOutcome::Trusted(add(directory, server, addition).await),
         FileWork::Approve(addition, answer) => WorkOutcome::Approved(add(directory, server, addition).await, answer),
     }
 }

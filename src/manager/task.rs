@@ -127,7 +127,7 @@ impl ManagerTask {
         let changed = Arc::clone(&self.changed);
         loop {
             let settled = self.whole.view.borrow().settled;
-            let due = self.changing.due();
+            let due = self.changing.due(self.pins.is_reading());
             tokio::select! {
                 () = changed.notified() => {
                     self.advance();
@@ -198,6 +198,7 @@ impl ManagerTask {
         if let Some(answer) = answer {
             answer.send();
         }
+        self.advance();
     }
 
     fn lists(&self, entry: &Entry) -> Lists {

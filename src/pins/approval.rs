@@ -11,7 +11,7 @@ use super::facts::Facts;
 use super::kind::PinnedKind;
 
 /// The approved definitions of one server. Has no texts.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pins {
     /// For each kind, the approved definitions of each key: there may be one per era and instance.
     approved: [HashMap<Arc<str>, BTreeMap<Digest, Facts>>; PinnedKind::ALL.len()],

@@ -75,10 +75,16 @@ fn invisible(text: &[u8]) -> Box<[char]> {
     // Most definitions are plain, and looking at each character takes longer than everything else.
     let is_plain = text.iter().all(|byte| matches!(byte, b' '..=b'~'));
     let unplain = if is_plain { Cow::default() } else { String::from_utf8_lossy(text) };
-    let mut found: Vec<char> = printable::hidden(&unplain).chain(escaped_controls(text)).collect();
+    let blanks = unplain.chars().filter(|c| is_blank(*c));
+    let mut found: Vec<char> = printable::hidden(&unplain).chain(blanks).chain(escaped_controls(text)).collect();
     found.sort_unstable();
     found.dedup();
     found.into()
+}
+
+/// Whether many fonts show nothing for a character that is visible by its category: the braille blank, the sign of an object, private use.
+fn is_blank(c: char) -> bool {
+    matches!(c, '\u{2800}' | '\u{fffc}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
 }
 
 /// The control characters that have escapes, except for those that end lines and for tabs.
@@ -162,6 +168,7 @@ mod tests {
             (r#""\\u200b\\b \\\\f""#, ""),
             (r#""\ud800 \udfff""#, ""),
             ("\"a\u{fe0f}\"", "\u{fe0f}"),
+            ("\"⠿\u{2800}\u{e000}\u{fffc}\u{fffd}\u{f0001}\"", "\u{2800}\u{e000}\u{fffc}\u{f0001}"),
         ] {
             let found: String = Facts::of(json.as_bytes()).invisible.iter().collect();
             assert_eq!(found.escape_unicode().to_string(), expected.escape_unicode().to_string(), "{json}");

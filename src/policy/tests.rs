@@ -248,3 +248,13 @@ fn what_only_warns_is_exposed_and_rules_hide_what_is_approved() {
     assert!(matches!(why, Err(Hidden::Denied { .. })), "{why:?}");
     assert_eq!(denied.verdict_of_rules(ListKind::Tools, "new", Some(&other)), Ok(()));
 }
+
+#[test]
+fn exact_pattern_matches_its_name_alone() {
+    let names = ["read", r"back\slash", "a*", "a?", "[a]", "{a,b}", "!a", "a", "b", "ab", "backslash", r"\"];
+    for name in names {
+        let policy = policy(ListKind::Tools, None, &[&exact_pattern(name)]);
+        let denied: Vec<_> = names.into_iter().filter(|other| !policy.permits(ListKind::Tools, other, None)).collect();
+        assert_eq!(denied, [name]);
+    }
+}

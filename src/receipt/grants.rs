@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::observed::{Attempt, Endpoint, Observed};
-use super::secrets::{Secret, secret_opened_by};
+use super::secrets::{Secret, Secrets};
 use super::touched::Touched;
 use crate::config::interpolate::Sources;
 use crate::config::{Network, ProtectedDirectories, Sandbox};
@@ -68,6 +68,8 @@ pub(crate) struct ProposedGrant {
     pub(crate) reason: Reason,
     /// Only the server's own behaviour asks for it, so a person has to accept it.
     pub(crate) is_servers_wish: bool,
+    /// Names of secrets in the directory of the grant.
+    pub(crate) contains: Vec<String>,
 }
 
 /// What is not proposed.
@@ -98,6 +100,7 @@ pub(crate) fn proposed(evidence: &Evidence<'_>, sources: &dyn Sources) -> (Vec<P
         grants: Vec::new(),
         withheld: Vec::new(),
         home: sources.home(),
+        secrets: Secrets::of(sources),
         protected: ProtectedDirectories::of(sources),
     };
     proposal.files(evidence, sources);
@@ -135,27 +138,35 @@ pub(crate) fn sandbox(base: &Sandbox, grants: &[Grant], restricts_network: bool)
     sandbox
 }
 
-struct Proposal {
+struct Proposal<'a> {
     grants: Vec<ProposedGrant>,
     withheld: Vec<Withheld>,
     home: Option<PathBuf>,
+    secrets: Secrets<'a>,
     protected: ProtectedDirectories,
 }
 
-impl Proposal {
+impl Proposal<'_> {
     fn add(&mut self, grant: Grant, reason: Reason, is_servers_wish: bool) {
-        if !self.grants.iter().any(|known| known.grant == grant) {
-            self.grants.push(ProposedGrant { grant, reason, is_servers_wish });
+        self.push(ProposedGrant { grant, reason, is_servers_wish, contains: Vec::new() });
+    }
+
+    fn push(&mut self, new: ProposedGrant) {
+        if !self.grants.iter().any(|known| known.grant == new.grant) {
+            self.grants.push(new);
         }
     }
 
     /// Adds a grant for a path, unless it would open a secret.
     fn add_path(&mut self, real: &Path, grant: Grant, reason: Reason, is_servers_wish: bool) {
-        match secret_opened_by(real, self.home.as_deref()) {
+        match self.secrets.opened_by(real) {
             Some(secret)
                 if self.withheld.iter().any(|known| known.path == real && known.secret.what == secret.what) => {}
             Some(secret) => self.withheld.push(Withheld { path: real.to_owned(), secret }),
-            None => self.add(grant, reason, is_servers_wish),
+            None => {
+                let contains = self.secrets.names_in(real);
+                self.push(ProposedGrant { grant, reason, is_servers_wish, contains });
+            }
         }
     }
 
@@ -187,7 +198,7 @@ impl Proposal {
             match missed.secret {
                 Some(secret) => self.withheld.push(Withheld { path: missed.path.clone(), secret }),
                 // What lies in the home directory would not be found there: a kept server has a home directory of its own.
-                None if self.is_wish(&missed.path) => {
+                None if self.is_wish(&missed.path, sources) => {
                     self.add_path(&missed.path, Grant::Read(missed.path.clone()), Reason::Missed, true);
                 }
                 None => {}
@@ -195,7 +206,7 @@ impl Proposal {
         }
         for path in &touched.refused_writes {
             let directory = if sources.exists(path) { Some(path.as_path()) } else { path.parent() };
-            let directory = directory.filter(|directory| sources.exists(directory) && self.is_wish(directory));
+            let directory = directory.filter(|directory| sources.exists(directory) && self.is_wish(directory, sources));
             if let Some(directory) = directory {
                 self.add_path(directory, Grant::Write(directory.to_owned()), Reason::RefusedWrite, true);
             }
@@ -203,9 +214,10 @@ impl Proposal {
     }
 
     /// Whether a server may wish for this path.
-    fn is_wish(&self, path: &Path) -> bool {
-        let in_home = self.home.as_ref().is_some_and(|home| path.starts_with(home));
-        !in_home && path.components().count() >= LEAST_PARTS && self.protected.opened_by(path).is_none()
+    fn is_wish(&self, path: &Path, sources: &dyn Sources) -> bool {
+        let is_narrow =
+            |path: &Path| path.components().count() >= LEAST_PARTS && self.protected.opened_by(path).is_none();
+        !self.secrets.is_in_home(path) && is_narrow(path) && is_narrow(&sources.real(path))
     }
 
     fn network(&mut self, evidence: &Evidence<'_>) {
@@ -284,7 +296,16 @@ mod tests {
         fn proposed(&self) -> (Vec<ProposedGrant>, Vec<Withheld>) {
             let named = ["/srv/notes", "/home/u/x"].map(|path| NamedPath { path: path.into(), is_copied: true });
             let places = Places { named: named.into(), ..Places::default() };
-            let sources = Table::from([("~", "/home/u"), ("/data/real", "x"), ("/data/dir", "")]);
+            let sources = Table::from([
+                ("~", "/home/u"),
+                ("/data/real", "x"),
+                ("/data/dir", ""),
+                ("/srv/app/.env", "x"),
+                ("/srv/app/main.py", "x"),
+                ("/data/link link", "/home/u/.ssh"),
+                ("/data/home link", "/home/u"),
+                ("/data/home", "x"),
+            ]);
             let evidence = Evidence {
                 base: &self.base,
                 places: &places,
@@ -327,14 +348,23 @@ mod tests {
 
     #[test]
     fn secrets_are_never_proposed() {
-        for path in
-            ["~/.ssh", "/home/u/.ssh/config", "~/.config", "/run/user/1000/bus", "/srv/app/.env", "${HOME}/.aws"]
-        {
+        for path in [
+            "~/.ssh",
+            "/home/u/.ssh/config",
+            "~/.config",
+            "/run/user/1000/bus",
+            "/srv/app/.env",
+            "${HOME}/.aws",
+            "/data/link",
+            "/data/link/id",
+            "~/notes/../.ssh",
+            "/data/home",
+        ] {
             let (grants, withheld) = Case::new(base(&[path], &[path])).proposed();
             assert!(grants.is_empty() && withheld.len() == 1, "{path}: {grants:?}");
         }
         let mut case = Case::new(base(&[], &[]));
-        let secret = crate::receipt::secrets::secret_at(Path::new("/data/token"), None);
+        let secret = Secrets::of(&Table::from([])).at(Path::new("/data/token"));
         case.touched.missed = vec![TouchedPath { path: "/data/token".into(), secret }];
         case.touched.refused_writes = vec!["/home/u/.ssh/authorized_keys".into(), "/data/x/.env".into()];
         let (grants, withheld) = case.proposed();
@@ -342,11 +372,24 @@ mod tests {
     }
 
     #[test]
+    fn grant_names_the_secrets_in_its_directory() {
+        let grants = Case::new(base(&["/srv/app"], &["/srv/notes"])).proposed().0;
+        let contains: Vec<_> = grants.into_iter().map(|one| (one.grant, one.contains)).collect();
+        let expected = [
+            (Grant::Read("/srv/app".into()), vec![".env".to_owned()]),
+            (Grant::Read("/srv/notes".into()), Vec::new()),
+            (Grant::Write("/srv/notes".into()), Vec::new()),
+        ];
+        assert_eq!(contains, expected);
+    }
+
+    #[test]
     fn what_only_the_server_asks_for_needs_a_person() {
         let mut case = Case::new(base(&[], &[]));
         let missed = |path: &str| TouchedPath { path: path.into(), secret: None };
         case.touched.missed = vec![missed("/data/real"), missed("/data"), missed("/home/u/.gitconfig")];
-        case.touched.refused_writes = vec!["/data/dir/new".into(), "/home/u/new".into(), "/absent/dir/x".into()];
+        case.touched.refused_writes =
+            vec!["/data/dir/new".into(), "/home/u/new".into(), "/absent/dir/x".into(), "/data/home/x".into()];
         case.observed.attempts.insert(Attempt::Namespace);
         let grants = case.proposed().0;
         let expected = [Grant::Read("/data/real".into()), Grant::Write("/data/dir".into()), Grant::NestedNamespaces];

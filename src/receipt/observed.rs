@@ -40,6 +40,8 @@ impl Observed {
 pub(crate) enum FileUse {
     /// Its existence, or what the directory says of it.
     Looked,
+    /// A link to it was created.
+    Linked,
     /// Opened for reading, or executed.
     Read,
     /// Created, opened for writing, renamed, deleted, or its mode changed.

@@ -1,6 +1,9 @@
 //! What is a secret by its path: never proposed to a server. Pure.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::config::interpolate::Sources;
 
 /// A kind of secret.
 #[derive(Debug)]
@@ -32,6 +35,11 @@ impl Secret {
         matches!(self.place, Place::System(_))
     }
 
+    /// Whether it is one by its name alone, wherever it lies.
+    pub(crate) fn is_by_name(&self) -> bool {
+        matches!(self.place, Place::Name(_) | Place::End(_) | Place::Part(_))
+    }
+
     /// Whether this runner always looks for it, so that it says nothing of the server.
     pub(crate) fn is_usual_for(&self, runner: Option<&str>) -> bool {
         runner.is_some_and(|runner| self.usual_for.contains(&runner))
@@ -50,6 +58,7 @@ const fn secret(place: Place, what: &'static str) -> Secret {
     Secret { place, what, usual_for: &[] }
 }
 
+const APPLICATION: &str = "data of an application, such as a browser";
 const BROWSER: &str = "the profile of a browser";
 const CLOUD: &str = "credentials of a cloud";
 const HISTORY: &str = "the history of a shell";
@@ -104,6 +113,8 @@ const SECRETS: &[Secret] = &[
     home(".config/microsoft-edge", BROWSER),
     home(".config/opera", BROWSER),
     home(".config/vivaldi", BROWSER),
+    home("snap", APPLICATION),
+    home(".var/app", APPLICATION),
     home(".config/Signal", "messages"),
     home(".config/Slack", "messages"),
     home(".config/discord", "messages"),
@@ -149,15 +160,74 @@ const CODE: &[&str] = &[
     "py", "pyc", "pyi", "rb", "rs", "sh", "so", "svg", "ts", "tsx", "wasm",
 ];
 
-/// The secret that `path` is, or lies in. `home` is the home directory.
-pub(crate) fn secret_at(path: &Path, home: Option<&Path>) -> Option<&'static Secret> {
-    let below_home = home.and_then(|home| path.strip_prefix(home).ok());
+/// Tells the secrets of a person from other paths, by their spelling and by where they lead.
+pub(crate) struct Secrets<'a> {
+    sources: &'a dyn Sources,
+    /// The home directory as it is spelled, and without links.
+    homes: BTreeSet<PathBuf>,
+    /// The secrets with a place of their own, there and where it leads.
+    places: Vec<(PathBuf, &'static Secret)>,
+}
+
+impl<'a> Secrets<'a> {
+    pub(crate) fn of(sources: &'a dyn Sources) -> Self {
+        let homes: BTreeSet<_> = sources.home().into_iter().flat_map(|home| [sources.real(&home), home]).collect();
+        let spelled = |secret: &'static Secret| match secret.place {
+            Place::Home(place) => homes.iter().map(|home| home.join(place)).collect(),
+            Place::System(place) => vec![PathBuf::from(place)],
+            Place::Name(_) | Place::End(_) | Place::Part(_) => Vec::new(),
+        };
+        let places = SECRETS.iter().flat_map(|secret| spelled(secret).into_iter().map(move |place| (place, secret)));
+        let places = places.flat_map(|(place, secret)| [(sources.real(&place), secret), (place, secret)]).collect();
+        Self { sources, homes, places }
+    }
+
+    /// Whether `path` lies in the home directory.
+    pub(crate) fn is_in_home(&self, path: &Path) -> bool {
+        self.spellings(path).iter().any(|path| self.homes.iter().any(|home| path.starts_with(home)))
+    }
+
+    /// The home directory in each spelling.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &Path> {
+        self.homes.iter().map(PathBuf::as_path)
+    }
+
+    /// The secret that `path` is, or lies in.
+    pub(crate) fn at(&self, path: &Path) -> Option<&'static Secret> {
+        let paths = self.spellings(path);
+        let is_it = |place: &Path| paths.iter().any(|path| path.starts_with(place));
+        let placed = self.places.iter().find(|(place, _)| is_it(place)).map(|(_, secret)| *secret);
+        placed.or_else(|| paths.iter().find_map(|path| named(path)))
+    }
+
+    /// The secret that lies in the directory `path`, or that `path` is. A grant for it would open the secret.
+    pub(crate) fn opened_by(&self, path: &Path) -> Option<&'static Secret> {
+        let paths = self.spellings(path);
+        let lies_below = |place: &Path| paths.iter().any(|path| place.starts_with(path));
+        self.at(path).or_else(|| self.places.iter().find(|(place, _)| lies_below(place)).map(|(_, secret)| *secret))
+    }
+
+    /// The names in `directory` that are secrets, sorted.
+    pub(crate) fn names_in(&self, directory: &Path) -> Vec<String> {
+        let mut names = self.sources.list(directory).unwrap_or_default();
+        names.retain(|name| self.at(&directory.join(name)).is_some());
+        names.sort();
+        names
+    }
+
+    /// `path` as it is spelled, and where it leads.
+    fn spellings(&self, path: &Path) -> [PathBuf; 2] {
+        [path.to_owned(), self.sources.real(path)]
+    }
+}
+
+/// The secret that `path` is by its name alone.
+fn named(path: &Path) -> Option<&'static Secret> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_code = path.extension().and_then(|end| end.to_str()).is_some_and(|end| CODE.contains(&end));
     let lower = name.to_ascii_lowercase();
     SECRETS.iter().find(|secret| match secret.place {
-        Place::Home(place) => below_home.is_some_and(|below| below.starts_with(place)),
-        Place::System(place) => path.starts_with(place),
+        Place::Home(_) | Place::System(_) => false,
         // Such as `.env.local`.
         Place::Name(name_of) => {
             name == name_of
@@ -168,28 +238,37 @@ pub(crate) fn secret_at(path: &Path, home: Option<&Path>) -> Option<&'static Sec
     })
 }
 
-/// The secret that lies in the directory `path`, or that `path` is. A grant for it would open the secret.
-pub(crate) fn secret_opened_by(path: &Path, home: Option<&Path>) -> Option<&'static Secret> {
-    let lies_below = |secret: &&Secret| match (&secret.place, home) {
-        (Place::Home(place), Some(home)) => home.join(place).starts_with(path),
-        (Place::System(place), _) => Path::new(place).starts_with(path),
-        _ => false,
-    };
-    secret_at(path, home).or_else(|| SECRETS.iter().find(lies_below))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::interpolate::tests::table::Table;
 
     #[test]
     fn secrets_are_recognized_by_their_paths() {
-        let home = Some(Path::new("/home/u"));
+        let sources = Table::from([
+            ("~", "/link"),
+            ("/link link", "/home/u"),
+            ("/home/u/.aws link", "dotfiles/aws"),
+            ("/home/u/.kube link", "/srv/kube"),
+            ("/out link", "/home/u/.ssh"),
+            ("/home/u/notes link", ".ssh"),
+            ("/srv/key link", "../home/u/notes/id"),
+        ]);
+        let secrets = Secrets::of(&sources);
         for (path, expected) in [
             ("/home/u/.ssh/id_rsa", Some("SSH keys")),
             ("/home/u/.ssh", Some("SSH keys")),
+            ("/link/.ssh", Some("SSH keys")),
+            ("/home/u/x/../.ssh", Some("SSH keys")),
+            ("/out", Some("SSH keys")),
+            ("/home/u/notes", Some("SSH keys")),
+            ("/srv/key", Some("SSH keys")),
+            ("/home/u/dotfiles/aws/credentials", Some(CLOUD)),
+            ("/srv/kube", Some("credentials of clusters")),
             ("/home/u/.sshrc", None),
             ("/home/u/.config/google-chrome/Default/Cookies", Some(BROWSER)),
+            ("/home/u/snap/firefox/common", Some(APPLICATION)),
+            ("/home/u/.var/app/org.mozilla.firefox", Some(APPLICATION)),
             ("/home/u/.docker/config.json", Some("credentials of container registries")),
             ("/home/u/.docker/contexts", None),
             ("/srv/.ssh/id_rsa", Some("an SSH key")),
@@ -202,25 +281,34 @@ mod tests {
             ("/srv/server.PEM", Some("a key")),
             ("/run/user/1000/bus", Some("sockets of your session")),
             ("/home/u/.local/state/mcpd/pins", Some("the state of mcpd")),
-            ("/home/u/notes", None),
+            ("/home/u/music", None),
         ] {
-            assert_eq!(secret_at(Path::new(path), home).map(|secret| secret.what), expected, "{path}");
+            assert_eq!(secrets.at(Path::new(path)).map(|secret| secret.what), expected, "{path}");
         }
     }
 
     #[test]
     fn directory_with_a_secret_in_it_would_open_it() {
-        let home = Some(Path::new("/home/u"));
-        for (path, expected) in
-            [("/home/u", true), ("/home/u/.config", true), ("/", true), ("/run", true), ("/home/u/notes", false)]
-        {
-            assert_eq!(secret_opened_by(Path::new(path), home).is_some(), expected, "{path}");
+        let sources = Table::from([("~", "/home/u"), ("/all link", "/home"), ("/home/u/.aws link", "/srv/a/aws")]);
+        let secrets = Secrets::of(&sources);
+        for (path, expected) in [
+            ("/home/u", true),
+            ("/home/u/.config", true),
+            ("/", true),
+            ("/run", true),
+            ("/all", true),
+            ("/srv/a", true),
+            ("/home/u/x/..", true),
+            ("/home/u/notes", false),
+        ] {
+            assert_eq!(secrets.opened_by(Path::new(path)).is_some(), expected, "{path}");
         }
     }
 
     #[test]
     fn runners_look_for_their_own_settings() {
-        let npmrc = secret_at(Path::new("/home/u/.npmrc"), Some(Path::new("/home/u"))).expect("a secret");
+        let sources = Table::from([("~", "/home/u")]);
+        let npmrc = Secrets::of(&sources).at(Path::new("/home/u/.npmrc")).expect("a secret");
         assert!(npmrc.is_usual_for(Some("npm")));
         assert!(!npmrc.is_usual_for(Some("uv")) && !npmrc.is_usual_for(None));
     }

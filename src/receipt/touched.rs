@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::observed::{Endpoint, FileUse, Observed, Reach};
-use super::secrets::{Secret, secret_at};
+use super::secrets::{Secret, Secrets};
+use crate::config::ProtectedDirectories;
 use crate::config::interpolate::Sources;
 use crate::trial::Places;
 
@@ -61,36 +62,17 @@ pub(crate) struct Touched {
 
 impl Touched {
     pub(crate) fn of(observed: &Observed, places: &Places, has_namespaces: bool, sources: &dyn Sources) -> Self {
+        let surroundings = Surroundings::of(places, has_namespaces, sources);
         let mut touched = Self::default();
-        let home = sources.home();
-        let is_system = |path: &Path| {
-            let temporary = if has_namespaces { TEMPORARY } else { &[] };
-            SYSTEM.iter().chain(temporary).any(|system| path.starts_with(system))
-        };
-        let named: Vec<_> = places.named.iter().map(|named| named.path.as_path()).collect();
         let mut missed = BTreeMap::new();
         for (seen, uses) in observed.files.iter().filter(|(path, _)| path.is_absolute()) {
-            let in_home = (!places.home.as_os_str().is_empty()).then(|| seen.strip_prefix(&places.home).ok()).flatten();
-            let is_own = !places.private.as_os_str().is_empty() && seen.starts_with(&places.private);
-            let is_named = named.iter().any(|named| seen.starts_with(named));
-            let path = match (in_home, &home) {
-                (Some(below), Some(home)) => home.join(below),
-                _ => seen.clone(),
-            };
-            let is_outside = !is_own && !is_named && !is_system(seen);
+            let is_named = surroundings.is_named(seen);
+            let is_outside = surroundings.is_outside(seen);
+            let path = surroundings.of_person(seen);
             let is_read = uses.contains(&FileUse::Read) || uses.contains(&FileUse::Looked);
-            let failed = uses.contains(&FileUse::Missing) || uses.contains(&FileUse::Refused);
-            // Names say little of a part of the installation. Own files may have any name.
             let is_installed = is_outside && uses.contains(&FileUse::Read);
-            let is_reported = !is_installed && (failed || is_named || !is_own && uses.contains(&FileUse::Read));
-            // Names of other files of the system say nothing. The places of a trial may lie below a directory of the system.
-            let counts = |secret: &&'static Secret| {
-                is_reported && (secret.is_of_system() || in_home.is_some() || is_named || !is_system(seen))
-            };
-            let secret = secret_at(&path, home.as_deref()).filter(counts);
-            let is_file = || sources.exists(&path) && sources.list(&path).is_err();
-            let is_missed = failed && (in_home.is_some() || is_outside) && is_file();
-            if secret.is_some() || is_missed {
+            let secret = surroundings.secret(seen, &path, uses);
+            if secret.is_some() || surroundings.is_missed(seen, &path, uses) {
                 missed.insert(path.clone(), secret);
             }
             if is_named && is_read {
@@ -101,30 +83,136 @@ impl Touched {
             if (is_named || is_outside) && uses.contains(&FileUse::Wrote) {
                 touched.wrote.push(seen.clone());
             }
-            if is_outside && uses.contains(&FileUse::WriteFailed) && !is_own {
+            if is_outside && uses.contains(&FileUse::WriteFailed) {
                 touched.refused_writes.push(seen.clone());
             }
         }
         touched.missed = missed.into_iter().map(|(path, secret)| TouchedPath { path, secret }).collect();
-        // Sockets of services that every resolver tries.
-        let is_reported = |to: &Endpoint, reach: &Reach| match to {
-            Endpoint::Unix(path) => {
-                *reach == Reach::Reached || secret_at(path, home.as_deref()).is_some() || !is_system(path)
-            }
-            _ => true,
-        };
-        let connections = observed.connections.iter().filter(|(to, reach)| is_reported(to, reach));
-        touched.connections = connections.map(|(to, reach)| (to.clone(), reach.clone())).collect();
-        for to in touched.connections.keys() {
-            if let Endpoint::Unix(path) = to
-                && let Some(secret) = secret_at(path, home.as_deref())
-                && !touched.missed.iter().any(|known| known.path == *path)
-            {
-                touched.missed.push(TouchedPath { path: path.clone(), secret: Some(secret) });
-            }
-        }
+        touched.connect(observed, &surroundings);
         touched
     }
+
+    /// Adds the connections, without those to sockets of services that every resolver tries.
+    fn connect(&mut self, observed: &Observed, surroundings: &Surroundings<'_>) {
+        for (to, reach) in &observed.connections {
+            if let Endpoint::Unix(path) = to {
+                let secret = surroundings.secrets.at(path);
+                if *reach != Reach::Reached && secret.is_none() && surroundings.is_system(path) {
+                    continue;
+                }
+                if secret.is_some() && !self.missed.iter().any(|known| known.path == *path) {
+                    self.missed.push(TouchedPath { path: path.clone(), secret });
+                }
+            }
+            self.connections.insert(to.clone(), reach.clone());
+        }
+    }
+}
+
+/// What tells the paths of a trace apart.
+struct Surroundings<'a> {
+    places: &'a Places,
+    sources: &'a dyn Sources,
+    secrets: Secrets<'a>,
+    home: Option<PathBuf>,
+    /// mcpd's directory for state, without links, as the places of a trial are.
+    state: Option<PathBuf>,
+    system: Vec<&'static str>,
+}
+
+impl<'a> Surroundings<'a> {
+    fn of(places: &'a Places, has_namespaces: bool, sources: &'a dyn Sources) -> Self {
+        let temporary = if has_namespaces { TEMPORARY } else { &[] };
+        Self {
+            places,
+            sources,
+            secrets: Secrets::of(sources),
+            home: sources.home(),
+            state: ProtectedDirectories::of(sources).state.map(|state| sources.real(&state)),
+            system: SYSTEM.iter().chain(temporary).copied().collect(),
+        }
+    }
+
+    /// The directory of the trial, if it had one.
+    fn private(&self) -> Option<&Path> {
+        Some(self.places.private.as_path()).filter(|private| !private.as_os_str().is_empty())
+    }
+
+    /// The part of `seen` below the trial's home directory.
+    fn in_home<'p>(&self, seen: &'p Path) -> Option<&'p Path> {
+        let home = Some(&self.places.home).filter(|home| !home.as_os_str().is_empty())?;
+        seen.strip_prefix(home).ok()
+    }
+
+    /// The path of the same file for the person.
+    fn of_person(&self, seen: &Path) -> PathBuf {
+        match (self.in_home(seen), &self.home) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => seen.to_owned(),
+        }
+    }
+
+    fn is_own(&self, seen: &Path) -> bool {
+        self.private().is_some_and(|private| seen.starts_with(private))
+    }
+
+    fn is_named(&self, seen: &Path) -> bool {
+        self.places.named.iter().any(|named| seen.starts_with(&named.path))
+    }
+
+    fn is_outside(&self, seen: &Path) -> bool {
+        !self.is_own(seen) && !self.is_named(seen) && !self.is_system(seen)
+    }
+
+    /// Whether it belongs to the system. A home directory and the place of a trial do not, even if they lie in one of its directories.
+    fn is_system(&self, path: &Path) -> bool {
+        let holds = |system: &&str| {
+            let is_in = |inner: &Path| inner.starts_with(system) && path.starts_with(inner);
+            path.starts_with(system) && !self.secrets.homes().chain(self.private()).any(is_in)
+        };
+        self.system.iter().any(holds)
+    }
+
+    /// The secret that the server looked for at `seen`, or has read there. `path` is the person's.
+    fn secret(&self, seen: &Path, path: &Path, uses: &BTreeSet<FileUse>) -> Option<&'static Secret> {
+        let (in_home, is_named) = (self.in_home(seen).is_some(), self.is_named(seen));
+        let is_read = uses.contains(&FileUse::Read);
+        // Names say little of a part of the installation. Own files may have any name.
+        let is_installed = is_read && self.is_outside(seen);
+        let is_own = self.is_own(seen);
+        let is_reported = uses.contains(&FileUse::Linked) || failed(uses) || is_named || is_read && !is_own;
+        if is_installed || !is_reported || is_own && !in_home {
+            return None;
+        }
+        let secret = self.secrets.at(path)?;
+        // Names of other files of the system say nothing.
+        let counts = secret.is_of_system() || in_home || is_named || !self.is_system(seen);
+        (counts && (in_home || !self.is_on_the_way_up(seen, secret))).then_some(secret)
+    }
+
+    /// Whether `seen` is what a program finds that looks for a file in its working directory and in each directory above it.
+    fn is_on_the_way_up(&self, seen: &Path, secret: &Secret) -> bool {
+        let (Some(private), Some(state)) = (self.private(), &self.state) else { return false };
+        if let (Ok(below), true) = (seen.strip_prefix(state), private.starts_with(state)) {
+            // What else mcpd keeps there is not on the way.
+            return below.components().next().is_none_or(|first| {
+                let entry = state.join(first);
+                private.starts_with(&entry) || !self.sources.exists(&entry)
+            });
+        }
+        let is_above = seen.parent().is_some_and(|directory| private.starts_with(directory));
+        is_above && secret.is_by_name() && !self.sources.exists(seen)
+    }
+
+    /// Whether the server did not get a file that the person has.
+    fn is_missed(&self, seen: &Path, path: &Path, uses: &BTreeSet<FileUse>) -> bool {
+        let counts = failed(uses) && (self.in_home(seen).is_some() || self.is_outside(seen));
+        counts && self.sources.exists(path) && self.sources.list(path).is_err()
+    }
+}
+
+fn failed(uses: &BTreeSet<FileUse>) -> bool {
+    uses.contains(&FileUse::Missing) || uses.contains(&FileUse::Refused)
 }
 
 /// Paths of one directory.
@@ -223,6 +311,51 @@ mod tests {
             ("/home/u/.ssh/id_rsa", true),
         ];
         assert_eq!(missed, expected.map(|(path, is_secret)| (path.to_owned(), is_secret)));
+    }
+
+    /// What is missed, with whether it is a secret.
+    fn missed(home: &str, has_namespaces: bool, files: &[(&str, FileUse)]) -> Vec<(String, bool)> {
+        let private = format!("{home}/.local/state/mcpd/trials/t/trial");
+        let places = Places { home: format!("{private}/home").into(), private: private.into(), named: Vec::new() };
+        let exists = ["/.local/state/mcpd/pins", "/.local/.env"].map(|path| format!("{home}{path}"));
+        let sources = Table::from([("~", home), (&*exists[0], ""), (&*exists[1], "x")]);
+        let files: Vec<_> = files.iter().map(|(path, uses)| (path.replacen('~', home, 1), *uses)).collect();
+        let files: Vec<_> = files.iter().map(|(path, uses)| (path.as_str(), *uses)).collect();
+        let touched = Touched::of(&observed(&files), &places, has_namespaces, &sources);
+        let missed = touched.missed.iter();
+        missed.map(|one| (one.path.display().to_string().replacen(home, "~", 1), one.secret.is_some())).collect()
+    }
+
+    #[test]
+    fn way_up_from_the_working_directory_leads_to_no_secret() {
+        let trials = "~/.local/state/mcpd/trials";
+        for (path, uses, expected) in [
+            (&*format!("{trials}/t/trial/work/.git"), FileUse::Missing, None),
+            (&format!("{trials}/t/trial/work/.env"), FileUse::Missing, None),
+            (&format!("{trials}/t/trial/cache/npm/token"), FileUse::Refused, None),
+            (&format!("{trials}/t/pyvenv.cfg"), FileUse::Missing, None),
+            (&format!("{trials}/node_modules/x/package.json"), FileUse::Missing, None),
+            ("~/.local/state/mcpd/.git", FileUse::Missing, None),
+            ("~/.local/state/.env", FileUse::Missing, None),
+            ("~/.env", FileUse::Missing, None),
+            ("~/.local/.env", FileUse::Missing, Some("~/.local/.env")),
+            ("~/.local/state/mcpd/pins/x", FileUse::Missing, Some("~/.local/state/mcpd/pins/x")),
+            ("~/other/.env", FileUse::Missing, Some("~/other/.env")),
+            ("~/.ssh", FileUse::Linked, Some("~/.ssh")),
+            ("~/notes", FileUse::Linked, None),
+            (
+                &format!("{trials}/t/trial/home/.local/state/mcpd/pins"),
+                FileUse::Missing,
+                Some("~/.local/state/mcpd/pins"),
+            ),
+            (&format!("{trials}/t/trial/home/.ssh/id"), FileUse::Missing, Some("~/.ssh/id")),
+        ] {
+            // A home directory may lie in a directory of the system.
+            for home in ["/home/u", "/tmp/u", "/opt/u", "/var/tmp/a/b"] {
+                let expected: Vec<_> = expected.iter().map(|path| ((*path).to_owned(), true)).collect();
+                assert_eq!(missed(home, true, &[(path, uses)]), expected, "{home}: {path}");
+            }
+        }
     }
 
     #[test]

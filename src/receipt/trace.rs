@@ -12,7 +12,7 @@ mod line;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Component, Path, PathBuf};
 
-use self::calls::{Access, Row, SocketCall, row};
+use self::calls::{Access, Place, Row, SocketCall, row};
 use self::line::{Call, Event, Outcome, path_of};
 use super::observed::{Attempt, Endpoint, FileUse, Observed, Reach};
 
@@ -20,6 +20,10 @@ use super::observed::{Attempt, Endpoint, FileUse, Observed, Reach};
 const OWN: &[&[u8]] = &[b"mcpd-guard", b"mcpd-init", b"mcpd-reaper", b"mcpd-sandbox", b"mcpd-sandboxed"];
 /// The maximum length of the beginning of a call that is kept until its end. Two paths fit.
 const MAX_UNFINISHED: usize = 64 * 1024;
+/// The most links on the way to a file. Source: path_resolution(7).
+const MAX_LINKS: usize = 40;
+/// Names of the process itself below `/proc`.
+const PROCESS: &[&str] = &["self", "thread-self"];
 /// The port of DNS.
 const DNS: u16 = 53;
 
@@ -51,6 +55,8 @@ pub(crate) struct Tracer {
     limits: Limits,
     observed: Observed,
     processes: HashMap<u32, Process>,
+    /// The symbolic links that the server has created, with their targets.
+    links: HashMap<PathBuf, PathBuf>,
     /// Sockets by inode.
     sockets: HashMap<u64, Socket>,
     /// The beginnings of calls whose end follows, by process.
@@ -83,6 +89,7 @@ impl Tracer {
             limits,
             observed: Observed::default(),
             processes: HashMap::new(),
+            links: HashMap::new(),
             sockets: HashMap::new(),
             unfinished: HashMap::new(),
             unfinished_bytes: 0,
@@ -213,7 +220,8 @@ impl Tracer {
                 self.path(pid, Access::Look, &call, from.0, from.1);
                 self.path(pid, Access::Create, &call, to.0, to.1);
             }
-            Row::Socket(kind) => self.socket(*kind, &call),
+            Row::Symlink(target, link) => self.symlink(pid, &call, *target, *link),
+            Row::Socket(kind) => self.socket(pid, *kind, &call),
             Row::Attempt(attempt) => drop(self.observed.attempts.insert(*attempt)),
             Row::Signal => {
                 if call.outcome.is(&["EPERM"]) {
@@ -247,23 +255,26 @@ impl Tracer {
         }
     }
 
-    /// Records what a call does with the path at `index` of its arguments, which is relative to that at `directory`.
-    fn path(&mut self, pid: u32, access: Access, call: &Call<'_>, directory: Option<usize>, index: usize) {
-        let Some((name, is_whole)) = call.arguments.get(index).and_then(|argument| line::string(argument)) else {
-            return;
-        };
+    /// The path at `index` of the arguments, made absolute. The one at `directory` is what it is relative to.
+    fn named(&mut self, pid: u32, call: &Call<'_>, directory: Option<usize>, index: usize) -> Option<PathBuf> {
+        let (name, is_whole) = call.arguments.get(index).and_then(|argument| line::string(argument))?;
         if name.is_empty() {
-            return;
+            return None;
         }
         if !is_whole {
             self.cut();
         }
-        let relative = path_of(name);
         let base = match directory {
             Some(index) => call.arguments.get(index).and_then(|argument| line::descriptor_path(argument)).map(path_of),
             None => self.processes.get(&pid).and_then(|process| process.cwd.clone()),
         };
-        let named = normal(&base.unwrap_or_default().join(relative));
+        Some(base.unwrap_or_default().join(path_of(name)))
+    }
+
+    /// Records what a call does with the path at `index` of its arguments, which is relative to that at `directory`.
+    fn path(&mut self, pid: u32, access: Access, call: &Call<'_>, directory: Option<usize>, index: usize) {
+        let Some(spelled) = self.named(pid, call, directory, index) else { return };
+        let named = self.normal(pid, &spelled, false);
         let access = match access {
             Access::Open => calls::opening(call),
             access => access,
@@ -279,9 +290,54 @@ impl Tracer {
         if access == Access::ChangeDirectory && call.outcome == Outcome::Done {
             self.set_group_cwd(pid, &named);
         }
+        if matches!(uses, FileUse::Missing | FileUse::Refused) {
+            // Only a failure does not say where a link of the server led.
+            let followed = self.normal(pid, &spelled, true);
+            if followed != named {
+                self.touch(followed, uses);
+            }
+        }
         // The result of an opening names the file that was really opened.
         let real = call.opened.clone().map(path_of).filter(|path| path.is_absolute());
         self.touch(real.unwrap_or(named), uses);
+    }
+
+    /// Records a symbolic link, so that what is done by its name counts for its target, too.
+    fn symlink(&mut self, pid: u32, call: &Call<'_>, target: usize, (directory, index): Place) {
+        self.path(pid, Access::Create, call, directory, index);
+        let Some(link) = self.named(pid, call, directory, index) else { return };
+        let Some((target, _)) = call.arguments.get(target).and_then(|argument| line::string(argument)) else { return };
+        let (link, target) = (self.normal(pid, &link, false), path_of(target));
+        let target = self.normal(pid, &link.parent().unwrap_or(Path::new("/")).join(target), true);
+        self.touch(target.clone(), FileUse::Linked);
+        if call.outcome == Outcome::Done {
+            if self.links.len() < self.limits.paths {
+                self.links.insert(link, target);
+            } else {
+                self.cut();
+            }
+        }
+    }
+
+    /// `path` without `.` and `..`, and without the links of `/proc` to the root and to the working directory. Of other links, only the
+    /// server's own are known, and followed if that is asked for.
+    fn normal(&self, pid: u32, path: &Path, follows: bool) -> PathBuf {
+        let cwd = self.processes.get(&pid).and_then(|process| process.cwd.as_deref());
+        let mut followed = 0;
+        path.components().fold(PathBuf::new(), |mut normal, part| {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(normal.pop()),
+                part => normal.push(part),
+            }
+            while let Some(target) = follows.then(|| self.links.get(&normal)).flatten()
+                && followed < MAX_LINKS
+            {
+                followed += 1;
+                normal.clone_from(target);
+            }
+            without_proc(normal, cwd)
+        })
     }
 
     fn touch(&mut self, path: PathBuf, uses: FileUse) {
@@ -294,7 +350,7 @@ impl Tracer {
         }
     }
 
-    fn socket(&mut self, kind: SocketCall, call: &Call<'_>) {
+    fn socket(&mut self, pid: u32, kind: SocketCall, call: &Call<'_>) {
         if kind == SocketCall::Create {
             let Some(inode) = call.opened.as_deref().and_then(line::inode) else { return };
             let is_datagram =
@@ -316,7 +372,7 @@ impl Tracer {
             SocketCall::Bind => {
                 if let (Some(inode), Some(address), Outcome::Done) = (inode, address, &call.outcome) {
                     if let Endpoint::Unix(path) = &address {
-                        self.touch(normal(path), FileUse::Wrote);
+                        self.touch(self.normal(pid, path, false), FileUse::Wrote);
                     }
                     self.sockets.entry(inode).or_default().bound = Some(address);
                 }
@@ -386,16 +442,24 @@ impl Tracer {
     }
 }
 
-/// `path` without `.` and `..`. Links are not known here.
-fn normal(path: &Path) -> PathBuf {
-    path.components().fold(PathBuf::new(), |mut normal, part| {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(normal.pop()),
-            part => normal.push(part),
-        }
-        normal
-    })
+/// The root or the working directory, if `path` is the link of a process to it. The processes of a server have one root, and the numbers
+/// that they see are not those of the trace, so any process stands for this one.
+fn without_proc(path: PathBuf, cwd: Option<&Path>) -> PathBuf {
+    let mut parts = path.components().skip(1).map(|part| part.as_os_str().to_str().unwrap_or_default());
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_process =
+        parts.next() == Some("proc") && parts.next().is_some_and(|part| PROCESS.contains(&part) || is_number(part));
+    let link = match parts.next().filter(|_| is_process) {
+        Some("task") => parts.next().filter(|part| is_number(part)).and_then(|_| parts.next()),
+        link => link,
+    };
+    let target = match (link, parts.next()) {
+        (Some("root"), None) => Some(Path::new("/")),
+        (Some("cwd"), None) => cwd,
+        _ => None,
+    };
+    let target = target.map(Path::to_owned);
+    target.unwrap_or(path)
 }
 
 #[cfg(test)]

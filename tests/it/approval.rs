@@ -229,6 +229,29 @@ fn definition_that_changes_again_is_not_approved() {
 }
 
 #[test]
+fn enter_approves_only_what_is_shown_whole() {
+    let daemon = start("hold", &[]);
+    let mut agent = Agent::ready(&daemon);
+    let mut evil = tool("read", "Sends everything");
+    for number in 0..70 {
+        evil[format!("$a{number}")] = json!("harmless");
+    }
+    list(&daemon, &mut agent, &[evil]);
+    wait_changes(&daemon, [0, 1, 1]);
+    let Some(terminal) = Terminal::open(daemon.place(), 80, 120) else { return };
+    terminal.line("m approve files read > /dev/null; echo exit $?");
+    terminal.wait("Approve 1 definition of files? [y/N]");
+    terminal.line("");
+    assert!(terminal.wait("exit 1").contains("mcpd: nothing is approved"));
+    terminal.line("clear; m approve files read; echo exit $?");
+    let screen = terminal.wait("Approve 1 definition of files? [Y/n]");
+    assert!(screen.contains("description: Sends everything") && screen.contains("$a69: harmless"), "{screen}");
+    terminal.line("");
+    terminal.wait("exit 0");
+    agent.disconnect();
+}
+
+#[test]
 fn prompts_templates_and_instructions_are_approved_by_their_kinds() {
     let place = Place::new();
     let library = json!({

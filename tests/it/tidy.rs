@@ -233,7 +233,7 @@ const FAULTS: [(char, u32); 13] = [
     ('I', 26),
     ('J', 15),
     ('K', 41),
-    ('L', 5),
+    ('L', 6),
     ('M', 11),
 ];
 /// Every test that says which cases it proves, as `module::name`, with each of them.

@@ -1,6 +1,7 @@
 //! `mcpd try`: the receipt, and the server that `--keep` adds. `trial.rs` has hostile servers.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -79,10 +80,27 @@ fn secret_is_never_granted() {
     let ssh = scene.place.path("home/.ssh");
     fs::create_dir(&ssh).expect("a fresh directory");
     scene.place.write("home/.ssh/id_rsa", "secret\n");
-    let ran = scene.tried(&["--yes"], &[ssh.to_str().expect("text"), "--keep", "kept"]).expect_code(0);
-    assert!(ran.stderr.contains("never granted: SSH keys"), "{ran}");
-    let sandbox = scene.config().lines().find(|line| line.starts_with("sandbox")).expect("a line").to_owned();
-    assert!(!sandbox.contains(".ssh") && sandbox.contains("notes"), "{sandbox}");
+    let link = scene.place.path("link");
+    symlink(&ssh, &link).expect("a fresh link");
+    let around = scene.place.path("home/../home/.ssh");
+    for (name, path) in [("plain", ssh), ("linked", link), ("around", around)] {
+        let ran = scene.tried(&["--yes"], &[path.to_str().expect("text"), "--keep", name]).expect_code(0);
+        assert!(ran.stderr.contains("never granted: SSH keys"), "{name}: {ran}");
+    }
+    let config = scene.config();
+    let sandboxes: Vec<_> = config.lines().filter(|line| line.starts_with("sandbox")).collect();
+    assert_eq!(sandboxes.len(), 3, "{config}");
+    for sandbox in sandboxes {
+        assert!(!sandbox.contains("ssh") && !sandbox.contains("link") && sandbox.contains("notes"), "{sandbox}");
+    }
+}
+
+#[test]
+fn grant_says_which_secrets_are_in_its_directory() {
+    let Some(scene) = Scene::new("") else { return };
+    scene.place.write("notes/.env", "secret\n");
+    let ran = scene.tried(&["--yes"], &["--keep", "kept"]).expect_code(0);
+    assert!(ran.stderr.contains("; it contains .env\n"), "{ran}");
 }
 
 #[test]
@@ -144,9 +162,10 @@ fn struck_line_is_not_granted() {
     let Some(scene) = Scene::new("") else { return };
     let Some(terminal) = crate::support::Terminal::open(&scene.place, 120, 60) else { return };
     terminal.line(&format!("{MCPD} try {} --keep kept", scene.words(&[]).join(" ")));
-    let screen = terminal.wait("numbers strike lines");
+    let screen = terminal.wait("numbers change marks");
     let change = screen.lines().find(|line| line.contains("  change ")).expect("a line");
-    terminal.line(change.split_whitespace().next().expect("a number"));
+    let number = change.split_whitespace().find(|word| word.parse::<usize>().is_ok());
+    terminal.line(number.expect("a number"));
     terminal.wait("definitions approved");
     let config = scene.config();
     assert!(!config.contains("write = ") && config.contains(&*quoted(&scene.notes)), "{config}");

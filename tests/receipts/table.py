@@ -6,7 +6,7 @@ import sys
 
 HEAD = """# Receipts of popular servers
 
-`mcpd try --keep` ran each of these servers. The table shows what the server touched before its first call, and whether the kept server answers a
+`mcpd try` ran each of these servers and kept it. The table shows what the server touched before its first call, and whether the kept server answers a
 call with exactly the grants that were written. [tests/receipts/run.sh](../tests/receipts/run.sh) writes this page.
 
 """

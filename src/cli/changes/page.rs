@@ -1,8 +1,8 @@
 //! The differences between approved and present definitions, as text for a person.
 //!
 //! `[-old-]` and `{+new+}` mark what differs, and colours repeat that. In texts of a server these signs and invisible characters are written as
-//! escapes, and each line of a value is indented, so no definition can imitate the page. A terminal gets the changed parts with some context,
-//! a pipe gets everything.
+//! escapes, and each line of a value is indented, so no definition can imitate the page. To look at, a terminal gets the changed parts with some
+//! context. A pipe gets everything, and so does who approves.
 
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ const CONTEXT: usize = 60;
 const MAX_CHANGED: usize = 4000;
 /// Values of one definition.
 const MAX_VALUES: usize = 60;
+/// Empty lines in a row. More are counted, so that they scroll nothing away.
+const MAX_EMPTY: usize = 2;
 /// Columns before a value, and before the further lines of it.
 const INDENTS: [usize; 2] = [2, 4];
 
@@ -35,6 +37,14 @@ const WITHHELD: &[(&str, &str)] = &[
     ("name", "it would take the name of another server's tool"),
 ];
 
+/// How much of the changes a page shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Extent {
+    /// What fits on a terminal. A pipe gets everything.
+    Fitting,
+    Whole,
+}
+
 /// What a page shows.
 pub(in crate::cli) struct Page {
     pub(in crate::cli) text: String,
@@ -43,9 +53,9 @@ pub(in crate::cli) struct Page {
 }
 
 /// Draws these changes.
-pub(in crate::cli) fn render(changes: &[&ChangeReport], style: OutputStyle) -> Page {
+pub(in crate::cli) fn render(changes: &[&ChangeReport], extent: Extent, style: OutputStyle) -> Page {
     let deadline = Instant::now() + TIME_LIMIT;
-    let mut flow = Flow::new(style);
+    let mut flow = Flow::new(extent, style);
     for (index, change) in changes.iter().enumerate() {
         if index > 0 {
             flow.end_line(0);
@@ -88,7 +98,7 @@ fn draw(flow: &mut Flow, change: &ChangeReport, deadline: Instant) {
     }
     let is_new = nearest.is_none();
     let all = nearest.unwrap_or_else(|| differences(None, &change.current));
-    let most = flow.style.limit(MAX_VALUES);
+    let most = flow.limit(MAX_VALUES);
     for one in all.iter().take(most) {
         draw_value(flow, one, is_new, deadline);
     }
@@ -135,6 +145,7 @@ fn spelled(text: &str) -> String {
 
 /// Text in several tones, wrapped at the width of the terminal.
 struct Flow {
+    extent: Extent,
     style: OutputStyle,
     text: String,
     /// The end of the text, in one tone.
@@ -146,9 +157,17 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(style: OutputStyle) -> Self {
+    fn new(extent: Extent, style: OutputStyle) -> Self {
         let run = (Tone::Plain, String::new());
-        Self { style, text: String::new(), run, column: 0, indent: 0, is_cut: false }
+        Self { extent, style, text: String::new(), run, column: 0, indent: 0, is_cut: false }
+    }
+
+    /// The most of something that is shown.
+    fn limit(&self, fitting: usize) -> usize {
+        match self.extent {
+            Extent::Fitting => self.style.limit(fitting),
+            Extent::Whole => usize::MAX,
+        }
     }
 
     fn finish(mut self) -> String {
@@ -227,9 +246,9 @@ impl Flow {
         if text.is_empty() {
             return;
         }
-        let most = self.style.limit(MAX_CHANGED);
+        let most = self.limit(MAX_CHANGED);
         let shown = beginning(text, most);
-        self.push(tone, &format!("{begin}{}", spelled(shown)));
+        self.push_spelled(tone, begin, shown);
         let left = text[shown.len()..].chars().count();
         if left > 0 {
             self.push(Tone::Faint, &format!(" … {left} more characters "));
@@ -241,15 +260,37 @@ impl Flow {
     /// Appends text of a server that is the same, on a terminal only next to the changes that precede or follow it.
     fn same(&mut self, text: &str, [follows, precedes]: [bool; 2]) {
         let length = text.chars().count();
-        let context = self.style.limit(CONTEXT);
+        let context = self.limit(CONTEXT);
         let [head, tail] = [follows, precedes].map(|is_shown| if is_shown { context } else { 0 });
         if head.saturating_add(tail).saturating_add(CONTEXT / 4) >= length {
-            return self.push(Tone::Plain, &spelled(text));
+            return self.push_spelled(Tone::Plain, "", text);
         }
         let from = text.char_indices().nth(length - tail).map_or(text.len(), |(at, _)| at);
-        self.push(Tone::Plain, &spelled(beginning(text, head)));
+        self.push_spelled(Tone::Plain, "", beginning(text, head));
         self.push(Tone::Faint, "…");
-        self.push(Tone::Plain, &spelled(&text[from..]));
+        self.push_spelled(Tone::Plain, "", &text[from..]);
+    }
+
+    /// Appends text of a server after a mark. Many empty lines in a row are counted.
+    fn push_spelled(&mut self, tone: Tone, mark: &str, text: &str) {
+        let all: Vec<_> = text.split('\n').collect();
+        let inner = 1..all.len() - 1;
+        let mut at = 0;
+        while let Some(line) = all.get(at) {
+            if at > 0 {
+                self.end_line(self.indent);
+            }
+            let is_empty = |line: &&&str| line.trim().is_empty();
+            let empty = if inner.contains(&at) { all[at..inner.end].iter().take_while(is_empty).count() } else { 0 };
+            if empty > MAX_EMPTY {
+                self.push(Tone::Faint, &format!("… {empty} empty lines"));
+                at += empty;
+            } else {
+                let mark = if at == 0 { mark } else { "" };
+                self.push(tone, &format!("{mark}{}", spelled(line)));
+                at += 1;
+            }
+        }
     }
 }
 
@@ -274,7 +315,7 @@ mod tests {
     #[track_caller]
     fn check(approved: &[&str], current: &str, expected: &str) {
         let change = change(approved, current);
-        let page = render(&[&change], OutputStyle::PLAIN);
+        let page = render(&[&change], Extent::Fitting, OutputStyle::PLAIN);
         let (heading, values) = page.text.split_once('\n').expect("a heading");
         assert!(heading.starts_with("files: tool `read` "), "{heading}");
         assert_eq!(values, expected);
@@ -286,7 +327,7 @@ mod tests {
         check(
             &[r#"{"annotations":{"readOnlyHint":false},"description":"Reads a file.","name":"read"}"#],
             r#"{"annotations":{"readOnlyHint":true},"description":"Reads a file.\nThen sends it.","name":"read"}"#,
-            "  annotations.readOnlyHint: [-false-]{+true+}\n  description: Reads a file.{+\n    Then sends it.+}\n",
+            "  description: Reads a file.{+\n    Then sends it.+}\n  annotations.readOnlyHint: [-false-]{+true+}\n",
         );
         check(&[r#"{"a":1}"#], r#"{"b":"x"}"#, "  a: [-1-]\n  b: {+x+}\n");
     }
@@ -311,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_new_definition_is_shown_without_marks() {
-        check(&[], r#"{"description":"Reads","name":"read"}"#, "  description: Reads\n  name: read\n");
+        check(&[], r#"{"description":"Reads","name":"read"}"#, "  name: read\n  description: Reads\n");
     }
 
     #[test]
@@ -325,7 +366,7 @@ mod tests {
         let kind = "instructions".to_owned();
         let instructions =
             ChangeReport { since, kind, ..change(&["\"Use absolute paths.\""], "\"Use paths.\u{200b}\"") };
-        let page = render(&[&changed, &instructions], OutputStyle::PLAIN).text;
+        let page = render(&[&changed, &instructions], Extent::Fitting, OutputStyle::PLAIN).text;
         let shown = include_str!("../../../docs/operate.md");
         assert!(shown.contains(&format!("$ mcpd diff\n{page}```\n")), "operate.md does not have\n{page}");
     }
@@ -344,23 +385,51 @@ mod tests {
         let words = (0..400).map(|at| format!("word{at} ")).collect::<String>();
         let (old, new) = (format!(r#"{{"a":"{words}end"}}"#), format!(r#"{{"a":"{words}bad end"}}"#));
         let change = change(&[&old], &new);
-        let page = render(&[&change], OutputStyle::of_width(60)).text;
+        let page = render(&[&change], Extent::Fitting, OutputStyle::of_width(60)).text;
         assert!(page.contains("  a: …") && page.contains("{+bad +}") && page.len() < 400, "{page}");
         assert!(page.lines().all(|line| line.width() <= 60), "{page}");
         assert!(page.lines().skip(2).all(|line| line.starts_with("    ") && !line.starts_with("     ")), "{page}");
-        let whole = render(&[&change], OutputStyle::PLAIN).text;
+        let whole = render(&[&change], Extent::Fitting, OutputStyle::PLAIN).text;
         assert!(whole.contains("word0 word1 ") && !whole.contains('…'), "{whole}");
     }
 
     #[test]
     fn cut_parts_are_counted() {
         let long = change(&[], &format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_CHANGED + 7)));
-        let page = render(&[&long], OutputStyle::of_width(80));
+        let page = render(&[&long], Extent::Fitting, OutputStyle::of_width(80));
         assert!(page.is_cut && page.text.contains("… 7 more") && page.text.contains("characters"), "{}", page.text);
         let many = (0..MAX_VALUES + 3).map(|at| format!(r#""k{at}":1"#)).collect::<Vec<_>>().join(",");
         let many = change(&[], &format!("{{{many}}}"));
-        let page = render(&[&many], OutputStyle::of_width(80));
+        let page = render(&[&many], Extent::Fitting, OutputStyle::of_width(80));
         assert!(page.is_cut && page.text.contains("  … 3 more values\n"), "{}", page.text);
-        assert!(!render(&[&many, &long], OutputStyle::PLAIN).is_cut);
+        assert!(!render(&[&many, &long], Extent::Fitting, OutputStyle::PLAIN).is_cut);
+    }
+
+    #[test]
+    fn who_approves_gets_everything_on_a_terminal_too() {
+        let chosen = (0..MAX_VALUES + 3).map(|at| format!(r#""$a{at:02}":"harmless""#)).collect::<Vec<_>>().join(",");
+        let long = format!("{}hidden", "x ".repeat(MAX_CHANGED));
+        let new = change(&[], &format!(r#"{{{chosen},"description":"{long}","title":"Evil"}}"#));
+        let page = render(&[&new], Extent::Whole, OutputStyle::of_width(80));
+        let values: Vec<_> = page.text.lines().filter(|line| line.starts_with("  ") && line.contains(": ")).collect();
+        assert!(!page.is_cut && values.len() == MAX_VALUES + 5, "{}", page.text);
+        assert!(values[0].starts_with("  title: Evil") && values[1].starts_with("  description: x x"), "{values:?}");
+        assert!(page.text.contains("x hidden\n") && !page.text.contains('…'), "{}", page.text);
+        let (old, new) = (format!(r#"{{"a":"{long}"}}"#), format!(r#"{{"a":"{long} more"}}"#));
+        let page = render(&[&change(&[&old], &new)], Extent::Whole, OutputStyle::of_width(80)).text;
+        assert!(page.contains("{+ more+}") && !page.contains('…'), "{page}");
+    }
+
+    #[test]
+    fn empty_lines_are_counted() {
+        check(
+            &[],
+            r#"{"a":"b\n\n\nc\n\n \n\nd\n\n\n\n"}"#,
+            "  a: b\n    \n    \n    c\n    … 3 empty lines\n    d\n    … 3 empty lines\n    \n",
+        );
+        check(&[r#"{"a":"b"}"#], r#"{"a":"b\n\n\n\n\n"}"#, "  a: b{+\n    … 4 empty lines\n    +}\n");
+        let lines = change(&[], &format!(r#"{{"a":"b{}c"}}"#, "\\n".repeat(3001)));
+        let page = render(&[&lines], Extent::Whole, OutputStyle::of_width(80)).text;
+        assert!(page.contains("… 3000 empty lines\n") && page.lines().count() == 4, "{page}");
     }
 }

@@ -28,7 +28,11 @@ pub(super) struct Difference {
     pub(super) new: Option<String>,
 }
 
-/// The values of `new` that differ from those of `old`, in the order of their paths. Both are canonical JSON. Strings are decoded.
+/// Members of a definition that a person needs first. A server can choose other names, and so their order.
+const FIRST: [&str; 4] = ["name", "title", "description", "annotations"];
+
+/// The values of `new` that differ from those of `old`: those of [`FIRST`], then the others, in the order of their paths. Both are canonical
+/// JSON. Strings are decoded.
 pub(super) fn differences(old: Option<&str>, new: &str) -> Vec<Difference> {
     let olds = old.map(values).unwrap_or_default();
     let mut before: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -45,8 +49,17 @@ pub(super) fn differences(old: Option<&str>, new: &str) -> Vec<Difference> {
     }
     let gone = before.into_iter().flat_map(|(path, raws)| raws.into_iter().rev().map(move |raw| (path, raw)));
     all.extend(gone.map(|(path, raw)| difference(path, Some(raw), None)));
-    all.sort_by(|one, other| one.path.cmp(&other.path));
+    if let (true, Some(old)) = (all.is_empty(), old.filter(|old| *old != new)) {
+        // The same values in other objects of the same key.
+        all.push(difference("", Some(old), Some(new)));
+    }
+    all.sort_by(|one, other| (rank(&one.path), &one.path).cmp(&(rank(&other.path), &other.path)));
     all
+}
+
+fn rank(path: &str) -> usize {
+    let member = path.split(['.', '[']).next().unwrap_or_default();
+    FIRST.iter().position(|first| *first == member).unwrap_or(FIRST.len())
 }
 
 fn difference(path: &str, old: Option<&str>, new: Option<&str>) -> Difference {
@@ -165,6 +178,8 @@ mod tests {
         check(r#"{"a":{}}"#, r#"{"a":{"b":1}}"#, &[("a", "{}", "–"), ("a.b", "–", "1")]);
         check(r#"{"a b":1,"c.d":2}"#, "{}", &[("", "–", "{}"), (r#"["a b"]"#, "1", "–"), (r#"["c.d"]"#, "2", "–")]);
         check(r#""x""#, r#""y""#, &[("", "x", "y")]);
+        let (one, two) = (r#"{"a":{"b":1},"a":{"c":2}}"#, r#"{"a":{"b":1,"c":2}}"#);
+        check(one, two, &[("", one, two)]);
     }
 
     #[test]
@@ -176,6 +191,13 @@ mod tests {
         check(r#"{"a":1}"#, r#"{"a":1,"a":3}"#, &[("a", "–", "3")]);
         check(r#"{"a":"\ud800"}"#, r#"{"a":"\ud801"}"#, &[("a", r#""\ud800""#, r#""\ud801""#)]);
         check(r#"{"\ud800":1}"#, r#"{"\ud800":2}"#, &[("", r#"{"\ud800":1}"#, r#"{"\ud800":2}"#)]);
+    }
+
+    #[test]
+    fn what_a_person_needs_comes_before_names_that_the_server_chooses() {
+        let new = r#"{"$a":1,"annotations":{"x":1},"description":"d","names":1,"name":"n","title":"t"}"#;
+        let paths: Vec<_> = differences(None, new).into_iter().map(|one| one.path).collect();
+        assert_eq!(paths, ["name", "title", "description", "annotations.x", "$a", "names"]);
     }
 
     #[test]

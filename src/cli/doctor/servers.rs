@@ -333,7 +333,7 @@ fn unapproved_definitions(probe: &DaemonProbe, report: &ServerReport) -> Vec<Fin
     if let Some(problem) = &changes.file_problem {
         let code = changes.file_problem_code.as_deref();
         let found = text::pin_file_problem(&changes.rule, problem, code);
-        let restart = probe.restart();
+        let reload = probe.mcpd("reload");
         findings.push(match (code, &*changes.rule) {
             (Some("unwritable"), _) => {
                 let advice =
@@ -342,12 +342,12 @@ fn unapproved_definitions(probe: &DaemonProbe, report: &ServerReport) -> Vec<Fin
             }
             (_, "hold") => {
                 let advice =
-                    format!("correct or remove that file, then {restart}; then {approve} approves what it offers");
+                    format!("correct or remove that file, then {reload}; then {approve} approves what it offers");
                 Finding::problem(name, found, advice)
             }
             _ => {
                 let advice =
-                    format!("correct that file, then {restart}; if you remove it instead, mcpd approves what the server offers then");
+                    format!("correct that file, then {reload}; if you remove it instead, mcpd approves what the server offers then");
                 Finding::warning(name, found, advice)
             }
         });

@@ -12,7 +12,7 @@ use super::words::Subject;
 use crate::cli::config_edit::{EditOptions, secrets_directory};
 use crate::cli::import::write_files;
 use crate::cli::reload::Scope;
-use crate::cli::text::{count, join_limited, lines};
+use crate::cli::text::{count, join_limited, lines, one_line};
 use crate::cli::{CommandResult, FAILED, USAGE, fail, prompt};
 use crate::clock::unix_seconds;
 use crate::config::edit::file::ConfigFile;
@@ -35,6 +35,9 @@ use crate::trial::Trial;
 
 /// The most endpoints of a reason.
 const MAX_ENDPOINTS: usize = 3;
+
+/// The most names of secrets in a directory.
+const MAX_NAMES: usize = 3;
 
 /// A server that is to be kept, as far as it was checked before the trial.
 pub(super) struct Keep {
@@ -154,7 +157,14 @@ impl Keep {
         let (proposed, withheld) = grants::proposed(&evidence, &Process);
         for (number, one) in proposed.iter().enumerate() {
             let asks = if one.is_servers_wish { "; only the server's behaviour calls for it" } else { "" };
-            print_note!("  {:>2}  {:40}  {}{asks}", number + 1, grant_text(&one.grant), reason_text(&one.reason));
+            let (grant, reason) = (grant_text(&one.grant), reason_text(&one.reason));
+            let contains = if one.contains.is_empty() {
+                String::new()
+            } else {
+                format!("; it contains {}", one_line(&join_limited(&one.contains, MAX_NAMES)))
+            };
+            let mark = if one.is_servers_wish { ' ' } else { '+' };
+            print_note!("{mark} {:>2}  {grant:40}  {reason}{asks}{contains}", number + 1);
         }
         if proposed.is_empty() {
             print_note!("  {} needs nothing besides its own directories", self.name);
@@ -173,8 +183,9 @@ impl Keep {
         if proposed.is_empty() {
             return Ok(Vec::new());
         }
+        let unmarked: Vec<_> = proposed.iter().map(|one| one.is_servers_wish).collect();
         if accepts {
-            return Ok(proposed.iter().map(|one| one.is_servers_wish).collect());
+            return Ok(unmarked);
         }
         if !prompt::is_possible() {
             return Err(fail(
@@ -183,10 +194,10 @@ impl Keep {
             ));
         }
         let question =
-            format!("Keep {} with these grants? Enter accepts all, numbers strike lines, `q` cancels: ", self.name);
+            format!("Keep {} with the lines marked `+`? Enter accepts, numbers change marks, `q` cancels: ", self.name);
         loop {
             let answer = prompt::answer_line(&question).map_err(|error: io::Error| fail(FAILED, error))?;
-            match answer.as_deref().map(|answer| struck_lines(answer, proposed.len())) {
+            match answer.as_deref().map(|answer| struck_lines(answer, unmarked.clone())) {
                 Some(Ok(struck)) => return Ok(struck),
                 Some(Err(Some(word))) => print_note!("`{}` is not the number of a line", lines(&word)),
                 Some(Err(None)) | None => return Err(fail(FAILED, "not kept")),
@@ -302,16 +313,15 @@ fn approved(name: &str, trial: &Trial) -> PinRecord {
     record
 }
 
-/// The lines that an answer strikes. `Err`: the word that is no number of a line, or nothing to end.
-fn struck_lines(answer: &str, count: usize) -> Result<Vec<bool>, Option<String>> {
-    let mut struck = vec![false; count];
+/// The lines that are struck after an answer, which changes those that it names. `Err`: the word that is no number of a line, or nothing to end.
+fn struck_lines(answer: &str, mut struck: Vec<bool>) -> Result<Vec<bool>, Option<String>> {
     for word in answer.split([' ', ',']).filter(|word| !word.is_empty()) {
         if word.eq_ignore_ascii_case("q") {
             return Err(None);
         }
         let index = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         match index.and_then(|index| struck.get_mut(index)) {
-            Some(line) => *line = true,
+            Some(line) => *line = !*line,
             None => return Err(Some(word.to_owned())),
         }
     }
@@ -354,13 +364,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_strike_lines() {
-        assert_eq!(struck_lines("", 2), Ok(vec![false, false]));
-        assert_eq!(struck_lines(" 2, 1", 2), Ok(vec![true, true]));
-        assert_eq!(struck_lines("2", 2), Ok(vec![false, true]));
-        assert_eq!(struck_lines("3", 2), Err(Some("3".to_owned())));
-        assert_eq!(struck_lines("0", 2), Err(Some("0".to_owned())));
-        assert_eq!(struck_lines("1 Q", 2), Err(None));
+    fn answers_change_marks() {
+        // The server alone asks for the second line.
+        let answered = |answer| struck_lines(answer, vec![false, true]);
+        assert_eq!(answered(""), Ok(vec![false, true]));
+        assert_eq!(answered(" 2, 1"), Ok(vec![true, false]));
+        assert_eq!(answered("1"), Ok(vec![true, true]));
+        assert_eq!(answered("3"), Err(Some("3".to_owned())));
+        assert_eq!(answered("0"), Err(Some("0".to_owned())));
+        assert_eq!(answered("1 Q"), Err(None));
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! The sources of values: the environment and files of this process, or the environment of a daemon.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, OFlags, access};
 
 use super::super::encoding::decode;
+
+/// The most links on the way to a file. Source: path_resolution(7).
+const MAX_LINKS: usize = 40;
 
 /// The environment and files that the configuration reads: by default those of this process. Tests use a table.
 pub trait Sources {
@@ -70,6 +74,32 @@ pub trait Sources {
     /// Whether this path exists.
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+
+    /// Where a link leads. `None` if it is no link.
+    fn link(&self, path: &Path) -> Option<PathBuf> {
+        fs::read_link(path).ok()
+    }
+
+    /// `path` without links and `..`. What does not exist stays as it is.
+    fn real(&self, path: &Path) -> PathBuf {
+        let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+        let (mut real, mut rest, mut links): (_, Vec<OsString>, _) = (PathBuf::new(), parts(path), 0);
+        while let Some(part) = rest.pop() {
+            if Path::new(&part).components().next() == Some(Component::ParentDir) {
+                real.pop();
+                continue;
+            }
+            let next = real.join(part);
+            match self.link(&next).filter(|_| links < MAX_LINKS) {
+                Some(target) => {
+                    links += 1;
+                    rest.extend(parts(&target));
+                }
+                None => real = next,
+            }
+        }
+        real
     }
 
     /// Whether it is a file that this user can execute.

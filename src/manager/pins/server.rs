@@ -84,21 +84,32 @@ impl PinnedServer {
         server
     }
 
-    /// The files were read.
+    /// The files were read, for the first time or again. Nothing is approved beside what the pin file has.
     pub(super) fn load(&mut self, Loaded { pins, seen }: Loaded) {
-        self.has_changed = true;
-        self.seen = seen;
-        self.file = match pins {
-            Ok(Some(pins)) => {
-                self.pins = pins;
-                PinFile::Present
-            }
-            Ok(None) => PinFile::Absent,
+        if self.file == PinFile::Unread {
+            // Later, what is known here is newer.
+            self.seen = seen;
+        }
+        let (pins, file) = match pins {
+            Ok(Some(pins)) => (pins, PinFile::Present),
+            Ok(None) => (Arc::default(), PinFile::Absent),
             Err(error) => {
-                tracing::warn!(server = %self.config.name, "its pin file cannot be used: {error}");
-                PinFile::Unusable(error)
+                if self.file != PinFile::Unusable(error) {
+                    tracing::warn!(server = %self.config.name, "its pin file cannot be used: {error}");
+                }
+                (Arc::default(), PinFile::Unusable(error))
             }
         };
+        self.replace_pins(pins, file);
+        self.awaited = PerKind::default();
+    }
+
+    /// Equal pins stay the same value, because views compare them by pointer.
+    fn replace_pins(&mut self, pins: Arc<Pins>, file: PinFile) {
+        if *self.pins != *pins {
+            self.pins = pins;
+        }
+        (self.file, self.unwritten, self.has_changed) = (file, None, true);
     }
 
     /// Notes the configuration of the server and what it offers. Returns whether a comparison is due.
@@ -174,7 +185,7 @@ impl PinnedServer {
 
     /// What was approved is written.
     pub(super) fn set_pins(&mut self, pins: Arc<Pins>) {
-        (self.pins, self.file, self.unwritten, self.has_changed) = (pins, PinFile::Present, None, true);
+        self.replace_pins(pins, PinFile::Present);
     }
 
     /// What was trusted is written, or not.

@@ -51,10 +51,10 @@ pub(super) struct Changing {
 }
 
 impl Changing {
-    /// The next deadline of a staged set, a pending answer or a replacement.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// The next deadline of a staged set, a pending answer or a replacement. `is_held`: no answer is given yet.
+    pub(super) fn due(&self, is_held: bool) -> Option<Instant> {
         let staged = self.staged.iter().map(|staged| staged.until);
-        let pending = self.pending_sets.iter().map(|pending| pending.until);
+        let pending = self.pending_sets.iter().filter(|_| !is_held).map(|pending| pending.until);
         staged.chain(pending).chain(self.replacements.iter().filter_map(Replacement::until)).min()
     }
 
@@ -189,6 +189,8 @@ impl ManagerTask {
         if let Some(exposed) = exposed {
             self.expose(exposed);
         }
+        // Under the new rules: with those before, a file that is gone could be made again.
+        self.pins.read_again();
         self.publish(false);
         self.serve_profiles();
         self.stop_gone();
@@ -286,8 +288,11 @@ pub(super) struct PendingSet {
 }
 
 impl ManagerTask {
-    /// Answers the callers of sets that are complete or whose time is over.
+    /// Answers the callers of sets that are complete or whose time is over, once the pin files are read.
     pub(super) fn answer_pending_sets(&mut self, now: Instant) {
+        if self.pins.is_reading() {
+            return;
+        }
         for mut one in std::mem::take(&mut self.changing.pending_sets) {
             match self.failures(&one, now) {
                 Some(failed) => {

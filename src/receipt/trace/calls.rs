@@ -51,13 +51,15 @@ pub(super) fn opening(call: &Call<'_>) -> Access {
 }
 
 /// The arguments with a path: that of the directory that it is relative to, and its own.
-type Place = (Option<usize>, usize);
+pub(super) type Place = (Option<usize>, usize);
 
 #[derive(Debug)]
 pub(super) enum Row {
     Path(Access, &'static [Place]),
     Rename(Place, Place),
     Link(Place, Place),
+    /// The target of a symbolic link, and its place.
+    Symlink(usize, Place),
     Socket(SocketCall),
     Attempt(Attempt),
     Signal,
@@ -151,8 +153,8 @@ const ROWS: &[(&str, Row)] = &[
     ("stat", Row::Path(Access::Look, FIRST)),
     ("statfs", Row::Path(Access::Look, FIRST)),
     ("statx", Row::Path(Access::Look, AT)),
-    ("symlink", Row::Path(Access::Create, SECOND)),
-    ("symlinkat", Row::Path(Access::Create, &[(Some(1), 2)])),
+    ("symlink", Row::Symlink(0, (None, 1))),
+    ("symlinkat", Row::Symlink(0, (Some(1), 2))),
     ("tgkill", Row::Signal),
     ("tkill", Row::Signal),
     ("truncate", Row::Path(Access::Change, FIRST)),

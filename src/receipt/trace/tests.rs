@@ -119,6 +119,38 @@ fn an_opened_file_is_the_one_that_the_descriptor_leads_to() {
 }
 
 #[test]
+fn links_of_proc_and_of_the_server_do_not_hide_a_path() {
+    let start = "newfstatat(AT_FDCWD</srv/work>, \"x\", {}, 0) = 0";
+    let missing = |path: &str| format!("openat(AT_FDCWD</srv/work>, \"{path}\", O_RDONLY) = -1 ENOENT (No such file)");
+    let link = |target: &str, link: &str| format!("symlink(\"{target}\", \"{link}\") = 0");
+    let key = "/home/u/.ssh/id_rsa";
+    for (calls, expected) in [
+        (vec![missing("/proc/self/root/home/u/.ssh/id_rsa")], key),
+        (vec![missing("/proc/thread-self/root/proc/7/root/home/u/.ssh/id_rsa")], key),
+        (vec![missing("/proc/self/task/7/root/home/u/.ssh/id_rsa")], key),
+        (vec![missing("/proc/self/cwd/../../home/u/.ssh/id_rsa")], key),
+        (vec![missing("/proc/self/x/root/home")], "/proc/self/x/root/home"),
+        (
+            vec![
+                "chdir(\"/proc/self/root/home/u\") = 0".to_owned(),
+                "access(\".ssh/id_rsa\", R_OK) = -1 ENOENT (No)".to_owned(),
+            ],
+            key,
+        ),
+        (vec![link("/home/u", "/tmp/l"), missing("/tmp/l/.ssh/id_rsa")], key),
+        (vec![link("/proc/self/root/home", "/tmp/l"), link("l/u", "/tmp/m"), missing("/tmp/m/.ssh/id_rsa")], key),
+        (vec![link("../../home", "l"), missing("l/../home/u/.ssh/id_rsa")], key),
+        (vec![link("/loop", "/loop"), missing("/loop/x")], "/loop/x"),
+    ] {
+        let calls: Vec<_> = [start].into_iter().chain(calls.iter().map(String::as_str)).collect();
+        assert_eq!(uses(&of_server(&calls), expected), [FileUse::Missing], "{calls:?}");
+    }
+    let calls = ["symlinkat(\"/home/u/.aws\", 4</tmp>, \"l\") = 0"];
+    assert_eq!(uses(&of_server(&calls), "/home/u/.aws"), [FileUse::Linked]);
+    assert_eq!(uses(&of_server(&calls), "/tmp/l"), [FileUse::Wrote]);
+}
+
+#[test]
 fn relative_paths_follow_the_working_directory_of_their_process_and_its_threads() {
     let observed = traced(
         b"1  execve(\"/bin/server\", [\"server\"], 0x1 /* 2 vars */) = 0\n\

@@ -143,6 +143,59 @@ fn file_that_cannot_be_trusted_approves_nothing_and_is_never_replaced() {
     assert!(SPOILED.iter().map(|(name, ..)| state(name)).eq(before), "none of them has changed");
 }
 
+/// Case L6.
+#[test]
+fn approval_that_is_withdrawn_in_the_file_ends_at_a_reload() {
+    let place = approved();
+    let daemon = held(&place);
+    let mut agent = Agent::ready(&daemon);
+    expect_exposed(&mut agent, "s__");
+    let reload = || drop(daemon.client(&["reload"]).expect_code(0));
+    approve_lists(&place, "s", &tools(GOOD)[1..], &json!({ "prompts": [{ "name": "stay" }] }));
+    reload();
+    agent.expect_notification(CHANGED);
+    expect_withheld(&daemon, &mut agent, "s__");
+    let file = pin_file(&place, "s");
+    fs::write(&file, "{").expect("the test's own");
+    reload();
+    assert_eq!(agent.tools(), Vec::<String>::new());
+    assert_eq!(daemon.row("s")["changes"]["file_problem_code"], "malformed");
+    approve_all(&place, GOOD);
+    reload();
+    expect_exposed(&mut agent, "s__");
+    fs::remove_file(&file).expect("it is there");
+    reload();
+    assert_eq!(agent.tools(), Vec::<String>::new());
+    assert!(!file.exists());
+    daemon.client(&["approve", "s", "read", "--yes"]).expect_code(0);
+    assert_eq!(agent.tools(), ["s__read"], "nothing comes back with it");
+    agent.disconnect();
+}
+
+/// Case L6.
+#[test]
+fn file_that_is_gone_at_a_reload_is_made_again_with_warn_alone() {
+    let place = approved();
+    let daemon = Setup::with(server(&place, "warn")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    expect_exposed(&mut agent, "s__");
+    let file = pin_file(&place, "s");
+    let reload = || drop(daemon.client(&["reload"]).expect_code(0));
+    approve_lists(&place, "s", &tools(GOOD)[1..], &library(GOOD));
+    reload();
+    daemon.wait_row("s", "reports the tool", |row| row["changes"]["new"] == 1);
+    fs::remove_file(&file).expect("it is there");
+    reload();
+    until("the file is written", || fs::read_to_string(&file).ok().filter(|text| text.contains(GOOD)));
+    daemon.wait_row("s", "has nothing to report", |row| row["changes"].is_null());
+    fs::remove_file(&file).expect("it is there");
+    Setup::with(server(&place, "hold")).write(&place);
+    reload();
+    assert_eq!(agent.tools(), Vec::<String>::new(), "the rule of the reload counts");
+    assert!(!file.exists());
+    agent.disconnect();
+}
+
 /// Case L4.
 #[test]
 fn directory_that_cannot_be_written_costs_only_the_trust() {

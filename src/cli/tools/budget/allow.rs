@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use crate::policy::exact_pattern;
+
 /// Tools with a common beginning, from which on one pattern replaces their names.
 const MIN_ALIKE: usize = 3;
 /// Characters after which a beginning may end.
@@ -42,11 +44,11 @@ pub(super) fn patterns(kept: &[Candidate<'_>], others: &[(&str, &str)]) -> Vec<S
             });
             match beginning {
                 Some(beginning) => {
-                    patterns.push(format!("{server}/{}*", globset::escape(beginning)));
+                    patterns.push(format!("{server}/{}*", exact_pattern(beginning)));
                     left.retain(|tool| !tool.starts_with(beginning));
                 }
                 None => {
-                    patterns.push(format!("{server}/{}", globset::escape(tool)));
+                    patterns.push(format!("{server}/{}", exact_pattern(tool)));
                     left.retain(|one| *one != tool);
                 }
             }

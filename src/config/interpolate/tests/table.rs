@@ -69,6 +69,10 @@ impl Sources for Table {
         path.to_str().is_some_and(|path| self.0.contains_key(path))
     }
 
+    fn link(&self, path: &Path) -> Option<PathBuf> {
+        path.to_str().and_then(|path| self.of(path, "link")).map(PathBuf::from)
+    }
+
     fn is_program(&self, path: &Path) -> bool {
         self.permissions(path).is_ok_and(|all| all[0].mode & 0o100 != 0)
     }

@@ -11,12 +11,9 @@ mod python;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-
-use pep440_rs::Version;
 
 use crate::config::interpolate::{Environment, Process, Sources};
-use crate::config::known_commands::{Launcher, Requirement, is_digest, package_words};
+use crate::config::known_commands::{Launcher, Requirement, RunnerCall, package_words};
 pub(crate) use crate::config::known_commands::{PackageWord, package_of, pinned_args};
 
 /// The largest file that is read of a cache. The metadata of npm packages has several MB.
@@ -39,12 +36,21 @@ pub(crate) enum UnknownVersion {
     /// Nothing fits in the cache.
     #[error("its runner has not downloaded it yet")]
     NotInstalled,
+    /// What the cache has as the version is none.
+    #[error("its version is not known, because the cache of its runner has no exact one")]
+    NotExact,
     /// The cache has several that may be meant.
     #[error("the cache of its runner has several versions that fit")]
     Ambiguous,
     /// The runner keeps nothing between runs.
     #[error("its runner does not keep which version it has started")]
     NotKept,
+    /// The word has only the name of an alias.
+    #[error("it is an alias: name the package itself")]
+    Alias,
+    /// Options or variables before the runner change what it reads.
+    #[error("its command changes what its runner reads")]
+    Changed,
     /// A path, a URL or a repository.
     #[error("it is not a package of a registry")]
     Elsewhere,
@@ -75,9 +81,11 @@ pub(crate) fn installed_packages(
     cwd: &Path,
 ) -> Vec<(PackageWord, Result<InstalledPackage, UnknownVersion>)> {
     let words = package_words(command, args);
+    let Some((call, first)) = RunnerCall::of(command, args).zip(words.first()) else { return Vec::new() };
     let launch = Launch {
-        command,
-        args: &args[..words.first().map_or(0, |word| word.index)],
+        command: call.program,
+        args: &args[call.start.min(first.index)..first.index],
+        is_changed: call.is_changed(),
         words: &words,
         sources: Environment::new(Some(env.clone()), Some(cwd.to_owned())),
         env,
@@ -88,9 +96,12 @@ pub(crate) fn installed_packages(
 
 /// A command line with what its runner reads.
 struct Launch<'a> {
+    /// The runner, as it is written.
     command: &'a str,
-    /// The arguments before the package.
+    /// Its arguments before the package.
     args: &'a [String],
+    /// Whether it may read something else than it would in the server's environment.
+    is_changed: bool,
     words: &'a [PackageWord],
     /// The environment of the server.
     sources: Environment,
@@ -100,8 +111,11 @@ struct Launch<'a> {
 
 impl Launch<'_> {
     fn version_of(&self, word: &PackageWord) -> Result<InstalledPackage, UnknownVersion> {
-        if word.requirement == Requirement::Elsewhere {
-            return Err(UnknownVersion::Elsewhere);
+        match word.requirement {
+            Requirement::Alias => return Err(UnknownVersion::Alias),
+            Requirement::Elsewhere => return Err(UnknownVersion::Elsewhere),
+            _ if self.is_changed => return Err(UnknownVersion::Changed),
+            _ => {}
         }
         let found = match word.launcher {
             Launcher::Npm => npm::npx(self, word),
@@ -112,14 +126,10 @@ impl Launch<'_> {
             Launcher::Pipx => python::pipx(self, word),
             Launcher::Docker | Launcher::Podman => images::digest(self, word),
         }?;
-        // A server may have written it.
-        let is_fit = match word.launcher {
-            Launcher::Docker | Launcher::Podman => is_digest(&found.version),
-            Launcher::Uv | Launcher::Pipx => Version::from_str(&found.version).is_ok(),
-            _ => is_word(&found.version),
-        };
         let integrity = found.integrity.filter(|integrity| is_word(integrity));
-        if is_fit { Ok(InstalledPackage { integrity, ..found }) } else { Err(UnknownVersion::NotInstalled) }
+        // A server may have written it.
+        let is_fit = word.launcher.is_version(&found.version);
+        if is_fit { Ok(InstalledPackage { integrity, ..found }) } else { Err(UnknownVersion::NotExact) }
     }
 
     /// The value of one of these options of the runner.
@@ -136,7 +146,7 @@ impl Launch<'_> {
     }
 }
 
-/// Whether it is a version or a checksum: one short word without anything that a configuration or a terminal could take for more.
+/// Whether it is a checksum: one short word without anything that a configuration or a terminal could take for more.
 fn is_word(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || ".-+_/=:".contains(c);
     (1..200).contains(&text.len()) && text.chars().all(is_part)

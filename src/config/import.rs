@@ -18,7 +18,7 @@ use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
 use super::edit::{self, EditError};
-use super::interpolate::{Sources, UnusableValue};
+use super::interpolate::{Sources, UnusableValue, escaped};
 use super::known_commands::{self, Advice, CommandLine, FilesObstacle, Proposal};
 use super::launch::Launch;
 pub(crate) use super::read::Pointer;
@@ -128,6 +128,11 @@ pub(crate) fn known_keys(settings: &[(String, Setting)]) -> Vec<Advice> {
     let mut advice = known_commands::advice(command, args, value(settings, "cwd").is_some());
     advice.retain(|advice| value(settings, advice.key).is_none());
     advice
+}
+
+/// Settings whose texts stand for themselves, whatever they contain: without references.
+pub(crate) fn literal(settings: Settings) -> Settings {
+    settings.into_iter().map(|(key, setting)| (key, secrets::each_text(&setting, escaped))).collect()
 }
 
 /// The command and the arguments of a server with these settings.

@@ -32,6 +32,11 @@ use super::{AGENT_CWD, Secrets};
 /// Maximum size of the file of a `${file:…}` or `${cred:…}`: more than an argument or a variable can hold.
 const MAX_FILE: u64 = 1 << 20;
 
+/// The text in the configuration that stands for exactly `text`.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
 /// A text with parsed references. `Debug` prints nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Template {
@@ -233,7 +238,7 @@ impl Piece {
     /// The source text, with another one for a literal. `None` for a program, whose arguments are not kept as written.
     fn source(&self, replaced: impl FnOnce(&str) -> Option<String>) -> Option<String> {
         match self {
-            Self::Literal(text) => Some(replaced(text).unwrap_or_else(|| text.replace("${", "$${"))),
+            Self::Literal(text) => Some(replaced(text).unwrap_or_else(|| escaped(text))),
             Self::Variable { name, default: Some(default) } => Some(format!("${{{name}:-{default}}}")),
             Self::Command(_) => None,
             other => Some(other.reference()),

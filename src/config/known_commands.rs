@@ -6,18 +6,20 @@
 mod package_word;
 mod proposal;
 mod runner;
+mod runner_call;
 mod table;
 
 use std::path::PathBuf;
 
 pub(crate) use self::package_word::{
-    PackageWord, Requirement, is_digest, normalized, package_of, package_words, permits, pinned_args,
+    PackageWord, Requirement, normalized, package_of, package_words, permits, pinned_args,
 };
 pub(crate) use self::proposal::{
     CommandLine, FilesObstacle, Proposal, creates_mounts, expanded, named_paths, proposal,
 };
 use self::runner::{Invocation, values};
 pub(crate) use self::runner::{Launcher, Runner, half_written_cache, runner};
+pub(crate) use self::runner_call::RunnerCall;
 use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;
 use super::interpolate::Sources;
@@ -94,12 +96,12 @@ pub(crate) fn sharing(command: &str, args: &[String], has_cwd: bool) -> Option<A
 /// The variables beside the common ones that this command needs, if they are set.
 pub(crate) fn variables(command: &str, args: &[String]) -> Vec<&'static str> {
     let invocation = Invocation::of(command, args);
-    let client = [invocation.program()];
     if invocation.is_browser() && invocation.rest.iter().any(|arg| arg == SHOWS_NO_WINDOW) {
         return Vec::new();
     }
     // What runs in a container does not get the variables of its client.
-    let names = if invocation.is_container() { &client[..] } else { invocation.names() };
+    let client = invocation.container_client().map(|client| [client]);
+    let names = client.as_ref().map_or(invocation.names(), <[_; 1]>::as_slice);
     table::known(names).flat_map(|known| known.variables).copied().collect()
 }
 
@@ -141,7 +143,7 @@ pub(crate) fn privilege_problem(command: &str, path: &str, sources: &dyn Sources
 pub(crate) fn process_inspecting_package(command: &str, args: &[String]) -> Option<String> {
     let invocation = Invocation::of(command, args);
     let is_it = |known: &KnownCommand| matches!(known.sandbox, SandboxNeeds::OtherProcesses);
-    invocation.known().any(is_it).then(|| invocation.package().map(str::to_owned))?
+    invocation.known().any(is_it).then(|| invocation.package.map(str::to_owned))?
 }
 
 #[cfg(test)]
@@ -167,7 +169,9 @@ mod tests {
             ("/opt/bin/playwright-mcp", &browser),
             ("docker run -i --rm -e A=b mcr.microsoft.com/playwright/mcp:v1@sha256:00", &image),
             ("docker run -i --rm mcp/unknown", &format!("pass_env={docker}")),
-            ("docker -H x run mcp/fetch", &format!("pass_env={docker}")),
+            ("docker -H x run mcp/fetch", &format!("start=\"lazy\" pass_env={docker}")),
+            ("docker container run -i mcp/fetch", &format!("start=\"lazy\" pass_env={docker}")),
+            ("env docker run -i mcp/fetch", &format!("start=\"lazy\" pass_env={docker}")),
             ("docker run -v /a:/b mcp/time", &format!("start=\"lazy\" pass_env={docker}")),
             ("uvx mcp-server-git", "sharing=\"workspace\" start=\"lazy\" pass_env=SSH_AUTH_SOCK"),
             ("uvx mcp-server-git --repository /srv", "start=\"lazy\" pass_env=SSH_AUTH_SOCK"),
@@ -205,6 +209,8 @@ mod tests {
             ("npx some", true),
             ("npx --package=x some", true),
             ("npm exec some", true),
+            ("env npx some", true),
+            ("npm --yes exec some", false),
             ("npx some -y", true),
             ("npx -y some", false),
             ("npx --yes some", false),

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use super::{InstalledPackage, Launch, json, text};
 use crate::config::interpolate::Sources;
 
-/// The package `name` in `directory/node_modules`.
+/// The package `name` in `directory/node_modules`, unless what is there has another name.
 pub(super) fn package(directory: &Path, name: &str) -> Option<InstalledPackage> {
-    let version = json(&directory.join("node_modules").join(name).join("package.json"))?;
-    let version = version.get("version")?.as_str()?.to_owned();
+    let package = json(&directory.join("node_modules").join(name).join("package.json"))?;
+    if package.get("name")?.as_str()? != name {
+        return None;
+    }
+    let version = package.get("version")?.as_str()?.to_owned();
     let integrity = integrity(directory, name, &version);
     Some(InstalledPackage { name: name.to_owned(), version, integrity })
 }

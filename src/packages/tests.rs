@@ -59,7 +59,11 @@ impl Home {
 }
 
 fn package_json(version: &str) -> String {
-    format!("{{\"name\": \"x\", \"version\": \"{version}\"}}")
+    named_json("semver", version)
+}
+
+fn named_json(name: &str, version: &str) -> String {
+    format!("{{\"name\": \"{name}\", \"version\": \"{version}\"}}")
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn npx_runs_what_its_cache_has_for_the_word() {
         (".npm/_npx/81ffe89bfc828045/package-lock.json", &lock("7.8.4")),
         (".npm/_npx/dc5e9822c762a236/node_modules/semver/package.json", &package_json("7.5.4")),
         (".npm/_npx/0011223344556677/node_modules/semver/package.json", &package_json("1.0.0")),
-        (".npm/_npx/0011223344556677/node_modules/other/package.json", &package_json("2.0.0")),
+        (".npm/_npx/0011223344556677/node_modules/other/package.json", &named_json("other", "2.0.0")),
         (".npm/_npx/0011223344556677/package.json", r#"{"_npx": {"packages": ["other@^2", "semver"]}}"#),
         ("elsewhere/_npx/a9bef924e4cb6cdb/node_modules/semver/package.json", &package_json("6.0.0")),
     ]);
@@ -92,6 +96,10 @@ fn npx_runs_what_its_cache_has_for_the_word() {
         ("npx -p semver -p other@^2 run", "1.0.0, 2.0.0"),
         ("npx -y --cache elsewhere semver", "6.0.0"),
         ("npx ./semver", "Elsewhere"),
+        ("npx semver@npm:other", "Alias"),
+        ("env npx semver", "7.8.6 sha512-9lp=="),
+        ("env npm_config_cache=elsewhere npx semver", "Changed"),
+        ("npm --cache elsewhere exec semver", "6.0.0"),
         ("npx -y", ""),
     ] {
         assert_eq!(home.found(line), expected, "{line}");
@@ -134,7 +142,7 @@ fn pnpm_runs_the_version_that_its_metadata_names() {
         (".cache/pnpm/dlx/b6b4/pkg/package.json", r#"{"dependencies": {"semver": "7.5.4"}}"#),
         (".cache/pnpm/dlx/b6b4/pkg/node_modules/semver/package.json", &package_json("7.5.4")),
         (".cache/pnpm/dlx/c0/pkg/package.json", r#"{"dependencies": {"@a/b": "^1.0.0"}}"#),
-        (".cache/pnpm/dlx/c0/pkg/node_modules/@a/b/package.json", &package_json("1.0.0")),
+        (".cache/pnpm/dlx/c0/pkg/node_modules/@a/b/package.json", &named_json("@a/b", "1.0.0")),
         (".cache/pnpm/dlx/c0/pkg/pnpm-lock.yaml", lock),
         (".cache/pnpm/dlx/d0/1a2b/package.json", r#"{"dependencies": {"broken": "1"}}"#),
         (
@@ -257,7 +265,7 @@ fn digest_of_an_image_is_the_answer_of_its_client() {
     assert_eq!(answers(&answer), format!("{other} {other}"));
     assert_eq!(answers(&format!("echo '[\"x/y@{one}\"]'")), format!("{one} {one}"), "the only one");
     assert_eq!(answers("echo '[]'"), "LocalImage");
-    assert_eq!(answers("echo '[\"x/y@sha256:0\"]'"), "NotInstalled");
+    assert_eq!(answers("echo '[\"x/y@sha256:0\"]'"), "NotExact");
     assert_eq!(
         answers("echo; echo 'Cannot connect to the daemon' >&2; exit 1"),
         "NoImage(\"Cannot connect to the daemon\")"
@@ -265,20 +273,30 @@ fn digest_of_an_image_is_the_answer_of_its_client() {
 }
 
 #[test]
-fn whatever_lies_in_a_cache_is_no_version_unless_it_is_one_word() {
+fn whatever_lies_in_a_cache_is_no_version_unless_it_is_an_exact_one_of_this_package() {
     let home = Home::new(&[]);
     let path = ".npm/_npx/a9bef924e4cb6cdb/node_modules/semver/package.json";
-    for text in [
-        "",
-        "[]",
-        "{\"version\": 1}",
-        &package_json(""),
-        &package_json("1\\n[servers.x]"),
-        &package_json("1 2"),
-        &package_json(&"1".repeat(300)),
+    for (text, expected) in [
+        ("", "NotInstalled"),
+        ("[]", "NotInstalled"),
+        ("{\"name\": \"semver\", \"version\": 1}", "NotInstalled"),
+        ("{\"version\": \"1.2.3\"}", "NotInstalled"),
+        (&named_json("other", "1.2.3"), "NotInstalled"),
+        (&package_json(""), "NotExact"),
+        (&package_json("1.2.3\\n[servers.x]"), "NotExact"),
+        (&package_json("1 2"), "NotExact"),
+        (&package_json(&"1".repeat(300)), "NotExact"),
+        (&package_json("file:/tmp/x"), "NotExact"),
+        (&package_json("https://example.org/x.tgz"), "NotExact"),
+        (&package_json("github:user/x"), "NotExact"),
+        (&package_json("npm:other@1.2.3"), "NotExact"),
+        (&package_json("latest"), "NotExact"),
+        (&package_json("1.2"), "NotExact"),
+        (&package_json("v1.2.3"), "NotExact"),
+        (&package_json("1.2.3"), "1.2.3"),
     ] {
         home.write(path, text);
-        assert_eq!(home.found("npx semver"), "NotInstalled", "{text}");
+        assert_eq!(home.found("npx semver"), expected, "{text}");
     }
     fs::remove_file(home.path(path)).expect("removed");
     rustix::fs::mknodat(rustix::fs::CWD, home.path(path), rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a FIFO");

@@ -215,9 +215,11 @@ impl Proposal<'_> {
 
     /// Whether a server may wish for this path.
     fn is_wish(&self, path: &Path, sources: &dyn Sources) -> bool {
+        // The configuration would take `${` for a reference.
+        let is_literal = !path.to_string_lossy().contains("${");
         let is_narrow =
             |path: &Path| path.components().count() >= LEAST_PARTS && self.protected.opened_by(path).is_none();
-        !self.secrets.is_in_home(path) && is_narrow(path) && is_narrow(&sources.real(path))
+        is_literal && !self.secrets.is_in_home(path) && is_narrow(path) && is_narrow(&sources.real(path))
     }
 
     fn network(&mut self, evidence: &Evidence<'_>) {

@@ -96,7 +96,8 @@ async fn in_directory(
         let took = began.elapsed();
         let ended = run.end(ready.is_ok(), observer).await.map_err(TrialError::Processes)?;
         match ready {
-            Ok(()) => installed = Some((took, ended.traced)),
+            // What it has tried is this version. The measured run could write another one.
+            Ok(()) => installed = Some((took, ended.traced, package(&fence).await)),
             Err(Halt::Interrupted(signal)) => return Err(TrialError::Interrupted(signal)),
             Err(Halt::Failed(failure)) => return Err(TrialError::Install { failure, stderr: ended.stderr }),
         }
@@ -120,10 +121,11 @@ async fn in_directory(
     if let Err(Halt::Interrupted(signal)) = measured {
         return Err(TrialError::Interrupted(signal));
     }
-    let (installed, install_traced) = installed.unzip();
+    let (installed, install_traced, package) =
+        installed.map_or((None, Ok(()), None), |(took, traced, package)| (Some(took), traced, package));
     Ok(Trial {
         started,
-        package: if installed.is_some() { package(&fence).await } else { None },
+        package,
         installed,
         offer,
         failure,
@@ -131,7 +133,7 @@ async fn in_directory(
         stderr,
         peak_memory: usage.peak_memory,
         processes: usage.processes,
-        traced: install_traced.unwrap_or(Ok(())).and(traced),
+        traced: install_traced.and(traced),
         places: fence.places(),
         has_namespaces,
     })

@@ -45,7 +45,7 @@ fn npx_has(place: &Place, cache: &str, word: &str, package: &str, version: &str)
     write(
         place,
         &format!("{directory}/node_modules/{package}/package.json"),
-        &json!({ "version": version }).to_string(),
+        &json!({ "name": package, "version": version }).to_string(),
     );
     let lock = json!({ "packages": { format!("node_modules/{package}"): { "version": version, "integrity": "sha512-ab==" } } });
     write(place, &format!("{directory}/package-lock.json"), &lock.to_string());
@@ -133,6 +133,8 @@ fn what_cannot_be_locked_is_named_with_its_reason() {
          [servers.exact]\ncommand = 'npx'\nargs = ['-y', 'some-server@1.0.0']\n\
          [servers.new]\ncommand = 'npx'\nargs = ['-y', 'never-started']\n\
          [servers.image]\ncommand = 'docker'\nargs = ['run', '-i', 'mcp/time']\n\
+         [servers.alias]\ncommand = 'env'\nargs = ['npx', '-y', 'x@npm:some-server']\n\
+         [servers.shell]\ncommand = 'sh'\nargs = ['-c', 'npx -y some-server']\n\
          [servers.written]\ncommand = 'npx'\nargs = ['-y', '${PACKAGE:-some-server}']\n\
          [servers.unset]\ncommand = 'npx'\nargs = ['-y', 'some-server']\nenv = { TOKEN = '${UNSET_TOKEN}' }\n",
     );
@@ -141,10 +143,12 @@ fn what_cannot_be_locked_is_named_with_its_reason() {
     let report = ran.json();
     for (server, state, reason) in [
         ("url", "not_lockable", "it is reached by a URL"),
-        ("local", "not_lockable", "its command downloads nothing"),
+        ("local", "not_lockable", "its command is not known to download a package"),
         ("git", "not_lockable", "what it runs is not a package of a registry"),
         ("new", "unlocked", "its runner has not downloaded it yet: start the server, then run `mcpd lock new` again"),
         ("image", "unlocked", "the digest of the image is not known: Cannot connect to the daemon"),
+        ("alias", "unlocked", "it is an alias: name the package itself"),
+        ("shell", "not_lockable", "its command is not known to download a package"),
         ("written", "unlocked", "it is written with `${…}`: add its version by hand"),
     ] {
         let entry = entry(&report, server);
@@ -294,7 +298,7 @@ fn check_compares_the_last_lists_with_the_pins_without_a_daemon() {
     poll(WAIT_LIMIT, || only_file("home/.local/state/mcpd/pins/default")).expect("a pin file");
     daemon.term();
     let ran = mcpd(&place, &["lock", "--check"]).expect_code(0);
-    assert_eq!(ran.stdout, "s: has no version to lock: its command downloads nothing\n");
+    assert_eq!(ran.stdout, "s: has no version to lock: its command is not known to download a package\n");
     let listed = text(&list);
     fs::write(&list, listed.replacen("\"name\":\"two\"", "\"name\":\"three\"", 1)).expect("written");
     let ran = mcpd(&place, &["lock", "--check"]).expect_code(1);

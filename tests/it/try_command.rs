@@ -75,6 +75,30 @@ fn kept_server_serves_at_exactly_its_grants_with_its_definitions_approved() {
 }
 
 #[test]
+fn kept_arguments_are_the_texts_of_the_trial() {
+    let Some(scene) = Scene::new("") else { return };
+    let more = ["--env", "V=x${X"];
+    let ran = scene.tried(&[&["--yes"], &more[..]].concat(), &["--x=${cmd:id}", "--keep", "kept"]).expect_code(0);
+    assert!(ran.stderr.contains("kept kept in "), "{ran}");
+    let config = scene.config();
+    assert!(config.contains(r#""--x=$${cmd:id}""#) && config.contains(r#"V = "x$${X""#), "{config}");
+}
+
+#[test]
+fn kept_version_is_the_installed_one_whatever_the_measured_run_writes() {
+    let Some(scene) = Scene::new("") else { return };
+    // The directory is that of `npx` for `some-server`.
+    let script = "#!/bin/sh\nd=${npm_config_cache:-$HOME/.npm}/_npx/d2b3d3479376ddbf/node_modules/some-server\n\
+                  v=1.0.0; test -e $d && v=2.0.0\nmkdir -p $d\n\
+                  echo \"{\\\"name\\\": \\\"some-server\\\", \\\"version\\\": \\\"$v\\\"}\" > $d/package.json\nexec \"$3\"\n";
+    let npx = scene.place.write_program("server/npx", script);
+    let npx = npx.to_str().expect("text");
+    let ran = scene.place.mcpd(&["try", "--yes", "--keep", "kept", npx, "-y", "some-server", SCRIPTED]).expect_code(0);
+    assert!(ran.stderr.contains("with its version"), "{ran}");
+    assert!(scene.config().contains("\"some-server@1.0.0\""), "{ran}");
+}
+
+#[test]
 fn secret_is_never_granted() {
     let Some(scene) = Scene::new("") else { return };
     let ssh = scene.place.path("home/.ssh");

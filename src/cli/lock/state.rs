@@ -69,6 +69,9 @@ impl PackageReport {
                 (LockState::Unlocked, Some(format!("`{}` stands for several versions", one_line(range))))
             }
             Requirement::Range(_) => (LockState::Unlocked, Some("its version is not exact".to_owned())),
+            Requirement::Alias => {
+                (LockState::Unlocked, Some("it is an alias: name the package itself, with its version".to_owned()))
+            }
             Requirement::Elsewhere => {
                 return Self::not_lockable(server, "what it runs is not a package of a registry".to_owned());
             }
@@ -122,7 +125,7 @@ pub(super) fn packages(loaded: &LoadedConfig, server: &ServerConfig) -> Vec<Pack
         let reason = if runner(&command, &args).is_some() {
             "its command names no package"
         } else {
-            "its command downloads nothing"
+            "its command is not known to download a package"
         };
         return vec![PackageReport::not_lockable(name, reason.to_owned())];
     }

@@ -101,9 +101,11 @@ impl Keep {
         let mut settings = launch_settings(subject);
         let version = trial.package.as_ref().map(|package| package.version.as_str());
         let pinned = version.is_some_and(|version| pin(&mut settings, version));
+        let base = subject.command().map(|_| base(&settings).map_err(|obstacle| failed(obstacle.to_string())));
+        // No text was a reference in the trial.
+        settings = import::literal(settings);
         let (mut sandbox, mut withheld) = (None, Vec::new());
-        if subject.command().is_some() {
-            let Proposal { sandbox: base, env } = base(&settings).map_err(|obstacle| failed(obstacle.to_string()))?;
+        if let Some(Proposal { sandbox: base, env }) = base.transpose()? {
             let accepted = self.grants(&base, subject, trial, traced, options)?;
             withheld = accepted.withheld.into_iter().map(|one| one.path).collect();
             for advice in known_keys(&settings).into_iter().filter(|advice| advice.key != PASS_ENV) {
@@ -373,6 +375,23 @@ mod tests {
         assert_eq!(answered("3"), Err(Some("3".to_owned())));
         assert_eq!(answered("0"), Err(Some("0".to_owned())));
         assert_eq!(answered("1 Q"), Err(None));
+    }
+
+    #[test]
+    fn texts_of_the_trial_are_no_references() {
+        let text = |text: &str| text.to_owned();
+        let subject = Subject::Command {
+            command: text("/srv/${x}"),
+            args: vec![text("${cmd:id}"), text("a$b $${c"), text("${HOME}/x")],
+            env: vec![(text("V"), text("x${X"))],
+        };
+        let settings = import::literal(launch_settings(&subject));
+        let expected = [
+            ("command", Setting::from("/srv/$${x}")),
+            ("args", Setting::List(vec![text("$${cmd:id}"), text("a$b $$${c"), text("$${HOME}/x")])),
+            ("env", Setting::Table(vec![(text("V"), text("x$${X"))])),
+        ];
+        assert_eq!(settings, expected.map(|(key, setting)| (text(key), setting)));
     }
 
     #[test]

@@ -229,7 +229,7 @@ fn literal(text: &str) -> Option<String> {
     Template::parse(text).ok()?.as_literal().map(str::to_owned)
 }
 
-fn each_text(setting: &Setting, with: impl Fn(&str) -> String) -> Setting {
+pub(super) fn each_text(setting: &Setting, with: impl Fn(&str) -> String) -> Setting {
     match setting {
         Setting::Text(text) => Setting::Text(with(text)),
         Setting::Flag(_) | Setting::Sandbox(_) | Setting::Explained(..) => setting.clone(),

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifier, VersionSpecifiers};
 
-use super::runner::{Launcher, Runner};
+use super::runner::Launcher;
+use super::runner_call::RunnerCall;
 
 /// The operators of versions of Python packages that permit exactly one.
 const EXACT_OPERATORS: &[&str] = &["===", "=="];
@@ -41,8 +42,28 @@ pub(crate) enum Requirement {
     Exact(String),
     /// A range or a tag.
     Range(String),
+    /// Another package of the registry, whatever its version: the word has only its own name for it.
+    Alias,
     /// It is not from a registry of packages: a path, a URL or a repository.
     Elsewhere,
+}
+
+impl Requirement {
+    /// Whether the word can have another version.
+    fn has_version(&self) -> bool {
+        !matches!(self, Self::Alias | Self::Elsewhere)
+    }
+}
+
+impl Launcher {
+    /// Whether it is one version of what this launcher runs. A launcher may take anything else for a path, a URL, a tag or a range.
+    pub(crate) fn is_version(self, text: &str) -> bool {
+        match self {
+            Self::Npm | Self::Pnpm | Self::Yarn | Self::Bun => is_semantic_version(text),
+            Self::Uv | Self::Pipx => Version::from_str(text).is_ok_and(|version| version.to_string() == text),
+            Self::Docker | Self::Podman => is_digest(text),
+        }
+    }
 }
 
 impl PackageWord {
@@ -65,7 +86,10 @@ pub(crate) fn package_of(command: &str, args: &[String]) -> Option<PackageWord> 
 
 /// The arguments with this version of the first package that they name.
 pub(crate) fn pinned_args(command: &str, args: &[String], version: &str) -> Option<Vec<String>> {
-    let word = package_of(command, args).filter(|word| word.requirement != Requirement::Elsewhere)?;
+    let word = package_of(command, args).filter(|word| word.requirement.has_version())?;
+    if !word.launcher.is_version(version) {
+        return None;
+    }
     let mut args = args.to_vec();
     args[word.index] = word.with_version(version);
     Some(args)
@@ -73,8 +97,7 @@ pub(crate) fn pinned_args(command: &str, args: &[String], version: &str) -> Opti
 
 /// The packages that this command line names: those of options, or else the word that names the command.
 pub(crate) fn package_words(command: &str, args: &[String]) -> Vec<PackageWord> {
-    let Some(runner) = Runner::of(command, args) else { return Vec::new() };
-    let options = runner.options(args);
+    let Some(RunnerCall { runner, options, .. }) = RunnerCall::of(command, args) else { return Vec::new() };
     let mut words = Vec::new();
     for index in options.clone() {
         for option in runner.package_options() {
@@ -129,7 +152,10 @@ fn npm(text: &str) -> Option<Parsed> {
         Some(parts) => parts.is_some_and(|(scope, name)| is_part(scope) && is_part(name)),
         None => is_part(name),
     };
-    // A URL, a path, a repository, or the alias of another package.
+    if is_name && version.is_some_and(|version| version.starts_with("npm:")) {
+        return Some(Parsed { name: text.to_owned(), requirement: Requirement::Alias, ..Parsed::default() });
+    }
+    // A URL, a path or a repository.
     if !is_name || version.is_some_and(|version| version.contains(['/', ':', '$'])) {
         return None;
     }
@@ -141,19 +167,25 @@ fn npm(text: &str) -> Option<Parsed> {
     Some(Parsed { name: name.to_owned(), requirement, separator: "@", ..Parsed::default() })
 }
 
-/// Whether it is one version. Source: semver.org, 2; node-semver also accepts `v` and `=` before it.
+/// Whether it is one version. node-semver also accepts `v` and `=` before it.
 fn is_npm_version(text: &str) -> bool {
-    let text = text.trim_start_matches(['v', '=']);
-    let (core, more) = match text.find(['-', '+']) {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, "0"),
-    };
-    let numbers: Vec<_> = core.split('.').collect();
-    let is_number = |number: &&str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    numbers.len() == 3
-        && numbers.iter().all(is_number)
-        && !more.is_empty()
-        && more.chars().all(|c| c.is_ascii_alphanumeric() || "-.+".contains(c))
+    is_semantic_version(text.trim_start_matches(['v', '=']))
+}
+
+/// Source: semver.org, 2, with the limits of node-semver.
+fn is_semantic_version(text: &str) -> bool {
+    let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+    let (core, release) = text.split_once('-').map_or((text, None), |(core, release)| (core, Some(release)));
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |part: &str| is_digits(part) && part.len() < 16 && (part == "0" || !part.starts_with('0'));
+    let is_word =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    text.len() < 200
+        && core.split('.').count() == 3
+        && core.split('.').all(is_number)
+        && release
+            .is_none_or(|release| release.split('.').all(|part| is_word(part) && (!is_digits(part) || is_number(part))))
+        && build.is_none_or(|build| build.len() < 50 && build.split('.').all(is_word))
 }
 
 /// A requirement of a Python package: `name`, `name[extra]`, `name==VERSION`, and of `uvx` also `name@VERSION`. Source: PEP 508.
@@ -213,7 +245,7 @@ pub(crate) fn permits(requirement: &Requirement, version: &Version) -> Option<bo
             };
             Some(range.contains(version))
         }
-        Requirement::Elsewhere => None,
+        Requirement::Alias | Requirement::Elsewhere => None,
     }
 }
 
@@ -236,7 +268,7 @@ fn image(text: &str) -> Option<Parsed> {
 }
 
 /// Whether it is the digest of an image.
-pub(crate) fn is_digest(text: &str) -> bool {
+fn is_digest(text: &str) -> bool {
     let digits = text.strip_prefix(DIGEST).unwrap_or_default();
     digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
@@ -256,6 +288,7 @@ mod tests {
                 Requirement::Newest => "newest".to_owned(),
                 Requirement::Exact(version) => format!("exactly {version}"),
                 Requirement::Range(range) => format!("within {range}"),
+                Requirement::Alias => "alias".to_owned(),
                 Requirement::Elsewhere => "elsewhere".to_owned(),
             };
             format!("{} {} {requirement}", word.index, word.name)
@@ -280,7 +313,14 @@ mod tests {
             ("npx ./server", "0 ./server elsewhere"),
             ("npx user/repository", "0 user/repository elsewhere"),
             ("npx github:user/repository", "0 github:user/repository elsewhere"),
-            ("npx some@npm:other@1.0.0", "0 some@npm:other@1.0.0 elsewhere"),
+            ("npx some@npm:other@1.0.0", "0 some@npm:other@1.0.0 alias"),
+            ("npx some@file:../x", "0 some@file:../x elsewhere"),
+            ("npx some@1.2.3-01", "0 some within 1.2.3-01"),
+            ("env A=b npx -y some@1.2.3", "3 some exactly 1.2.3"),
+            ("npm --prefix /x exec -y some", "4 some newest"),
+            ("npm --package=a@1.0.0 exec b", "0 a exactly 1.0.0"),
+            ("docker container run -i mcp/time", "3 mcp/time newest"),
+            ("sh -c 'npx some'", ""),
             ("npx https://example.org/x.tgz", "0 https://example.org/x.tgz elsewhere"),
             ("npx ${NAME}", "0 ${NAME} elsewhere"),
             ("npx @scope", "0 @scope elsewhere"),
@@ -342,6 +382,46 @@ mod tests {
         }
         assert_eq!(pinned_args("npx", &words("-y ./x"), "1.2.3"), None);
         assert_eq!(pinned_args("node", &words("x.js"), "1.2.3"), None);
+        assert_eq!(pinned_args("npx", &words("-y x@npm:y"), "1.2.3"), None);
+        assert_eq!(pinned_args("npx", &words("-y x"), "file:/tmp/y"), None);
+    }
+
+    #[test]
+    fn version_is_exact_or_none() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        for (launcher, text, expected) in [
+            (Launcher::Npm, "1.2.3", true),
+            (Launcher::Pnpm, "0.0.0-rc.1-x.0+build.01", true),
+            (Launcher::Npm, "v1.2.3", false),
+            (Launcher::Npm, "=1.2.3", false),
+            (Launcher::Npm, "1.2", false),
+            (Launcher::Npm, "1.2.3.4", false),
+            (Launcher::Npm, "01.2.3", false),
+            (Launcher::Npm, "1.2.3-01", false),
+            (Launcher::Npm, "1.2.3-", false),
+            (Launcher::Npm, "1.2.3-a..b", false),
+            (Launcher::Npm, "1.2.3+", false),
+            (Launcher::Npm, "9007199254740992.0.0", false),
+            (Launcher::Npm, "^1.2.3", false),
+            (Launcher::Npm, "latest", false),
+            (Launcher::Bun, "file:/tmp/x", false),
+            (Launcher::Yarn, "https://example.org/x.tgz", false),
+            (Launcher::Npm, "github:user/x", false),
+            (Launcher::Npm, "npm:other@1.2.3", false),
+            (Launcher::Npm, " 1.2.3", false),
+            (Launcher::Npm, "", false),
+            (Launcher::Uv, "1.2", true),
+            (Launcher::Uv, "1!2.0rc1.post1+local.1", true),
+            (Launcher::Uv, "1.*", false),
+            (Launcher::Pipx, ">=1", false),
+            (Launcher::Pipx, "latest", false),
+            (Launcher::Docker, &digest, true),
+            (Launcher::Podman, "sha256:00", false),
+            (Launcher::Docker, "latest", false),
+        ] {
+            assert_eq!(launcher.is_version(text), expected, "{launcher:?} {text}");
+        }
+        assert!(!Launcher::Npm.is_version(&format!("1.2.3-{}", "a".repeat(300))));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Programs that download a server before they run it.
 
-use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
+use super::runner_call::RunnerCall;
 use super::table::{self, KnownCommand, SandboxNeeds};
 
 /// A program that downloads a server before it runs it.
@@ -10,7 +10,7 @@ use super::table::{self, KnownCommand, SandboxNeeds};
 pub(crate) struct Runner {
     program: &'static str,
     /// Its subcommand.
-    pub(super) verb: &'static [&'static str],
+    verb: &'static [&'static str],
     pub(super) launcher: Launcher,
 }
 
@@ -32,6 +32,8 @@ pub(crate) enum Launcher {
 struct Family {
     /// Options that take a value.
     options: &'static [&'static str],
+    /// Those with a value that may be before the subcommand.
+    leading: &'static [&'static str],
     /// Those of them that name the package, if it is not the word that names the command.
     names: &'static [&'static str],
 }
@@ -56,6 +58,7 @@ const OF_NPM: Family = Family {
         "--workspace",
         "-w",
     ],
+    leading: &["--cache", "--dir", "-C", "--loglevel", "--prefix", "--registry", "--userconfig", "--workspace", "-w"],
     names: &["--package", "-p"],
 };
 /// Source: docs.astral.sh/uv/reference/cli, `uv tool run`.
@@ -107,6 +110,7 @@ const OF_UV: Family = Family {
         "--with-editable",
         "--with-requirements",
     ],
+    leading: &["--allow-insecure-host", "--cache-dir", "--color", "--config-file", "--directory", "--project"],
     names: &["--from"],
 };
 /// Source: pipx.pypa.io/stable/docs, `pipx run`.
@@ -122,6 +126,7 @@ const OF_PIPX: Family = Family {
         "--python-args",
         "--with",
     ],
+    leading: &[],
     names: &["--spec"],
 };
 /// Source: docs.docker.com/reference/cli/docker/container/run, docs.podman.io, `podman run`.
@@ -199,6 +204,7 @@ const OF_IMAGES: Family = Family {
         "--workdir",
         "-w",
     ],
+    leading: &["--config", "--connection", "--context", "-c", "--host", "-H", "--log-level", "-l", "--root", "--url"],
     names: &[],
 };
 /// Options of `npx` that answer its question.
@@ -221,7 +227,9 @@ const RUNNERS: &[Runner] = &[
     runner_of("uv", &["tool", "run"], Launcher::Uv),
     runner_of("pipx", &["run"], Launcher::Pipx),
     runner_of("docker", &["run"], Launcher::Docker),
+    runner_of("docker", &["container", "run"], Launcher::Docker),
     runner_of("podman", &["run"], Launcher::Podman),
+    runner_of("podman", &["container", "run"], Launcher::Podman),
 ];
 
 impl Launcher {
@@ -265,24 +273,19 @@ impl Runner {
         self.launcher.cache()
     }
 
-    /// The runner of this command line, if it is one.
-    pub(super) fn of(command: &str, args: &[String]) -> Option<&'static Self> {
-        let program = program_name(command);
-        let runs = |runner: &&Self| {
-            let mut verb = args.iter().take(runner.verb.len());
-            runner.program == program && runner.verb.iter().all(|word| verb.next().is_some_and(|arg| arg == word))
-        };
-        RUNNERS.iter().find(runs)
+    /// The runner that `program` is with these arguments of it, and the number of words up to the end of its subcommand.
+    pub(super) fn of(program: &str, args: &[String]) -> Option<(&'static Self, usize)> {
+        let program = program_name(program);
+        RUNNERS.iter().filter(|runner| runner.program == program).find_map(|runner| {
+            let verb = if runner.verb.is_empty() { 0 } else { skipped(args, runner.launcher.family().leading) };
+            let end = verb + runner.verb.len();
+            args.get(verb..end).filter(|words| words.iter().eq(runner.verb)).map(|_| (runner, end))
+        })
     }
 
-    /// The options of the runner in these arguments of it, by their places.
-    pub(super) fn options(&self, args: &[String]) -> Range<usize> {
-        let start = self.verb.len();
-        let mut index = start;
-        while args.get(index).is_some_and(|arg| arg.starts_with('-')) {
-            index += if self.launcher.family().options.contains(&args[index].as_str()) { 2 } else { 1 };
-        }
-        start..index.min(args.len())
+    /// Where the options in these arguments of the runner end. The first `start` words are not looked at.
+    pub(super) fn options_end(&self, args: &[String], start: usize) -> usize {
+        (start + skipped(&args[start..], self.launcher.family().options)).min(args.len())
     }
 
     /// The options that name the package.
@@ -291,18 +294,29 @@ impl Runner {
     }
 }
 
-/// The runner that this command is, if it is one.
+/// The number of words that are options at the beginning, with the values of `valued`.
+pub(super) fn skipped(args: &[String], valued: &[&str]) -> usize {
+    let mut index = 0;
+    while args.get(index).is_some_and(|arg| arg.starts_with('-')) {
+        index += if valued.contains(&args[index].as_str()) { 2 } else { 1 };
+    }
+    index
+}
+
+/// The runner in this command line, if it has one.
 pub(crate) fn runner(command: &str, args: &[String]) -> Option<&'static Runner> {
-    Runner::of(command, args)
+    RunnerCall::of(command, args).map(|call| call.runner)
 }
 
 /// What a command line runs.
 pub(super) struct Invocation<'a> {
     runner: Option<&'static Runner>,
-    /// The options of the runner.
+    /// The words of the runner up to the end of its options.
     options: &'a [String],
     /// The program, and the packages or the image that it runs.
     names: Vec<&'a str>,
+    /// The package or image that a runner runs.
+    pub(super) package: Option<&'a str>,
     /// The arguments of what it runs.
     pub(super) rest: &'a [String],
 }
@@ -310,15 +324,18 @@ pub(super) struct Invocation<'a> {
 impl<'a> Invocation<'a> {
     pub(super) fn of(command: &'a str, args: &'a [String]) -> Self {
         let program = program_name(command);
-        let Some(runner) = Runner::of(command, args) else {
-            return Self { runner: None, options: &[], names: vec![program], rest: args };
+        let Some(call) = RunnerCall::of(command, args) else {
+            return Self { runner: None, options: &[], names: vec![program], package: None, rest: args };
         };
-        let Range { start, end } = runner.options(args);
-        let (options, rest) = (&args[start..end], &args[end..]);
+        let (options, rest) = (&args[call.options.clone()], &args[call.options.end..]);
         let words = rest.first().into_iter().map(String::as_str);
-        let named = values(options, runner.package_options());
-        let names = [program].into_iter().chain(words.chain(named).map(without_version)).collect();
-        Self { runner: Some(runner), options, names, rest: rest.get(1..).unwrap_or_default() }
+        let named = values(options, call.runner.package_options());
+        let packages: Vec<_> = words.chain(named).map(without_version).collect();
+        let package = packages.first().copied();
+        // A program that starts the runner is before it.
+        let programs = if call.is_direct() { vec![program] } else { vec![program, call.runner.program] };
+        let names = programs.into_iter().chain(packages).collect();
+        Self { runner: Some(call.runner), options, names, package, rest: rest.get(1..).unwrap_or_default() }
     }
 
     /// What is known of it.
@@ -344,9 +361,9 @@ impl<'a> Invocation<'a> {
         self.runner.is_some_and(|runner| runner.launcher.runs_images())
     }
 
-    /// The package or image that a runner runs.
-    pub(super) fn package(&self) -> Option<&'a str> {
-        self.runner.and_then(|_| self.names.get(1)).copied()
+    /// The client of the container, if it runs one.
+    pub(super) fn container_client(&self) -> Option<&'static str> {
+        self.runner.and_then(Runner::container_client)
     }
 
     pub(super) fn lacks_stdin(&self) -> bool {
@@ -358,12 +375,12 @@ impl<'a> Invocation<'a> {
 
     pub(super) fn asks_before_install(&self) -> bool {
         self.runner.is_some_and(|runner| runner.launcher == Launcher::Npm)
-            && self.package().is_some()
+            && self.package.is_some()
             && !self.options.iter().any(|option| ANSWERS.contains(&option.as_str()))
     }
 }
 
-fn program_name(command: &str) -> &str {
+pub(super) fn program_name(command: &str) -> &str {
     Path::new(command).file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 

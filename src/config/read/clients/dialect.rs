@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::super::super::clients::{Part, Tables};
-use super::super::super::interpolate::is_variable_name;
+use super::super::super::interpolate::{escaped, is_variable_name};
 use super::super::super::tree::{Entry, Node, Problem, Value};
 use super::super::reader::{Fields, Reader};
 use super::{Build, Section};
@@ -223,7 +223,7 @@ fn at(base: &Path, is_project: bool, build: &mut Build) {
 }
 
 fn joined(base: &Path, path: &str) -> String {
-    let base = super::variables::literal(&base.to_string_lossy());
+    let base = escaped(&base.to_string_lossy());
     let path = path.trim_start_matches("./").trim_end_matches("/.");
     match path {
         "" | "." => base,

@@ -4,7 +4,7 @@
 //! such as `${file:…}`, are escaped with a warning.
 
 use super::super::super::clients::Variables;
-use super::super::super::interpolate::{Template, UnusableValue, is_variable_name};
+use super::super::super::interpolate::{Template, UnusableValue, escaped, is_variable_name};
 use crate::printable::excerpt;
 
 /// Maximum printed characters of an unknown reference.
@@ -60,7 +60,7 @@ pub(super) struct TranslationFailures {
 pub(super) fn translated(text: &str, variables: Variables, failures: &mut TranslationFailures) -> String {
     if variables == Variables::Never {
         note_native(text, failures);
-        return literal(text);
+        return escaped(text);
     }
     if variables == Variables::Bare {
         return bare(text, failures);
@@ -103,12 +103,12 @@ fn bare(text: &str, failures: &mut TranslationFailures) -> String {
     while let Some((before, body, after)) = next_bare(rest) {
         // After a `$` it would become a native reference in the result, so it stays text.
         if before.ends_with('$') {
-            words.push_str(&literal(&format!("{before}{{{body}}}")));
+            words.push_str(&escaped(&format!("{before}{{{body}}}")));
             rest = after;
             continue;
         }
         let variable = body.strip_prefix("env:").filter(|name| is_variable_name(name));
-        words.push_str(&literal(before));
+        words.push_str(&escaped(before));
         match variable {
             Some(name) => words.push_str(&format!("${{{name}}}")),
             None => {
@@ -118,7 +118,7 @@ fn bare(text: &str, failures: &mut TranslationFailures) -> String {
         }
         rest = after;
     }
-    words + &literal(rest)
+    words + &escaped(rest)
 }
 
 /// Records the native references in `text`, which stay literal text.
@@ -132,11 +132,6 @@ fn next_bare(text: &str) -> Option<(&str, &str, &str)> {
     let at = ["{env:", "{file:"].iter().filter_map(|start| text.find(start)).min()?;
     let (body, after) = text[at + 1..].split_once('}')?;
     Some((&text[..at], body, after))
-}
-
-/// `text` escaped as literal text of mcpd's own format.
-pub(in crate::config) fn literal(text: &str) -> String {
-    text.replace("${", "$${")
 }
 
 /// Why a reference has no translation.

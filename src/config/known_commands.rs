@@ -3,6 +3,7 @@
 //! `add` and `import` write what [`advice`] says, `check` and `doctor` compare it with the configuration. [`runner`] says which commands
 //! download a server before they run it.
 
+mod invocation;
 mod package_word;
 mod proposal;
 mod runner;
@@ -11,14 +12,15 @@ mod table;
 
 use std::path::PathBuf;
 
+pub(crate) use self::invocation::runner;
+use self::invocation::{Invocation, values};
 pub(crate) use self::package_word::{
     PackageWord, Requirement, normalized, package_of, package_words, permits, pinned_args,
 };
 pub(crate) use self::proposal::{
     CommandLine, FilesObstacle, Proposal, creates_mounts, expanded, named_paths, proposal,
 };
-use self::runner::{Invocation, values};
-pub(crate) use self::runner::{Launcher, Runner, half_written_cache, runner};
+pub(crate) use self::runner::{Launcher, Runner, half_written_cache};
 pub(crate) use self::runner_call::RunnerCall;
 use self::table::{KnownCommand, SandboxNeeds};
 use super::Sharing;
@@ -169,9 +171,9 @@ mod tests {
             ("/opt/bin/playwright-mcp", &browser),
             ("docker run -i --rm -e A=b mcr.microsoft.com/playwright/mcp:v1@sha256:00", &image),
             ("docker run -i --rm mcp/unknown", &format!("pass_env={docker}")),
-            ("docker -H x run mcp/fetch", &format!("start=\"lazy\" pass_env={docker}")),
-            ("docker container run -i mcp/fetch", &format!("start=\"lazy\" pass_env={docker}")),
-            ("env docker run -i mcp/fetch", &format!("start=\"lazy\" pass_env={docker}")),
+            ("docker -H x run mcp/time", &format!("start=\"lazy\" pass_env={docker}")),
+            ("docker container run -i mcp/time", &format!("start=\"lazy\" pass_env={docker}")),
+            ("env docker run -i mcp/time", &format!("start=\"lazy\" pass_env={docker}")),
             ("docker run -v /a:/b mcp/time", &format!("start=\"lazy\" pass_env={docker}")),
             ("uvx mcp-server-git", "sharing=\"workspace\" start=\"lazy\" pass_env=SSH_AUTH_SOCK"),
             ("uvx mcp-server-git --repository /srv", "start=\"lazy\" pass_env=SSH_AUTH_SOCK"),

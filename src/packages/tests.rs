@@ -175,7 +175,7 @@ fn bunx_runs_what_is_in_the_directory_of_its_word() {
             &package_json("7.8.6"),
         ),
         (&format!(".bun/install/cache/.bunx-{user}/semver@latest/bun.lock"), lock),
-        (&format!("tmp/bunx-{user}-@a/b@^1/node_modules/@a/b/package.json"), &package_json("1.0.0")),
+        (&format!("tmp/bunx-{user}-@a/b@^1/node_modules/@a/b/package.json"), &named_json("@a/b", "1.0.0")),
         (&format!("own/.bunx-{user}/semver@latest/node_modules/semver/package.json"), &package_json("6.0.0")),
     ]);
     for (line, expected) in [

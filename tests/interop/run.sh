@@ -137,6 +137,7 @@ check_with mcp-1 python_clients.py
 check_with mcp-2 python_clients.py
 check_with mcp-2 proposals.py
 check_with mcp-2 locked_versions.py
+check_with mcp-2 kept_servers.py
 check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::super::environment::names_certificates;
 use super::super::interpolate::Sources;
 use super::super::sandbox::{NamespaceUse, ProtectedDirectories, Sandbox, SandboxLevel};
-use super::runner::Invocation;
+use super::invocation::Invocation;
 use super::table::{self, SandboxNeeds};
 use super::{SHOWS_NO_WINDOW, privilege_problem};
 

@@ -53,6 +53,7 @@ mod random;
 mod receipt;
 mod server;
 mod session;
+mod sha256;
 mod shim;
 mod signals;
 mod sockets;

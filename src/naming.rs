@@ -5,7 +5,7 @@
 //!
 //! Pure: no I/O and no clock.
 
-use sha2::{Digest, Sha256};
+use crate::sha256;
 
 /// Maximum length of an exposed name, in characters. Model APIs accept 64, and clients add a prefix of up to 11 such as `mcp__mcpd__`.
 pub const MAX_LENGTH: usize = 53;
@@ -77,7 +77,7 @@ impl Naming {
 
 /// A function of the name only, so it is equal on every machine and after every restart.
 fn short_form(name: &str) -> String {
-    let hash: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = sha256::hexadecimal(name);
     let replaced = name.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' });
     let head: String = replaced.take(MAX_LENGTH - HASH_CHARS - 1).collect();
     format!("{head}_{}", &hash[..HASH_CHARS])

@@ -22,6 +22,7 @@ mod mcpd {
     pub mod pins;
     pub mod policy;
     pub mod printable;
+    pub mod sha256;
     pub mod task_state;
     pub mod tool_overrides;
     pub mod validity;
@@ -211,5 +212,5 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods,
-    naming, net, pins, policy, printable, server, session, task_state, tool_overrides, transport, validity,
+    naming, net, pins, policy, printable, server, session, sha256, task_state, tool_overrides, transport, validity,
 };

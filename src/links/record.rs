@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::client_files::Removed;
 use crate::config::clients::Client;
 use crate::config::interpolate::{Process, Sources};
 use crate::disk::replace_private;
 use crate::known_clients::MAX_FILE;
+use crate::sha256;
 
 /// Raised when the format of a record changes.
 const VERSION: u32 = 1;
@@ -81,8 +81,7 @@ pub(super) struct Digest(String);
 
 impl Digest {
     pub(super) fn of(text: Option<&str>) -> Self {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(text.map(|text| hex(&Sha256::digest(text))).unwrap_or_default())
+        Self(text.map(sha256::hexadecimal).unwrap_or_default())
     }
 }
 

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use sha2::{Digest as _, Sha256};
 
 use crate::disk::{WRITABLE_BY_OTHERS, replace_private};
 use crate::pins::{PinRecord, PinRecordError, SeenChanges};
+use crate::sha256;
 
 /// Largest file that is read or written: a few times what the lists of a server may have.
 const MAX_FILE: u64 = 64 << 20;
@@ -73,9 +73,8 @@ impl PinDirectory {
     /// The directory for a configuration file, or for that in the default place.
     pub(crate) fn of(state_home: &Path, configuration: Option<&Path>) -> Self {
         let digest = |path: &Path| {
-            let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            hex[..NAME_DIGEST].to_owned()
+            let digest = sha256::hexadecimal(path.as_os_str().as_encoded_bytes());
+            digest[..NAME_DIGEST].to_owned()
         };
         let name = configuration.map_or_else(|| "default".to_owned(), digest);
         Self(state_home.join("mcpd/pins").join(name))

@@ -42,6 +42,7 @@ const LAYERS: &[&[&str]] = &[
         "printable",
         "tcp_sockets",
     ],
+    &["sha256"],
 ];
 
 /// Folders without circles of files, but inside one of [`COMPONENTS`].

@@ -2,15 +2,13 @@
 //!
 //! The first line of each file names mcpd and has a digest of the rest. A file with another digest was edited by a person.
 
-use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use crate::cli::service_env::write_private;
+use crate::sha256;
 
 /// The files in `systemd/`, with the program where `cargo install` puts it.
 const SERVICE: &str = include_str!("../../../systemd/mcpd.service");
@@ -96,10 +94,7 @@ fn signed(text: &str) -> String {
 
 /// A short digest. It detects edits, but not deliberate collisions.
 fn digest(text: &str) -> String {
-    Sha256::digest(text).iter().take(8).fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    sha256::hexadecimal(text)[..16].to_owned()
 }
 
 /// Source: systemd.service(5), "Command lines": words are separated by spaces, `%` begins a specifier and `$` a variable. The program

@@ -20,6 +20,8 @@ use crate::sockets::RuntimeDir;
 
 /// Raised when the format changes.
 const VERSION: u32 = 1;
+/// Bytes of a record.
+const MAX_RECORD: u64 = 16 << 20;
 
 /// Why the record cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -278,13 +280,13 @@ fn path(sources: &dyn Sources) -> Result<PathBuf, RecordError> {
 
 fn read(path: &Path) -> Result<Option<Changes>, RecordError> {
     let failed = |source| RecordError::Read { path: path.to_owned(), source };
-    let bytes = match fs::read(path) {
+    let text = match Process.read(path, MAX_RECORD) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.map_err(failed)?,
+        text => text.map_err(failed)?,
     };
     // The parser's error text may contain a secret from the configuration.
     let unknown = || failed(io::Error::new(io::ErrorKind::InvalidData, "it was not written by this version of mcpd"));
-    let changes: Changes = serde_json::from_slice(&bytes).map_err(|_| unknown())?;
+    let changes: Changes = serde_json::from_str(&text).map_err(|_| unknown())?;
     if changes.version == VERSION { Ok(Some(changes)) } else { Err(unknown()) }
 }
 

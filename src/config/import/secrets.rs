@@ -3,19 +3,18 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::super::interpolate::{Sources, Template};
 use super::super::secret;
 use super::super::serialize::Setting;
 use super::foreign::{ForeignServer, Prompt, Settings};
+use crate::sha256;
 
 /// Maximum size of an existing file that is compared to a secret.
 const MAX_FILE: u64 = 1 << 20;
 /// Maximum length of a file name, in bytes. File systems accept 255.
 const MAX_NAME_LEN: usize = 200;
-/// Bytes of the digest in a file name.
-const DIGEST_BYTES: usize = 8;
+/// Digits of the digest in a file name.
+const DIGEST_LEN: usize = 16;
 
 /// A file with mode 0600, to be written before the configuration that refers to it.
 #[derive(Debug)]
@@ -206,8 +205,7 @@ fn file_name_for(name: &str, key: &str) -> String {
 
 /// A file name with a digest after a dot. Plain keys have no dot, so different keys get different files.
 fn digested_name(name: &str, key: &str) -> String {
-    let digest = Sha256::digest(format!("{name}.{key}"));
-    let digest: String = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let digest = &sha256::hexadecimal(format!("{name}.{key}"))[..DIGEST_LEN];
     let shown = key.trim_start_matches('-').chars().map(|c| if is_fitting(c) { c } else { '-' });
     let mut file: String = format!("{name}.").chars().chain(shown).collect();
     file.truncate(MAX_NAME_LEN - digest.len() - 1);

@@ -8,14 +8,13 @@
 //! values have no place, so each becomes a layer of its own that names its variable.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::config::{Environment, Source, ValueKind};
-use sha2::{Digest, Sha256};
 
 use super::super::Config;
 use super::merge::Layers;
@@ -30,6 +29,7 @@ use crate::config::read::{Format, LISTS, Problems, is_codex, read, read_variable
 use crate::config::tree::{MAX_PROBLEMS, Node, ParseTree, Problem, Value};
 use crate::config::{json, toml, yaml};
 use crate::printable::{lines, one_line};
+use crate::sha256;
 
 /// Maximum number of files of one configuration. Each takes memory while the configuration is in use.
 const MAX_FILES: usize = 256;
@@ -221,7 +221,7 @@ pub struct Stamp {
 impl Stamp {
     pub(super) fn file(path: &Path, text: Option<&str>) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self { path, sha256: text.map(digest) }
+        Self { path, sha256: text.map(sha256::hexadecimal) }
     }
 
     pub(super) fn directory(path: &Path, names: Option<&[String]>) -> Self {
@@ -234,21 +234,14 @@ pub fn changed(path: &Path, sha256: Option<&str>, sources: &dyn Sources) -> bool
     let now = match sources.file(path, MAX_FILE) {
         // The file still cannot be used.
         Ok(file) if sha256.is_none() && permission_error(file.permissions, sources.user()).is_some() => return false,
-        Ok(file) => Some(digest(&file.text)),
+        Ok(file) => Some(sha256::hexadecimal(&file.text)),
         Err(error) if is_missing(&error) => None,
         Err(_) => match layers_in(path, sources) {
-            Ok(names) => Some(digest(&names.join("\n"))),
+            Ok(names) => Some(sha256::hexadecimal(names.join("\n"))),
             Err(_) => return false,
         },
     };
     now.as_deref() != sha256
-}
-
-fn digest(text: &str) -> String {
-    Sha256::digest(text).iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 /// The error for a file that `user`, who runs mcpd, cannot trust.

@@ -29,7 +29,7 @@ const TOTAL_TIMEOUT: Duration = Duration::from_secs(20);
 /// # Errors
 /// As [`start`]; also if the directory was given by `--runtime-dir`.
 pub(crate) async fn ensure(directory: &RuntimeDir) -> Result<(), AutostartError> {
-    if is_served(directory) {
+    if directory.is_served() {
         return Ok(());
     }
     if directory.is_given() {
@@ -76,9 +76,9 @@ async fn start_once(directory: &RuntimeDir, options: &StartOptions) -> Result<St
     loop {
         match lock.try_lock() {
             // Another process may have started a daemon before it released the lock.
-            Ok(()) if is_served(directory) => return Ok(StartOutcome::AlreadyRunning),
+            Ok(()) if directory.is_served() => return Ok(StartOutcome::AlreadyRunning),
             Ok(()) => break,
-            Err(TryLockError::WouldBlock) if is_served(directory) => return Ok(StartOutcome::AlreadyRunning),
+            Err(TryLockError::WouldBlock) if directory.is_served() => return Ok(StartOutcome::AlreadyRunning),
             Err(TryLockError::WouldBlock) => sleep(POLL_INTERVAL).await,
             Err(TryLockError::Error(error)) => return Err(io(error).into()),
         }
@@ -90,13 +90,6 @@ async fn start_once(directory: &RuntimeDir, options: &StartOptions) -> Result<St
             timeout(START_TIMEOUT, until_served(directory)).await.map_err(|_| AutostartError::Elsewhere)?;
             Ok(StartOutcome::ByUnit)
         }
-        // The kernel may not show who holds the lock.
-        None if directory.is_served() => Ok(StartOutcome::AlreadyRunning),
         None => detached::start(directory, options).await,
     }
-}
-
-/// Whether a daemon listens, rather than systemd.
-fn is_served(directory: &RuntimeDir) -> bool {
-    !may_be_socket_activated(directory) && directory.is_served()
 }

@@ -143,7 +143,8 @@ impl RuntimeDir {
         let is_snap =
             first.session().zip(login).is_some_and(|(session, login)| session != login && session.starts_with(login));
         let is_confined = first.session().is_some() && (is_flatpak || is_snap);
-        let served = (is_confined && !first.is_served()).then(|| defaults.find(Self::is_served)).flatten();
+        let served =
+            (is_confined && !first.listens_for_agents()).then(|| defaults.find(Self::listens_for_agents)).flatten();
         Some(served.unwrap_or(first))
     }
 
@@ -169,7 +170,7 @@ impl RuntimeDir {
     pub(crate) fn others_served(&self, var: impl Fn(&str) -> Option<OsString>) -> Vec<Self> {
         let others = if self.is_given() { Vec::new() } else { Self::defaults(var) };
         let real = |directory: &Self| directory.path.canonicalize().ok();
-        others.into_iter().filter(|other| real(other) != real(self) && other.listens(ADMIN_SOCKET)).collect()
+        others.into_iter().filter(|other| real(other) != real(self) && other.has_daemon()).collect()
     }
 
     /// Below the directory of a login session.
@@ -177,8 +178,19 @@ impl RuntimeDir {
         Self { path: session.join("mcpd"), source: DirectorySource::Session }
     }
 
-    /// Whether a daemon listens there. Nobody is waited for: one that is stopped may have no room for one more, and listens.
+    /// Whether a daemon serves there. It creates the operator's socket last, and closes it last. Nobody is waited for: one that is stopped may
+    /// have no room for one more, and serves.
     pub(crate) fn is_served(&self) -> bool {
+        self.listens_for_agents() && self.has_daemon()
+    }
+
+    /// Whether a daemon listens there, if only for operators. systemd never has their socket.
+    fn has_daemon(&self) -> bool {
+        self.listens(ADMIN_SOCKET)
+    }
+
+    /// Whether a daemon or systemd listens there for agents.
+    fn listens_for_agents(&self) -> bool {
         self.listens(AGENT_SOCKET)
     }
 
@@ -319,6 +331,8 @@ mod tests {
         assert!(!directory.is_served(), "nobody listens yet");
         rustix::net::listen(&listener, 0).expect("it is bound");
         rustix::net::connect(socket(), &address).expect("there is room for one");
+        assert!(!directory.is_served(), "commands have to wait");
+        let _operators = std::os::unix::net::UnixListener::bind(directory.socket(ADMIN_SOCKET)).expect("a fresh name");
         assert!(directory.is_served());
         drop(listener);
         assert!(!directory.is_served());

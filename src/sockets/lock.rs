@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::profile_directories::{DirectoriesFile, ProfileDirectories};
-use super::{ADMIN_SOCKET, ActivatedSockets, Listener, MAX_PATH, RuntimeDir, SocketError, SocketMode, agent_socket};
+use super::{ActivatedSockets, Listener, MAX_PATH, RuntimeDir, SocketError, SocketMode, agent_socket};
 
 /// The file that a daemon holds the lock of.
 pub(crate) const LOCK: &str = "lock";
@@ -26,7 +26,7 @@ impl RuntimeDir {
     /// If the directory is not this user's alone, or another daemon serves there.
     pub fn lock(&self) -> Result<Lock, SocketError> {
         // A daemon whose lock file was deleted takes it again soon; until then its socket shows that it runs.
-        if self.listens(ADMIN_SOCKET) {
+        if self.has_daemon() {
             return Err(SocketError::AlreadyRunning(self.path.clone()));
         }
         self.take_lock()

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use tokio::time::{sleep, timeout};
 
-use super::{ADMIN_SOCKET, RuntimeDir, SocketError, check_private};
+use super::{RuntimeDir, SocketError, check_private};
 
 /// The file with the directories.
 const FILE: &str = "directories.json";
@@ -144,14 +144,14 @@ impl RuntimeDir {
             // systemd accepts connections for a daemon that has published nothing yet. The operator's socket is the daemon's own.
             _ if is_activated => {
                 let serves = async {
-                    while !self.listens(ADMIN_SOCKET) {
+                    while !self.has_daemon() {
                         sleep(POLL_INTERVAL).await;
                     }
                 };
                 let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the daemon does not serve yet");
                 timeout(SERVE_TIMEOUT, serves).await.map_err(|elapsed| self.unreadable(late(elapsed)))?;
             }
-            _ if !self.is_served() => return Ok(None),
+            _ if !self.listens_for_agents() => return Ok(None),
             _ => {}
         }
         // Daemons before mcpd 0.3 publish nothing.
@@ -251,7 +251,7 @@ mod tests {
 
     use rustix::fs::{CWD, Mode, mkfifoat};
 
-    use super::super::AGENT_SOCKET;
+    use super::super::{ADMIN_SOCKET, AGENT_SOCKET};
     use super::*;
 
     fn table(profiles: &[(&str, &[&Path])]) -> ProfileDirectories {

@@ -44,8 +44,8 @@ use crate::server::messages::call::{
     Access, AccessTarget, AppliedOverride, CallError, Exposure, ExposureView, Failure,
 };
 use crate::server::{
-    self, GuardProgram, ReaperHandle, RequestFailure, Running, ServerContext, ServerError, ServerHandle, SharedState,
-    StopLevel, failure_in,
+    self, GuardProgram, ReaperHandle, RequestFailure, Running, ServerContext, ServerError, ServerHandle, StopLevel,
+    failure_in,
 };
 use crate::suggest::nearest;
 
@@ -122,7 +122,7 @@ impl Client {
         let host = ServerContext { restarts: None, ..ServerContext::new(guard) };
         let (policy, settings) = (Arc::new(ClientPolicy(server.policy.clone())), server.settings.clone());
         let reaper = host.reaper.clone();
-        let record = SharedState::new(Arc::clone(&server.name), host.output.clone());
+        let record = host.state_of(Arc::clone(&server.name));
         let running = server::start(Arc::new(server), true, host, Arc::default(), record);
         Ok(Self { running, reaper, policy, settings, initialized: AtomicBool::new(false) })
     }

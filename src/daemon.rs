@@ -184,11 +184,12 @@ pub async fn run(
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?;
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
-    let secret_programs = host.secret_programs.clone();
+    let (secret_programs, tap) = (host.secret_programs.clone(), host.tap.clone());
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait, pins: pin_directory(&files) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
-    let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone());
-    let sessions = Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping);
+    let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone(), tap.clone());
+    let sessions =
+        Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping, tap);
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
     let (idle_limit, idle_limit_receiver) = watch::channel(config.daemon.idle_exit);
     let idle_exit = IdleExit::new(lifetime, idle_limit_receiver).map_err(failed("create a timer"))?;

@@ -18,7 +18,7 @@ use crate::server::close_inherited;
 /// The process name by which `main` recognizes a re-execution.
 const ARGV0: &str = "mcpd-detach";
 /// The running executable, even if the file was replaced.
-const CURRENT_EXE: &str = "/proc/self/exe";
+pub(crate) const CURRENT_EXE: &str = "/proc/self/exe";
 /// First argument: become a program.
 const BECOME: &str = "become";
 /// First argument: start mcpd, and stay until standard input closes.

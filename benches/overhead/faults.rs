@@ -1,6 +1,8 @@
 //! Cost of one peer's fault for others, and time to recovery.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,12 +37,14 @@ enum Other {
     StreamsDense,
     /// Two agents send a message that never ends, each byte by a system call of its own.
     SendSingleBytes,
+    /// An operator of mcpd reads its metrics again and again.
+    ReadsMetrics,
 }
 
 /// The size of a dense message, in bytes.
 const DENSE: usize = 19 * (1 << 20) / 10;
 
-const FAULTS: [(&str, Other, f64, Marker); 7] = [
+const FAULTS: [(&str, Other, f64, Marker); 8] = [
     ("nothing, p99", Other::Rests, 0.99, Marker::None),
     ("a server that floods, p99", Other::Calls("flood"), 0.99, Marker::RatioAtMost(1.5)),
     ("a server that reads no more, p99", Other::Calls("hang"), 0.99, Marker::RatioAtMost(1.5)),
@@ -48,6 +52,7 @@ const FAULTS: [(&str, Other, f64, Marker); 7] = [
     ("nothing, p50", Other::Rests, 0.5, Marker::None),
     ("dense messages of 1.9 MiB, p50", Other::StreamsDense, 0.5, Marker::RatioAtMost(2.0)),
     ("two agents that send single bytes, p50", Other::SendSingleBytes, 0.5, Marker::RatioAtMost(2.0)),
+    ("metrics that are read without pause, p50", Other::ReadsMetrics, 0.5, Marker::RatioAtMost(2.0)),
 ];
 
 pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
@@ -97,6 +102,10 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
                 drop(reading.join());
             })
         }
+        Other::ReadsMetrics => {
+            let admin = middle.admin_socket();
+            thread::spawn(move || admin.into_iter().for_each(|admin| while read_metrics(&admin).is_ok() {}))
+        }
         Other::SendSingleBytes => {
             let mut second = middle.connect()?;
             let write = |agent: &mut Connection| while agent.write_raw(b"x").is_ok() {};
@@ -112,6 +121,20 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
     drop((agent, middle));
     busy.join().map_err(|_| io::Error::other("the other agent's thread panicked"))?;
     Ok(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
+}
+
+/// Reads all metrics once.
+fn read_metrics(admin: &Path) -> io::Result<()> {
+    let mut stream = BufReader::new(UnixStream::connect(admin)?);
+    let version = env!("CARGO_PKG_VERSION");
+    let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"metrics","params":{{"version":"{version}"}}}}"#);
+    stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
+    for line in stream.lines() {
+        if line?.contains(r#""result":"#) {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Time from the death of a server to the last response to its calls.

@@ -109,6 +109,12 @@ impl Middle {
         Ok(command)
     }
 
+    /// Whether it is mcpd, the socket of its operators.
+    pub(crate) fn admin_socket(&self) -> Option<PathBuf> {
+        let run = self.directory.path().join(RUN);
+        self.socket.starts_with(&run).then(|| run.join("admin.sock"))
+    }
+
     /// The socket of a profile of mcpd.
     pub(crate) fn profile_socket(&self, profile: &str) -> PathBuf {
         self.directory.path().join(RUN).join(format!("{profile}.sock"))

@@ -11,6 +11,7 @@ mod mcpd {
     pub mod catalog;
     pub mod clock;
     pub mod duration;
+    pub mod durations;
     pub mod era;
     pub mod extensions;
     pub mod jsonrpc;
@@ -79,6 +80,28 @@ mod mcpd {
             pub fn detached(part: bytes::Bytes) -> bytes::Bytes {
                 part
             }
+        }
+    }
+
+    /// Stub: spans of calls, which no target exports.
+    pub mod otlp {
+        use bytes::Bytes;
+
+        use super::calls::CallOutcome;
+        use super::jsonrpc::splice::Change;
+
+        /// A span.
+        #[derive(Debug)]
+        pub struct ClientSpan;
+
+        impl ClientSpan {
+            /// Changes nothing.
+            pub fn begin(&mut self, _line: &Bytes) -> Option<Change> {
+                None
+            }
+
+            /// Leaves nothing.
+            pub fn end(self, _outcome: CallOutcome, _reply_bytes: usize) {}
         }
     }
 
@@ -211,6 +234,7 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, message_limit, methods,
-    naming, net, pins, policy, printable, server, session, sha256, task_state, tool_overrides, transport, validity,
+    calls, catalog, clock, config, duration, durations, era, extensions, jsonrpc, list_kind, log_level, message_limit,
+    methods, naming, net, otlp, pins, policy, printable, server, session, sha256, task_state, tool_overrides,
+    transport, validity,
 };

@@ -14,6 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use pure_modules::catalog::{Catalog, Item, Lists, Names, Route, Source};
 use pure_modules::clock::Moment;
 use pure_modules::config::{Malformed, Settings};
+use pure_modules::durations::Operation;
 use pure_modules::jsonrpc::members::{members, text};
 use pure_modules::jsonrpc::message::{Rename, RequestLine};
 use pure_modules::jsonrpc::pending::{Match, Pending};
@@ -151,6 +152,7 @@ impl Router {
         let (to, mut answers) = SessionSender::channel(None, Arc::default(), StopReceiver);
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
+            operation: Operation::new(row.name, None),
             response_handle: ResponseHandle::new(key, &id, &self.world.names[route.server], &to),
             request: RequestLine {
                 line: line.clone(),

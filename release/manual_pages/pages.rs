@@ -94,8 +94,34 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd top --json", "Prints the statistics of the last minute as JSON."),
         ],
     ),
+    (
+        "mcpd-metrics",
+        &[("mcpd metrics", "Prints all metrics."), ("mcpd metrics > metrics.txt", "Writes them to a file.")],
+    ),
+    (
+        "mcpd-dashboard",
+        &[
+            ("mcpd dashboard", "Opens the page in your browser."),
+            ("mcpd dashboard --no-open", "Prints an address for a browser behind a forwarded port."),
+            ("mcpd dashboard --stop", "Ends the process that serves the page."),
+        ],
+    ),
     ("mcpd-calls", &[("mcpd calls -f --server files", "Shows the calls to one server as they end.")]),
     ("mcpd-logs", &[("mcpd logs files -f", "Shows what a server writes to stderr.")]),
+    (
+        "mcpd-tap",
+        &[
+            ("mcpd tap files --method 'tools/*'", "Shows what one server receives and sends about tools."),
+            ("mcpd tap claude-code -o tap.jsonl", "Writes the messages of one agent to a file."),
+        ],
+    ),
+    (
+        "mcpd-bugreport",
+        &[
+            ("mcpd bugreport", "Writes an archive into the working directory."),
+            ("mcpd bugreport --tap 30s", "Also records all messages of 30 seconds."),
+        ],
+    ),
     (
         "mcpd-diff",
         &[

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::control::wait;
 use super::operator::{
-    Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond, stopping, unknown_server,
+    Access, OPERATOR_TIMEOUT, Operator, event, parts, refuse, refuse_overload, respond, stopping, unknown_server,
 };
 use super::report::{ApprovalReport, ChangeReport, ChangesServer, ChangesSummary, DefinitionPart};
 use super::{AdminEvent, Answer, ApprovedDefinition, Params};
@@ -22,8 +22,6 @@ use crate::manager::{DefinitionChange, ManagerError, ServerChanges};
 use crate::pins::{Digest, PinnedKind};
 use crate::printable::beginning;
 
-/// Bytes of a definition in one message, so that a slow operator receives each in time.
-const PART: usize = 64 << 10;
 /// For reading and writing pin files. What is requested continues if the operator leaves.
 const FILE_LIMIT: Duration = Duration::from_secs(60);
 /// Maximum length of a name, in characters. The digest identifies the definition.
@@ -82,12 +80,9 @@ async fn send(operator: &mut Operator, server: &str, change: &DefinitionChange) 
     send_text(operator, None, &String::from_utf8_lossy(&change.current)).await
 }
 
-async fn send_text(operator: &mut Operator, approved: Option<usize>, mut text: &str) -> io::Result<()> {
-    while !text.is_empty() {
-        let end = (0..=PART.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
-        let (part, rest) = text.split_at(end);
+async fn send_text(operator: &mut Operator, approved: Option<usize>, text: &str) -> io::Result<()> {
+    for part in parts(text) {
         feed(operator, AdminEvent::Definition(DefinitionPart { approved, text: part.to_owned() })).await?;
-        text = rest;
         // Let agents' tasks run in between.
         yield_now().await;
     }

@@ -14,12 +14,14 @@ use super::report::{
 };
 use super::{
     APPROVE, AdminEvent, ApprovedDefinition, CALLS, CHANGES, CHECK, CallsRequest, CallsSummary, Channel, DISABLE,
-    DaemonMessage, ENABLE, EnvironmentChanges, LOG_LEVEL, LOGS, LogsRequest, LogsSummary, Notification, PROCESS,
-    Params, RELOAD, RESTART, Request, Response, STATUS, TOKENS, TOOLS, ToolsRequest, channel,
+    DaemonMessage, ENABLE, EnvironmentChanges, LOG_LEVEL, LOGS, LogsRequest, LogsSummary, METRICS, Notification,
+    PROCESS, Params, RELOAD, RESTART, Request, Response, STATUS, TAP, TOKENS, TOOLS, TapRequest, TapSummary,
+    ToolsRequest, channel,
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::sockets::{self, ExpectedListener};
+use crate::tap::report::TapReport;
 
 /// A daemon normally answers within milliseconds.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -161,6 +163,68 @@ pub async fn logs(path: &Path, request: LogsRequest) -> Result<Feed<LogsSummary>
     Feed::request(path, LOGS, Params { logs: Some(request), ..Params::default() }).await
 }
 
+/// Watches messages of agents and servers. Returns when the daemon has begun.
+///
+/// # Errors
+/// See [`AdminError`]; [`AdminError::Refused`] if there is no such server or agent, or too many watch.
+pub(crate) async fn tap(path: &Path, request: TapRequest) -> Result<TapFeed, AdminError> {
+    let mut feed: Feed<TapSummary> =
+        Feed::request(path, TAP, Params { tap: Some(request), ..Params::default() }).await?;
+    feed.next().await?;
+    Ok(TapFeed { feed, unfinished: None })
+}
+
+/// The messages of a tap.
+pub(crate) struct TapFeed {
+    feed: Feed<TapSummary>,
+    /// More of its text follows.
+    unfinished: Option<Box<TapReport>>,
+}
+
+/// An item of a [`TapFeed`].
+#[derive(Debug)]
+pub(crate) enum TapItem {
+    Message(Box<TapReport>),
+    /// The number of messages that are missing here.
+    Missed(u64),
+}
+
+impl TapFeed {
+    /// Ends the tap. The items up to now are still received, then the end.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub(crate) async fn finish(&mut self) -> Result<(), AdminError> {
+        let Connection { channel, path } = &mut self.feed.connection;
+        let no_answer = |reason| AdminError::NoAnswer { path: path.clone(), reason };
+        channel.close().await.map_err(|error| no_answer(error.to_string()))
+    }
+
+    /// The next item; `None` when the daemon closes the connection. Cancel safe.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub(crate) async fn next(&mut self) -> Result<Option<TapItem>, AdminError> {
+        loop {
+            match self.feed.next().await? {
+                Some(FeedItem::Event(AdminEvent::Message(report))) => self.unfinished = Some(report),
+                Some(FeedItem::Event(AdminEvent::MessagePart(text))) => {
+                    if let Some(report) = &mut self.unfinished {
+                        report.text += &text;
+                        report.parts = report.parts.saturating_sub(1);
+                    }
+                }
+                Some(FeedItem::Event(AdminEvent::Missed(count))) => return Ok(Some(TapItem::Missed(count))),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+            if let Some(report) = self.unfinished.take_if(|report| report.parts == 0) {
+                return Ok(Some(TapItem::Message(report)));
+            }
+        }
+    }
+}
+
 /// Requests a feed of tools.
 ///
 /// # Errors
@@ -189,6 +253,22 @@ pub(crate) async fn changes(
                 AdminEvent::Waiting { at_most_ms } => limit = with_waiting(at_most_ms),
                 _ => {}
             },
+        }
+    }
+}
+
+/// Requests all metrics, in the text format of Prometheus.
+///
+/// # Errors
+/// See [`AdminError`].
+pub async fn metrics(path: &Path) -> Result<String, AdminError> {
+    let mut connection: Connection<usize> = Connection::request(path, METRICS, Params::default()).await?;
+    let mut text = String::new();
+    loop {
+        match connection.next_message_in(TIMEOUT).await? {
+            DaemonMessage::Response(response) => return connection.result(response).map(|_| text),
+            DaemonMessage::Notification(Notification { event: AdminEvent::Metrics(part), .. }) => text += &part,
+            DaemonMessage::Notification(_) => {}
         }
     }
 }

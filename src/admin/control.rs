@@ -123,6 +123,7 @@ pub(super) async fn wait<T>(operator: &mut Operator, limit: Duration, end: impl 
 pub(super) async fn check(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
     let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
     let manager = &access.manager;
+    manager.measure_usage().await;
     let servers = wait(operator, manager.check_timeout(), manager.check()).await?;
     match ask(&access.queries, Query::Status).await {
         Ok(report) => respond(operator, Some(id), Answer::Status(Box::new(Report { servers, ..report }))).await,

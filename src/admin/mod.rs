@@ -8,9 +8,11 @@
 //! | `status` | | [`report::Report`] |
 //! | `process` | | [`report::ProcessReport`] |
 //! | `check` | | a notification `waiting`, then [`report::Report`] |
+//! | `metrics` | | a notification `metrics` per part of the text, then the number of its bytes |
 //! | `log_level` | `filter`, to change it | the filter in effect |
 //! | `calls` | [`CallsRequest`] | a notification `call` per record, then [`CallsSummary`]; with `follow`, new records |
 //! | `logs` | [`LogsRequest`] | a notification `line` per line, then [`LogsSummary`]; with `follow`, new lines |
+//! | `tap` | [`TapRequest`] | [`TapSummary`], then notifications `message`, `message_part` and `missed` until the connection closes |
 //! | `tools` | [`ToolsRequest`] | a notification `tool` per tool, then [`report::ToolsSummary`] |
 //! | `changes` | `server`, for one only | notifications `waiting`, `change` and `definition`, then [`report::ChangesSummary`] |
 //! | `approve` | `server`, [`ApprovedDefinition`]s | a notification `waiting`, then [`report::ApprovalReport`] |
@@ -24,9 +26,11 @@ mod changes;
 mod client;
 mod control;
 mod feeds;
+mod metrics;
 mod operator;
 pub mod report;
 mod serve;
+mod tap;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -40,9 +44,10 @@ use tokio_serde::formats::Json;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
 pub use self::client::{
-    AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, read_tokens, reload, status, tools,
+    AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, metrics, read_tokens, reload, status,
+    tools,
 };
-pub(crate) use self::client::{TIMEOUT, approve, changes, process, reload_environment};
+pub(crate) use self::client::{TIMEOUT, TapItem, approve, changes, process, reload_environment, tap};
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
 pub(crate) use self::report::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
@@ -51,6 +56,7 @@ use crate::calls::report::CallReport;
 use crate::jsonrpc::codec::{Line, NdJson};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::pins::{Digest, PinnedKind};
+use crate::tap::report::TapReport;
 
 /// A request to the daemon.
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,6 +79,8 @@ struct Params {
     filter: Option<String>,
     /// With `logs`.
     logs: Option<LogsRequest>,
+    /// With `tap`.
+    tap: Option<TapRequest>,
     /// With `tools`.
     tools: Option<ToolsRequest>,
     /// With `reload`.
@@ -130,11 +138,28 @@ pub struct LogsRequest {
     pub servers: Vec<String>,
     /// Also sends lines that are written later, until the connection closes.
     pub follow: bool,
+    /// Without the secrets of the configuration.
+    pub masked: bool,
 }
 
 /// Follows the existing lines of a `logs` request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogsSummary {}
+
+/// Selects messages of agents and servers.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TapRequest {
+    /// Only those of this server, or of the agent with this session number or client name.
+    pub peer: Option<String>,
+    /// Only those of this method, with the responses; `*` at its end stands for any text.
+    pub method: Option<String>,
+}
+
+/// From now on, messages are sent as they pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapSummary {}
 
 /// Selects tools.
 #[skip_serializing_none]
@@ -170,10 +195,16 @@ struct Notification {
 pub enum AdminEvent {
     /// A call that has ended.
     Call(Box<CallReport>),
-    /// Number of records dropped because the client did not read.
+    /// Number of records or messages dropped because the client did not read.
     Missed(u64),
+    /// A message of an agent or a server.
+    Message(Box<TapReport>),
+    /// More text of the last message.
+    MessagePart(String),
     /// A line that a server wrote to stderr.
     Line(Box<report::LineReport>),
+    /// A part of the text of `metrics`.
+    Metrics(String),
     /// A tool that a server lists.
     Tool(Box<report::ToolReport>),
     /// A definition that is not approved.
@@ -222,10 +253,12 @@ enum Answer {
     LogLevel(String),
     Server(report::ControlReport),
     Reload(report::ReloadReport),
+    Tap(TapSummary),
     Tools(report::ToolsSummary),
     Changes(report::ChangesSummary),
     Approval(report::ApprovalReport),
     Tokens(bool),
+    Metrics(usize),
 }
 
 const STATUS: &str = "status";
@@ -238,10 +271,12 @@ const RESTART: &str = "restart";
 const ENABLE: &str = "enable";
 const DISABLE: &str = "disable";
 const RELOAD: &str = "reload";
+const TAP: &str = "tap";
 const TOOLS: &str = "tools";
 const TOKENS: &str = "tokens";
 const CHANGES: &str = "changes";
 const APPROVE: &str = "approve";
+const METRICS: &str = "metrics";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
 

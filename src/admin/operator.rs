@@ -16,9 +16,13 @@ use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::logging::BadFilter;
 use crate::manager::{Manager, View};
 use crate::suggest::nearest;
+use crate::tap::Tap;
 
 /// Maximum wait for the next request, and for the operator to read a message.
 pub(super) const OPERATOR_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Bytes of a long text in one message, so that a slow operator receives each in time.
+const PART: usize = 64 << 10;
 
 /// Limit of concurrent requests that may take long, such as `logs` or `restart`. Further ones are refused with −31003, so
 /// that `status` always finds a free connection.
@@ -52,6 +56,7 @@ pub(crate) struct ReloadRequest {
 pub(crate) struct Access {
     pub(crate) queries: mpsc::Sender<Query>,
     pub(crate) calls: History,
+    pub(crate) tap: Tap,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) manager: Manager,
     pub(crate) reloads: mpsc::Sender<ReloadRequest>,
@@ -74,6 +79,16 @@ pub(super) async fn refuse(operator: &mut Operator, id: Option<u64>, error: Erro
 /// Sends one message, or fails if the operator does not read it in time.
 pub(super) async fn send(operator: &mut Operator, message: DaemonMessage<Answer>) -> io::Result<()> {
     timeout(OPERATOR_TIMEOUT, operator.send(message)).await?
+}
+
+/// The parts of a long text.
+pub(super) fn parts(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let end = (0..=PART.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
+        let (part, rest) = text.split_at(end);
+        text = rest;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 pub(super) async fn ask<T>(
@@ -116,6 +131,12 @@ fn no_server(server: &str, names: &[&str]) -> String {
         _ => names.join(", "),
     };
     format!("there is no server `{server}`{similar}; servers: {configured}")
+}
+
+/// The secrets of all servers, to be masked.
+pub(super) fn secrets(view: &View) -> Vec<String> {
+    let launches = view.servers.iter().filter_map(|member| member.config.launch.as_ref().ok());
+    launches.flat_map(|launch| launch.secret_values()).collect()
 }
 
 pub(super) fn stopping() -> ErrorObject {

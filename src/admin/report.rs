@@ -45,6 +45,8 @@ pub struct Report {
     /// How often the `mcpd-reaper` process was lost since the daemon started. mcpd has replaced it and restarted all servers.
     #[serde(default)]
     pub reapers_lost: u64,
+    /// Time since `usage` of the servers was measured. Absent before the first measurement.
+    pub usage_age_ms: Option<u64>,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
     /// Connected agents, oldest first.

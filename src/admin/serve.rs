@@ -12,10 +12,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
-use super::report::ProcessReport;
+use super::report::{ProcessReport, Report};
 use super::{
-    APPROVE, Answer, CALLS, CHANGES, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, Request,
-    STATUS, TOKENS, TOOLS, changes, channel, control, feeds, tools,
+    APPROVE, Answer, CALLS, CHANGES, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, METRICS, PROCESS, RELOAD, RESTART,
+    Request, STATUS, TAP, TOKENS, TOOLS, changes, channel, control, feeds, metrics, tap, tools,
 };
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
@@ -74,7 +74,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
     };
     let id = Some(request.id);
     let outcome = match &*request.method {
-        STATUS => ask(&access.queries, Query::Status).await.map(|report| Answer::Status(Box::new(report))),
+        STATUS => status(access).await.map(|report| Answer::Status(Box::new(report))),
         PROCESS => Ok(Answer::Process(process().await)),
         TOKENS => ask(&access.queries, Query::Tokens).await.map(|()| Answer::Tokens(true)),
         LOG_LEVEL => {
@@ -86,9 +86,11 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
                 Err(error) => Err(error),
             }
         }
+        METRICS => return metrics::answer(operator, request.id, access).await,
         CHECK => return control::check(operator, request.id, access).await,
         CALLS => return feeds::calls(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return feeds::logs(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
+        TAP => return tap::answer(operator, request.id, request.params.tap.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
         CHANGES => return changes::answer(operator, request.id, request.params.server.as_deref(), access).await,
         APPROVE => return changes::approve(operator, request.id, &request.params, access).await,
@@ -105,6 +107,12 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         Ok(result) => respond(operator, id, result).await,
         Err(error) => refuse(operator, id, error).await,
     }
+}
+
+/// The status, with what the servers use.
+async fn status(access: &Access) -> Result<Report, ErrorObject> {
+    access.manager.measure_usage().await;
+    ask(&access.queries, Query::Status).await
 }
 
 /// Facts that the kernel shows to no other process of the user.

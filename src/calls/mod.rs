@@ -85,7 +85,7 @@ pub(crate) fn cut_arguments(raw: &[u8]) -> Box<str> {
     cut(raw, MAX_ARGUMENTS_LEN).into()
 }
 
-fn cut_request_id(raw: &[u8]) -> String {
+pub(crate) fn cut_request_id(raw: &[u8]) -> String {
     cut(raw, MAX_ID_LEN)
 }
 

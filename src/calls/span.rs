@@ -59,32 +59,56 @@ const LENGTH: usize = 55;
 
 /// The span of an agent that a call belongs to.
 #[derive(Debug, PartialEq)]
-pub(super) struct Parent(Bytes);
+pub(crate) struct Parent {
+    /// The member in the line.
+    raw: Bytes,
+    value: Bytes,
+}
 
 impl Parent {
     /// Reads `traceparent` from the `_meta` of the request `line`; `None` if absent or malformed.
-    pub(super) fn of(line: &Bytes) -> Option<Self> {
+    pub(crate) fn of(line: &Bytes) -> Option<Self> {
         // Most requests lack it, and no sender escapes its characters.
         memmem::find(line, KEY.as_bytes())?;
         let [params] = members(line, ["params"]).ok()?;
         let [meta] = members(&params?, ["_meta"]).ok()?;
-        let [value] = members(&meta?, [KEY]).ok()?;
-        let value = text(&value?)?;
-        is_well_formed(&value).then_some(Self(value))
+        let [raw] = members(&meta?, [KEY]).ok()?;
+        let raw = raw?;
+        let value = text(&raw)?;
+        is_well_formed(&value).then_some(Self { raw, value })
+    }
+
+    /// The member's value in the line, as raw JSON.
+    pub(crate) fn raw(&self) -> &Bytes {
+        &self.raw
+    }
+
+    /// Whether spans of the trace are recorded.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.flags() & 1 == 1
+    }
+
+    pub(crate) fn flags(&self) -> u8 {
+        u8::from_str_radix(self.part(53..55), 16).unwrap_or_default()
+    }
+
+    /// The ids of the trace and of the span, which are not zero.
+    pub(crate) fn ids(&self) -> [u128; 2] {
+        [self.trace_id(), self.span_id()].map(|id| u128::from_str_radix(id, 16).unwrap_or_default())
     }
 
     /// 32 hexadecimal digits.
-    pub(super) fn trace_id(&self) -> &str {
+    fn trace_id(&self) -> &str {
         self.part(3..35)
     }
 
     /// 16 hexadecimal digits.
-    pub(super) fn span_id(&self) -> &str {
+    fn span_id(&self) -> &str {
         self.part(36..52)
     }
 
     fn part(&self, range: std::ops::Range<usize>) -> &str {
-        str::from_utf8(&self.0[range]).unwrap_or_default()
+        str::from_utf8(&self.value[range]).unwrap_or_default()
     }
 }
 

@@ -72,10 +72,24 @@ pub(super) enum Command {
     Call(Deferred<super::call::Call>),
     /// Show call rates, errors and latency of the last minute, by server and tool
     Top(Deferred<super::top::Top>),
+    /// Print metrics in the text format of Prometheus: durations, states, memory
+    ///
+    /// `GET /metrics` at the loopback address of a profile returns the metrics of its servers.
+    Metrics,
+    /// Open a page with servers, agents, calls and tools in a browser
+    ///
+    /// A separate process serves the page on a loopback address, for your browser only. The page is read-only. The process ends 10 minutes
+    /// after the last page was closed, or with the daemon.
+    Dashboard(Deferred<super::dashboard::Dashboard>),
     /// Show recorded calls, oldest first
     Calls(Deferred<super::calls::Calls>),
     /// Show what servers write to stderr, oldest first
     Logs(Deferred<super::logs::Logs>),
+    /// Show the messages of agents and servers as they pass, from now on
+    ///
+    /// `→` marks messages towards servers: from an agent to mcpd, or from mcpd to a server. `←` marks the other direction. `…` replaces the
+    /// secrets of the configuration, and the text of members with names such as `password`. Ctrl-C ends the command.
+    Tap(Deferred<super::tap::Tap>),
     /// Show what servers have changed since your last approval, word by word
     ///
     /// mcpd compares tools, prompts, resource templates and instructions each time a server lists them. Invisible characters are shown as
@@ -132,6 +146,10 @@ pub(super) enum Command {
     ///
     /// Changes nothing without `--fix`. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
     Doctor(Deferred<super::doctor::Arguments>),
+    /// Write an archive for a bug report: versions, configuration, status and logs, without secrets
+    ///
+    /// Works without a daemon, and starts no server. Prints what the archive contains. `--tap` also records the messages of agents and servers.
+    Bugreport(Deferred<super::bugreport::Bugreport>),
     /// Run a command in the sandbox of a server; needs no daemon
     ///
     /// The command gets the environment, the working directory and the restrictions of the server, in a session of its own: a shell has no
@@ -227,7 +245,11 @@ const GROUPS: [(&str, &[&str], &[&str]); 3] = [
             "skill",
         ],
     ),
-    ("Look", &["status", "tools", "call", "logs", "doctor"], &["diff", "calls", "top", "sandbox"]),
+    (
+        "Look",
+        &["status", "tools", "call", "logs", "doctor"],
+        &["diff", "calls", "top", "dashboard", "metrics", "tap", "bugreport", "sandbox"],
+    ),
     ("Control", &["start", "stop", "restart"], &["approve", "reject", "reload", "enable", "disable", "serve"]),
 ];
 const HEADING: Style = Style::new().bold();

@@ -181,7 +181,7 @@ impl<'a> Findings<'a> {
         let unknown = names(unlisted.iter().collect());
         let malformed = servers.iter().zip(&known).filter_map(|(server, lists)| {
             let (items, count) = malformed(lists.as_ref()?);
-            (count > 0).then_some(MalformedOf { server: &server.name, count, items })
+            (count.items > 0).then_some(MalformedOf { server: &server.name, count: count.items, items })
         });
         let malformed = malformed.collect();
         let programs = servers.iter().flat_map(|server| {

@@ -8,16 +8,15 @@
 
 pub(super) mod list;
 
-use std::env::{var, var_os};
-use std::ffi::OsString;
 use std::future::{pending, poll_fn};
 use std::path::PathBuf;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
+use super::browser::open_browser;
 use super::client_entries::runtime_dir_options;
 use super::doctor::probe::DaemonProbe;
 use super::outcome::config_failure;
@@ -26,8 +25,9 @@ use super::text::{join_limited, one_line};
 use super::{CommandResult, FAILED, USAGE, completions, fail, print, try_print};
 use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
-use crate::config::interpolate::{Process, Sources, UnusableValue};
+use crate::config::interpolate::UnusableValue;
 use crate::config::{self, Config, Launch, OAuth, Remote};
+use crate::duration;
 use crate::net::client::{Clients, NetError};
 use crate::oauth::{
     self, Authorization, Browser, CallbackError, Login, LoginError, LoginMethod, LoginStatus, Logins, Logout, Loopback,
@@ -36,7 +36,6 @@ use crate::oauth::{
 use crate::shim::Input;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::suggest::hint;
-use crate::{detach, duration};
 
 /// Scopes that the result names.
 const MAX_SCOPES: usize = 8;
@@ -369,41 +368,6 @@ fn shown(report: &ControlReport) -> String {
     format!("{}{reason}", report.state)
 }
 
-const OPENER: &str = "xdg-open";
-/// Set in a desktop session.
-const DISPLAY_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
-
-/// Starts the browser with `page`, without waiting for it. Returns whether there is a browser.
-fn open_browser(page: &str) -> bool {
-    let Some(words) = browser_command(page) else { return false };
-    let Some((program, arguments)) = words.split_first() else { return false };
-    let is_there = |path: String| Process.on_path(program, &path).is_some() || Process.is_program(program.as_ref());
-    if !var("PATH").is_ok_and(is_there) {
-        return false;
-    }
-    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    // The browser outlives the terminal, and does not write to it.
-    let mut command = detach::become_program(program.into(), program.into(), &arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
-}
-
-/// `$BROWSER`, else the desktop's opener.
-fn browser_command(page: &str) -> Option<Vec<String>> {
-    let named = var("BROWSER").ok().and_then(|text| browser_words(&text, page));
-    let has_display = DISPLAY_VARIABLES.iter().any(|name| var_os(name).is_some_and(|value| !value.is_empty()));
-    named.or_else(|| has_display.then(|| vec![OPENER.to_owned(), page.to_owned()]))
-}
-
-/// The first command in `$BROWSER`, with the page in place of `%s` or at the end.
-fn browser_words(browser: &str, page: &str) -> Option<Vec<String>> {
-    let first = browser.split(':').find(|command| !command.trim().is_empty())?;
-    let mut words: Vec<_> = first.split_whitespace().map(|word| word.replace("%s", page)).collect();
-    if !first.contains("%s") {
-        words.push(page.to_owned());
-    }
-    Some(words)
-}
-
 /// Maximum length of a line, in bytes. Addresses are shorter.
 const MAX_LINE: usize = 16 << 10;
 
@@ -439,23 +403,5 @@ impl PasteReader {
                 self.read.clear();
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn browser_variable_is_parsed() {
-        for (browser, expected) in [
-            ("firefox", &["firefox", "U"][..]),
-            ("firefox -new-tab:lynx", &["firefox", "-new-tab", "U"]),
-            ("chrome --app=%s %%", &["chrome", "--app=U", "%%"]),
-            (": w3m", &["w3m", "U"]),
-        ] {
-            assert_eq!(browser_words(browser, "U").expect("one"), expected, "{browser}");
-        }
-        assert_eq!(browser_words("", "U").or(browser_words(" : ", "U")), None);
     }
 }

@@ -28,6 +28,9 @@ pub(super) struct Logs {
     /// Also show lines that are written from now on
     #[arg(short, long)]
     follow: bool,
+    /// Replace the secrets of the configuration by `…`
+    #[arg(long)]
+    masked: bool,
     /// Print each line as a line of JSON
     #[arg(long)]
     json: bool,
@@ -36,8 +39,8 @@ pub(super) struct Logs {
     last: usize,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> CommandResult {
-    let request = LogsRequest { last, servers, follow };
+pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, masked, json, last }: Logs) -> CommandResult {
+    let request = LogsRequest { last, servers, follow, masked };
     show(directory, request, json).await.map(|()| ExitCode::SUCCESS)
 }
 

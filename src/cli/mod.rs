@@ -11,6 +11,8 @@ mod add;
 mod agent;
 mod approve;
 mod arguments;
+mod browser;
+mod bugreport;
 mod call;
 mod calls;
 mod changes;
@@ -22,6 +24,7 @@ mod config_edit;
 mod connect;
 mod control;
 mod daemon_report;
+mod dashboard;
 mod demo;
 mod diff;
 mod doctor;
@@ -32,11 +35,13 @@ mod link;
 mod lock;
 mod login;
 mod logs;
+mod metrics;
 mod prompt;
 mod reject;
 mod reload;
 mod remove;
 mod sandbox;
+mod scroll;
 mod serve;
 mod service;
 mod service_env;
@@ -46,6 +51,7 @@ mod start;
 mod status;
 mod stop;
 mod style;
+mod tap;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -92,7 +98,12 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Tools(tools) => run_in(directory, async |directory| tools::run(directory, &tools).await),
         Command::Call(call) => run_in(directory, async |directory| call::run(directory, &call).await),
         Command::Top(top) => run_in(directory, async |directory| top::run(directory, &top).await),
+        Command::Metrics => run_in(directory, async |directory| metrics::run(directory).await),
+        Command::Dashboard(dashboard) => {
+            run_in(directory, async |directory| dashboard::run(directory, dashboard.0).await)
+        }
         Command::Calls(calls) => run_in(directory, async |directory| calls::run(directory, calls.0).await),
+        Command::Tap(tap) => run_in(directory, async |directory| tap::run(directory, tap.0).await),
         Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs.0).await),
         Command::Diff(diff) => run_in(directory, async |directory| changes::run(directory, &diff).await),
         Command::Approve(approve) => run_in(directory, async |directory| approve::run(directory, &approve).await),
@@ -108,6 +119,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Unlink(unlink) => unlink::run(&unlink),
         Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload.0).await),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
+        Command::Bugreport(report) => block_on(bugreport::run(report.0, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
         Command::Logout(logout) => block_on(login::run_logout(&logout, given, directory.ok())),
         Command::Lock(lock) => lock::run(&lock, given.as_deref(), directory.ok()),

@@ -191,6 +191,15 @@ pub(super) fn try_print_report(body: &impl Serialize) -> Result<(), ExitCode> {
     print_serialized(serde_json::to_string_pretty(&VersionedBody { format: FORMAT, body }))
 }
 
+/// `body` on one line, with the bytes of raw JSON in it as they are.
+///
+/// # Errors
+/// The exit code, if it cannot be written as JSON.
+pub(super) fn exact_report_line(body: &impl Serialize) -> Result<String, ExitCode> {
+    let text = serde_json::to_string(&VersionedBody { format: FORMAT, body });
+    Ok(text.map_err(|error| fail(FAILED, error))? + "\n")
+}
+
 /// Prints `body` on one line, for commands that print a stream of objects.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! `mcpd status`: problems first, then servers, notes about them, agents and profiles. `--watch` shows them in a full-screen view on a terminal;
 //! in a pipe, it prints a report after each change.
 
+pub(super) mod advice;
 mod notes;
 mod problems;
 mod tables;
@@ -16,6 +17,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::daemon_report::{self, LatestReport, Reports, with_changed_files};
 use super::outcome::{not_running_with, print_report, print_report_line};
+use super::scroll::Scroll;
 use super::style::{OutputStyle, Tone};
 use super::terminal::{Screen, ScreenEvent, dimensions, with_spinner};
 use super::text::{count, one_line, short_duration};
@@ -76,7 +78,7 @@ pub(super) fn is_down(server: &ServerReport) -> bool {
 }
 
 /// Whether an enabled server is down, or one of its instances.
-fn has_failed(server: &ServerReport) -> bool {
+pub(super) fn has_failed(server: &ServerReport) -> bool {
     is_down(server) || !server.disabled && server.instances.iter().any(InstanceReport::is_down)
 }
 
@@ -99,6 +101,19 @@ pub(super) fn render(report: &Report, style: OutputStyle) -> String {
         tables::quotas(report, style),
     ])
 }
+
+/// What is wrong with one server, with the remedy; empty if nothing is.
+pub(super) fn problem(server: &ServerReport, style: OutputStyle) -> String {
+    problems::of_one(server, style)
+}
+
+/// What there is to say about one server.
+pub(super) fn server_notes(server: &ServerReport, style: OutputStyle) -> Vec<String> {
+    notes::of_server(server, style)
+}
+
+/// The versions of MCP in use with one server.
+pub(super) use tables::versions;
 
 /// A shorter report for small terminals: one line for each server with a problem, and a table of the others.
 fn render_brief(report: &Report, style: OutputStyle) -> String {
@@ -169,26 +184,40 @@ async fn watch_status(directory: &RuntimeDir, as_json: bool) -> CommandResult {
 }
 
 async fn show_on_screen(mut reports: Reports, mut latest: LatestReport) -> io::Result<ExitCode> {
-    let mut screen = Screen::open()?;
+    let (mut screen, mut scroll) = (Screen::open()?, Scroll::default());
+    latest.report = with_changed_files(latest.report);
     loop {
-        let style = OutputStyle::of_stdout();
-        latest.report = with_changed_files(latest.report);
-        let notice = latest.outage_notice(style);
-        let whole = notice.clone() + &render(&latest.report, style);
-        let fits = whole.lines().count() < dimensions().1;
-        let text = if fits { whole } else { notice + &render_brief(&latest.report, style) };
-        screen.draw(&text, "updated every second · q quits")?;
+        draw(&screen, &latest, &mut scroll)?;
         tokio::select! {
             result = reports.recv() => match result {
-                Some(result) => latest.update(result),
+                Some(result) => {
+                    latest.update(result);
+                    latest.report = with_changed_files(latest.report);
+                }
                 None => return Ok(ExitCode::from(FAILED)),
             },
-            event = screen.next_event() => if let ScreenEvent::Leave(signal) = event {
-                screen.leave(signal);
-                return Ok(ExitCode::SUCCESS);
+            event = screen.next_event() => match event {
+                ScreenEvent::Move(motion) => scroll.press(motion),
+                ScreenEvent::Escape => return Ok(ExitCode::SUCCESS),
+                ScreenEvent::Leave(signal) => {
+                    screen.leave(signal);
+                    return Ok(ExitCode::SUCCESS);
+                }
+                ScreenEvent::Key(_) | ScreenEvent::Enter | ScreenEvent::Resized => {}
             },
         }
     }
+}
+
+fn draw(screen: &Screen, latest: &LatestReport, scroll: &mut Scroll) -> io::Result<()> {
+    let style = OutputStyle::of_stdout().scrolled();
+    let notice = latest.outage_notice(style);
+    let room = dimensions().1.saturating_sub(1 + notice.lines().count());
+    let whole = render(&latest.report, style);
+    let fits = whole.lines().count() <= room;
+    let (shown, position) = scroll.lines(&if fits { whole } else { render_brief(&latest.report, style) }, room);
+    let position = position.map_or_else(|| "updated every second".to_owned(), |all| all + " · ↑ ↓ PgUp PgDn scroll");
+    screen.draw(&(notice + &shown), &format!("{position} · q quits"))
 }
 
 async fn print_changes(mut reports: Reports, first: Report, as_json: bool) -> Result<(), ExitCode> {

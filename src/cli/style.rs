@@ -24,6 +24,8 @@ pub(super) struct OutputStyle {
     has_colour: bool,
     /// Columns of the terminal; `None` if the output is no terminal.
     width: Option<usize>,
+    /// Whether long tables and texts are cut.
+    is_limited: bool,
 }
 
 /// Columns of a terminal that does not report its size.
@@ -51,22 +53,30 @@ pub(super) struct Cell {
 impl OutputStyle {
     pub(super) fn of_stdout() -> Self {
         let stdout = io::stdout();
-        Self { has_colour: AutoStream::choice(&stdout) != ColorChoice::Never, width: width(&stdout) }
+        Self::of(AutoStream::choice(&stdout), width(&stdout))
     }
 
     pub(super) fn of_stderr() -> Self {
         let stderr = io::stderr();
-        Self { has_colour: AutoStream::choice(&stderr) != ColorChoice::Never, width: width(&stderr) }
+        Self::of(AutoStream::choice(&stderr), width(&stderr))
+    }
+
+    fn of(colours: ColorChoice, width: Option<usize>) -> Self {
+        Self { has_colour: colours != ColorChoice::Never, width, is_limited: width.is_some() }
+    }
+
+    /// The style of a view that scrolls, so nothing of it is cut.
+    pub(super) fn scrolled(self) -> Self {
+        Self { is_limited: false, ..self }
     }
 
     /// As in a pipe.
-    #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { has_colour: false, width: None };
+    pub(super) const PLAIN: Self = Self { has_colour: false, width: None, is_limited: false };
 
     /// A terminal without colours.
     #[cfg(test)]
     pub(super) const fn of_width(width: usize) -> Self {
-        Self { has_colour: false, width: Some(width) }
+        Self { has_colour: false, width: Some(width), is_limited: true }
     }
 
     /// Columns of the terminal; `None` if the output is no terminal.
@@ -100,9 +110,9 @@ impl OutputStyle {
         Self { width: None, ..self }.fit_table(&header.map(Column::text), rows)
     }
 
-    /// The most of something that a terminal shows. A pipe gets everything.
+    /// The most of something that a terminal shows. A pipe and a scrolled view get everything.
     pub(super) fn limit(self, on_terminal: usize) -> usize {
-        if self.width.is_some() { on_terminal } else { usize::MAX }
+        if self.is_limited { on_terminal } else { usize::MAX }
     }
 }
 
@@ -292,7 +302,7 @@ mod tests {
 
     #[test]
     fn colours_change_nothing_but_colours() {
-        let coloured = OutputStyle { has_colour: true, width: None };
+        let coloured = OutputStyle { has_colour: true, ..OutputStyle::PLAIN };
         let table = coloured.table(["SERVER", "STATE"], rows());
         assert!(table.contains("\u{1b}["), "{table:?}");
         let plain: String = anstream::adapter::strip_str(&table).to_string();

@@ -6,6 +6,7 @@
 //! `ratatui` was measured and not used. It would shorten the view from 116 to 74 lines, but needs 28 more crates and
 //! 17 s more of processor time in a clean build; tables are also printed to pipes and stay text.
 
+use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,6 +28,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use unicode_width::UnicodeWidthStr;
 
+use super::scroll::Motion;
 use super::style::{OutputStyle, Tone};
 use super::text::{one_line, shorten};
 use crate::duration;
@@ -34,6 +36,8 @@ use crate::duration;
 /// The terminal in raw mode with the alternate screen. Dropping it restores the terminal.
 pub(super) struct Screen {
     keys: pipe::Receiver,
+    /// Key presses that were read and have no event yet.
+    unread: VecDeque<ScreenEvent>,
     signals: Signals,
 }
 
@@ -41,6 +45,9 @@ pub(super) struct Screen {
 pub(super) enum ScreenEvent {
     /// A printable ASCII key.
     Key(char),
+    Move(Motion),
+    Enter,
+    Escape,
     Resized,
     /// The user ends the view, by a key or by this signal.
     Leave(Option<i32>),
@@ -54,7 +61,8 @@ impl Screen {
         let tty = OpenOptions::new().read(true).custom_flags(nonblocking).open("/dev/tty")?;
         // A terminal is read like a pipe. The checked constructor accepts only pipes.
         let keys = pipe::Receiver::from_file_unchecked(tty)?;
-        let screen = Self { keys, signals: Signals::new([SIGHUP, SIGINT, SIGTERM, SIGWINCH])? };
+        let screen =
+            Self { keys, unread: VecDeque::new(), signals: Signals::new([SIGHUP, SIGINT, SIGTERM, SIGWINCH])? };
         let panic_hook = std::panic::take_hook();
         // The message of a panic would vanish with the alternate screen.
         std::panic::set_hook(Box::new(move |info| {
@@ -69,21 +77,14 @@ impl Screen {
     /// Draws the lines of `text` that fit, and `footer` in the last line.
     pub(super) fn draw(&self, text: &str, footer: &str) -> io::Result<()> {
         let (_, rows) = dimensions();
-        let lines: Vec<_> = text.lines().collect();
-        let room = rows.saturating_sub(1);
-        let shown = if lines.len() <= room { lines.len() } else { room.saturating_sub(1) };
         let mut out = io::stdout().lock();
         queue!(out, BeginSynchronizedUpdate, MoveTo(0, 0))?;
-        let style = OutputStyle::of_stdout();
-        let more =
-            (shown < lines.len()).then(|| style.paint(Tone::Faint, &format!("… {} more lines", lines.len() - shown)));
-        let body = lines[..shown].iter().copied().chain(more.as_deref());
-        for line in body.chain(std::iter::repeat("")).take(room) {
+        for line in text.lines().chain(std::iter::repeat("")).take(rows.saturating_sub(1)) {
             write!(out, "{line}")?;
             queue!(out, Clear(ClearType::UntilNewLine))?;
             write!(out, "\r\n")?;
         }
-        write!(out, "{}", style.paint(Tone::Faint, footer))?;
+        write!(out, "{}", OutputStyle::of_stdout().paint(Tone::Faint, footer))?;
         queue!(out, Clear(ClearType::UntilNewLine), EndSynchronizedUpdate)?;
         out.flush()
     }
@@ -91,14 +92,15 @@ impl Screen {
     /// Waits for the next event. Cancel safe.
     pub(super) async fn next_event(&mut self) -> ScreenEvent {
         loop {
+            if let Some(event) = self.unread.pop_front() {
+                return event;
+            }
             tokio::select! {
                 signal = self.signals.next() => match signal {
                     Some(SIGWINCH) => return ScreenEvent::Resized,
                     signal => return ScreenEvent::Leave(signal),
                 },
-                event = read_key(&self.keys) => if let Some(event) = event {
-                    return event;
-                },
+                events = read_keys(&self.keys) => self.unread.extend(events),
             }
         }
     }
@@ -131,30 +133,61 @@ pub(super) fn dimensions() -> (usize, usize) {
     }
 }
 
-async fn read_key(keys: &pipe::Receiver) -> Option<ScreenEvent> {
+async fn read_keys(keys: &pipe::Receiver) -> Vec<ScreenEvent> {
     let mut bytes = [0; 64];
     let read = match keys.readable().await {
         Ok(()) => keys.try_read(&mut bytes),
         Err(error) => Err(error),
     };
     match read {
-        Ok(count) => parse_key(&bytes[..count]),
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => None,
+        Ok(count) => parse_keys(&bytes[..count]),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Vec::new(),
         // The terminal is gone.
-        Err(_) => Some(ScreenEvent::Leave(None)),
+        Err(_) => vec![ScreenEvent::Leave(None)],
     }
 }
 
-/// The event of the first key press in `bytes`; `None` for a key without a function.
-fn parse_key(bytes: &[u8]) -> Option<ScreenEvent> {
-    match bytes {
-        // End of input, Ctrl-C, Ctrl-D, Escape alone.
-        [] | [0x03 | 0x04, ..] | [0x1b] => Some(ScreenEvent::Leave(None)),
-        // An escape sequence, such as an arrow key or F1.
-        [0x1b, ..] => None,
-        [b'q' | b'Q', ..] => Some(ScreenEvent::Leave(None)),
-        [byte, ..] => char::from(*byte).is_ascii_graphic().then_some(ScreenEvent::Key(char::from(*byte))),
+/// The events of the key presses in `bytes`. Keys without a function have none.
+fn parse_keys(mut bytes: &[u8]) -> Vec<ScreenEvent> {
+    if bytes.is_empty() {
+        return vec![ScreenEvent::Leave(None)];
     }
+    let mut events = Vec::new();
+    while let [first, rest @ ..] = bytes {
+        let (event, rest) = match (first, rest) {
+            // Ctrl-C, Ctrl-D.
+            (0x03 | 0x04 | b'q' | b'Q', _) => (Some(ScreenEvent::Leave(None)), rest),
+            (0x1b, []) => (Some(ScreenEvent::Escape), rest),
+            (0x1b, [b'[' | b'O', sequence @ ..]) => {
+                let end = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
+                let (sequence, rest) = sequence.split_at(end.map_or(sequence.len(), |end| end + 1));
+                (motion(sequence).map(ScreenEvent::Move), rest)
+            }
+            // A key that is pressed together with Alt.
+            (0x1b, [_, rest @ ..]) => (None, rest),
+            (b'\r' | b'\n', _) => (Some(ScreenEvent::Enter), rest),
+            (b'j', _) => (Some(ScreenEvent::Move(Motion::Down)), rest),
+            (b'k', _) => (Some(ScreenEvent::Move(Motion::Up)), rest),
+            (b' ', _) => (Some(ScreenEvent::Move(Motion::PageDown)), rest),
+            (byte, _) => (byte.is_ascii_graphic().then(|| ScreenEvent::Key(char::from(*byte))), rest),
+        };
+        events.extend(event);
+        bytes = rest;
+    }
+    events
+}
+
+/// The end of the escape sequence of an arrow key and its neighbours, in the spellings of xterm, the Linux console and rxvt.
+fn motion(sequence: &[u8]) -> Option<Motion> {
+    Some(match sequence {
+        b"A" => Motion::Up,
+        b"B" => Motion::Down,
+        b"5~" => Motion::PageUp,
+        b"6~" => Motion::PageDown,
+        b"H" | b"1~" | b"7~" => Motion::First,
+        b"F" | b"4~" | b"8~" => Motion::Last,
+        _ => return None,
+    })
 }
 
 /// A shorter wait shows no line.
@@ -224,19 +257,20 @@ mod tests {
 
     #[test]
     fn key_bytes_are_parsed_to_events() {
-        let leave = Some(ScreenEvent::Leave(None));
+        use ScreenEvent::{Enter, Escape, Key, Leave, Move};
         for (bytes, expected) in [
-            (&b"q"[..], leave),
-            (b"\x03", leave),
-            (b"\x1b", leave),
-            (b"", leave),
-            (b"\x1b[A", None),
-            (b"\x1bOP", None),
-            (b"\r", None),
-            ("é".as_bytes(), None),
-            (b"c", Some(ScreenEvent::Key('c'))),
+            (&b"q"[..], &[Leave(None)][..]),
+            (b"\x03", &[Leave(None)]),
+            (b"", &[Leave(None)]),
+            (b"\x1b", &[Escape]),
+            (b"\x1b[A\x1bOB", &[Move(Motion::Up), Move(Motion::Down)]),
+            (b"\x1b[5~\x1b[6~ ", &[Move(Motion::PageUp), Move(Motion::PageDown), Move(Motion::PageDown)]),
+            (b"\x1b[H\x1b[4~jk", &[Move(Motion::First), Move(Motion::Last), Move(Motion::Down), Move(Motion::Up)]),
+            (b"\x1bOP\x1b[1;5A\x1b[", &[]),
+            (b"\x1bx\r", &[Enter]),
+            ("éc".as_bytes(), &[Key('c')]),
         ] {
-            assert_eq!(parse_key(bytes), expected, "{bytes:?}");
+            assert_eq!(parse_keys(bytes), expected, "{bytes:?}");
         }
     }
 

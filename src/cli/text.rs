@@ -116,6 +116,8 @@ pub(super) enum TimeFormat {
     Date,
     /// `11:20:30`.
     Clock,
+    /// `11:20:30.456`.
+    PreciseClock,
     /// `Jan 01 11:20:30`, for a narrow terminal.
     Short,
     /// `2026-01-01 11:20:30.456`, for a wide terminal.
@@ -136,6 +138,7 @@ fn local_time_in(time: &str, format: TimeFormat, zone: TimeZone) -> String {
     let pattern = match format {
         TimeFormat::Date => "%Y-%m-%d",
         TimeFormat::Clock => "%H:%M:%S",
+        TimeFormat::PreciseClock => "%H:%M:%S%.3f",
         TimeFormat::Short => "%b %d %H:%M:%S",
         TimeFormat::Full => "%Y-%m-%d %H:%M:%S%.3f",
         TimeFormat::Zoned => "%Y-%m-%dT%H:%M:%S%.3f%:z",

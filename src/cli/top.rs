@@ -1,41 +1,75 @@
-//! `mcpd top`: call rates, errors and latency by server and tool.
-//!
-//! The stream of calls begins with the recorded calls. It reconnects when the daemon restarts.
+//! `mcpd top`: call rates, errors, latency, memory and processor time by server and tool, and the details of one server.
 
+mod cpu;
+mod detail;
+mod feeds;
 pub(super) mod model;
 mod view;
 
+use std::future::pending;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use unicode_width::UnicodeWidthStr;
 
+use self::cpu::CpuMeter;
+use self::detail::{Detail, Stderr};
+use self::feeds::{CallEvent, LastLines};
 pub(super) use self::model::Sort;
-use self::model::{CallWindow, TimeRange, TopModel};
+use self::model::{CallWindow, RowKey, Selection, Source, TopModel};
 use self::view::{CallTable, ViewOptions, view};
 use super::daemon_report::{self, LatestReport, POLL_INTERVAL, Reports};
 use super::outcome::print_report;
+use super::scroll::{Motion, Scroll};
 use super::style::OutputStyle;
 use super::terminal::{Screen, ScreenEvent, dimensions};
+use super::text::truncate;
 use super::{CommandResult, FAILED, admin_failure, fail, print};
-use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem};
-use crate::calls::report::CallReport;
+use crate::admin::AdminError;
+use crate::admin::report::{Report, ServerReport};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 const MINUTE_MS: i64 = 60_000;
 /// Lines of a view that is printed once, in addition to a line for each server.
 const LINES_ONCE: usize = 30;
-const FOOTER: &str = "c calls, l latency, e errors, n name · w minute/all · s slowest/last · q quits";
+/// Maximum wait for a second measurement of processor time, for a view that is printed once.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// The last line of the list, in full and for a narrow terminal.
+const LIST_KEYS: [&str; 2] = [
+    "↑↓ Enter opens · sort c calls, l latency, e errors, m memory, p CPU, n name, d down · w 1m/all · s slow/last · q quits",
+    "↑↓ Enter opens · sort c l e m p n d · w 1m/all · s slowest/last · q quits",
+];
+/// While a server is chosen, so the order is kept.
+const CHOSEN_KEYS: [&str; 2] = [
+    "↑↓ Enter opens · the order is kept until Home · sort c l e m p n d · w 1m/all · s slowest/last · q quits",
+    "↑↓ Enter opens · Home sorts again · sort c l e m p n d · w 1m/all · q quits",
+];
+const DETAIL_KEYS: [&str; 2] = [
+    "↑↓ PgUp PgDn scroll · s slowest/last calls · w 1m/all · Esc back · q quits",
+    "↑↓ scroll · s slow/last · w 1m/all · Esc back · q quits",
+];
+const SORT_KEYS: [(char, Sort); 7] = [
+    ('c', Sort::Calls),
+    ('l', Sort::Latency),
+    ('e', Sort::Errors),
+    ('m', Sort::Memory),
+    ('p', Sort::Cpu),
+    ('n', Sort::Name),
+    ('d', Sort::Down),
+];
 
 #[derive(Debug, Args)]
 pub(super) struct Top {
     /// Sort servers by this
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     sort: Sort,
-    /// Print the view once, after one second; the default if the output is not a terminal
+    /// Print the view once, after a few seconds; the default if the output is not a terminal
     #[arg(long)]
     once: bool,
     /// Print the view once as JSON
@@ -44,66 +78,92 @@ pub(super) struct Top {
 }
 
 struct State {
+    socket: PathBuf,
     started: Instant,
     window: CallWindow,
     latest: LatestReport,
+    cpu: CpuMeter,
     sort: Sort,
     call_table: CallTable,
     only_last_minute: bool,
+    scroll: Scroll,
+    /// The rows that were drawn last.
+    rows: Vec<RowKey>,
+    /// The chosen row; without one, the first.
+    chosen: Option<RowKey>,
+    /// Shown instead of the list.
+    opened: Option<OpenedServer>,
+}
+
+struct OpenedServer {
+    key: RowKey,
+    scroll: Scroll,
+    call_table: CallTable,
+    /// `None` if mcpd starts no server of this name.
+    stderr: Option<LastLines>,
 }
 
 pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> CommandResult {
     let socket = directory.socket(ADMIN_SOCKET);
     let mut reports = daemon_report::poll(socket.clone());
     let latest = LatestReport::first(&mut reports).await?;
-    let calls = start(socket);
-    let state = State {
+    let calls = feeds::calls(socket.clone());
+    let mut state = State {
+        socket,
         started: Instant::now(),
         window: CallWindow::default(),
         latest,
+        cpu: CpuMeter::default(),
         sort: top.sort,
         call_table: CallTable::default(),
         only_last_minute: true,
+        scroll: Scroll::default(),
+        rows: Vec::new(),
+        chosen: None,
+        opened: None,
     };
+    state.measure();
     if top.once || top.json || !io::stdout().is_terminal() {
         return run_once(state, reports, calls, top.json).await;
     }
     run_live(state, reports, calls).await.map_err(|error| fail(FAILED, error))
 }
 
-/// Prints the state after one interval. By then the recorded calls are received.
+/// Prints the state once the recorded calls are received and the processor time was measured twice.
 async fn run_once(
     mut state: State,
     mut reports: Reports,
-    mut calls: mpsc::Receiver<FeedEvent>,
+    mut calls: mpsc::Receiver<CallEvent>,
     as_json: bool,
 ) -> CommandResult {
     let end = sleep(POLL_INTERVAL);
     tokio::pin!(end);
-    loop {
+    let mut has_history = false;
+    while !has_history || !state.cpu.is_known(&state.latest.report) && state.started.elapsed() < MAX_WAIT {
         tokio::select! {
             biased;
             event = calls.recv() => if let Some(event) = event { state.apply(event) },
             report = reports.recv() => match report {
-                Some(Ok(report)) => state.latest.report = report,
+                Some(Ok(report)) => state.update(Ok(report)),
                 Some(Err(error)) => return Err(admin_failure(&error)),
                 None => return Err(ExitCode::from(FAILED)),
             },
-            () = &mut end => break,
+            () = &mut end, if !has_history => has_history = true,
         }
     }
-    let model = state.model();
+    let model = state.model(None);
     if as_json {
         return Ok(print_report(&model));
     }
-    let height = model.servers.len() + LINES_ONCE;
-    Ok(print(view(&model, state.view_options(OutputStyle::of_stdout(), height))))
+    let (sort, call_table, height) = (state.sort, state.call_table, model.servers.len() + LINES_ONCE);
+    let options = ViewOptions { sort, call_table, style: OutputStyle::of_stdout(), height, chosen: None };
+    Ok(print(view(&model, options, &mut Scroll::default())))
 }
 
 async fn run_live(
     mut state: State,
     mut reports: Reports,
-    mut calls: mpsc::Receiver<FeedEvent>,
+    mut calls: mpsc::Receiver<CallEvent>,
 ) -> io::Result<ExitCode> {
     let mut screen = Screen::open()?;
     loop {
@@ -111,21 +171,25 @@ async fn run_live(
         loop {
             tokio::select! {
                 event = calls.recv() => if let Some(event) = event { state.apply(event) },
+                draws = state.more_lines() => if draws { break },
                 report = reports.recv() => {
                     match report {
-                        Some(result) => state.latest.update(result),
+                        Some(result) => state.update(result),
                         None => return Ok(ExitCode::from(FAILED)),
                     }
                     break;
                 }
-                event = screen.next_event() => match event {
-                    ScreenEvent::Leave(signal) => {
-                        screen.leave(signal);
-                        return Ok(ExitCode::SUCCESS);
+                event = screen.next_event() => {
+                    match event {
+                        ScreenEvent::Leave(signal) => {
+                            screen.leave(signal);
+                            return Ok(ExitCode::SUCCESS);
+                        }
+                        ScreenEvent::Escape if state.opened.is_none() => return Ok(ExitCode::SUCCESS),
+                        event => state.press(event),
                     }
-                    ScreenEvent::Key(key) => { state.press(key); break }
-                    ScreenEvent::Resized => break,
-                },
+                    break;
+                }
             }
         }
     }
@@ -136,106 +200,136 @@ impl State {
         i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    fn apply(&mut self, event: FeedEvent) {
-        match event {
-            FeedEvent::Reset => {
-                let uptime = i64::try_from(self.latest.report.uptime_ms).unwrap_or(i64::MAX);
-                self.window = CallWindow::new(self.now().saturating_sub(uptime));
-            }
-            FeedEvent::HistoryTruncated => self.window.truncate_history(),
-            FeedEvent::Call(call) => {
-                let ago = call.ended_ago().map_or(0, |ago| i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
-                self.window.add(self.now().saturating_sub(ago), &call);
-            }
-            FeedEvent::Missed(count) => self.window.missed += count,
+    fn update(&mut self, result: Result<Report, AdminError>) {
+        let is_new = result.is_ok();
+        self.latest.update(result);
+        if is_new {
+            self.measure();
         }
     }
 
-    fn press(&mut self, key: char) {
-        match key {
-            'c' => self.sort = Sort::Calls,
-            'l' => self.sort = Sort::Latency,
-            'e' => self.sort = Sort::Errors,
-            'n' => self.sort = Sort::Name,
-            'w' => self.only_last_minute = !self.only_last_minute,
-            's' => self.call_table = self.call_table.other(),
+    fn measure(&mut self) {
+        self.cpu.update(self.now(), &self.latest.report);
+    }
+
+    fn apply(&mut self, event: CallEvent) {
+        match event {
+            CallEvent::Reset => {
+                let uptime = i64::try_from(self.latest.report.uptime_ms).unwrap_or(i64::MAX);
+                self.window = CallWindow::new(self.now().saturating_sub(uptime));
+            }
+            CallEvent::HistoryTruncated => self.window.truncate_history(),
+            CallEvent::Call(call) => {
+                let ago = call.ended_ago().map_or(0, |ago| i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
+                self.window.add(self.now().saturating_sub(ago), &call);
+            }
+            CallEvent::Missed(count) => self.window.missed += count,
+        }
+    }
+
+    /// Waits for a line of the opened server, and returns whether the view is drawn for it. Cancel safe.
+    async fn more_lines(&mut self) -> bool {
+        match self.opened.as_mut().and_then(|opened| opened.stderr.as_mut()) {
+            Some(stderr) => stderr.update().await,
+            None => pending().await,
+        }
+    }
+
+    fn press(&mut self, event: ScreenEvent) {
+        match (event, &mut self.opened) {
+            (ScreenEvent::Move(motion), Some(opened)) => opened.scroll.press(motion),
+            (ScreenEvent::Move(motion), None) => self.choose(motion),
+            (ScreenEvent::Enter, None) => self.open(),
+            (ScreenEvent::Escape | ScreenEvent::Key('b'), Some(_)) => self.opened = None,
+            (ScreenEvent::Key('s'), Some(opened)) => opened.call_table = opened.call_table.other(),
+            (ScreenEvent::Key('s'), None) => self.call_table = self.call_table.other(),
+            (ScreenEvent::Key('w'), _) => self.only_last_minute = !self.only_last_minute,
+            (ScreenEvent::Key(key), None) => {
+                if let Some((_, sort)) = SORT_KEYS.iter().find(|(of, _)| *of == key) {
+                    (self.sort, self.chosen) = (*sort, None);
+                }
+            }
             _ => {}
         }
     }
 
-    fn model(&self) -> TopModel {
+    fn chosen_index(&self) -> usize {
+        self.chosen.as_ref().and_then(|chosen| self.rows.iter().position(|row| row == chosen)).unwrap_or_default()
+    }
+
+    /// While a server is chosen, the order is kept. The first row is no particular server.
+    fn choose(&mut self, motion: Motion) {
+        let index = motion.target(self.chosen_index(), self.rows.len(), self.scroll.page());
+        self.chosen = self.rows.get(index).filter(|_| index > 0).cloned();
+    }
+
+    fn open(&mut self) {
+        let Some(key) = self.rows.get(self.chosen_index()).cloned() else { return };
+        let stderr = self.report_of(&key).filter(|server| server.elsewhere().is_none());
+        let stderr = stderr.map(|server| LastLines::of(server.name.clone(), self.socket.clone()));
+        self.chosen = Some(key.clone());
+        self.opened = Some(OpenedServer { key, scroll: Scroll::default(), call_table: CallTable::Last, stderr });
+    }
+
+    fn report_of(&self, key: &RowKey) -> Option<&ServerReport> {
+        self.latest.report.servers.iter().find(|server| Some(&server.name) == key.as_ref())
+    }
+
+    fn model(&self, only: Option<&RowKey>) -> TopModel {
         let now = self.now();
         let from = if self.only_last_minute { now - MINUTE_MS } else { i64::MIN };
-        TopModel::new(&self.window, &self.latest.report, TimeRange { from, now }, self.sort)
+        let source = Source { window: &self.window, report: &self.latest.report, cpu: &self.cpu };
+        TopModel::new(source, Selection { from, now, sort: self.sort, only })
     }
 
-    fn view_options(&self, style: OutputStyle, height: usize) -> ViewOptions {
-        ViewOptions { sort: self.sort, call_table: self.call_table, style, height }
-    }
-
-    fn draw(&self, screen: &Screen) -> io::Result<()> {
-        let style = OutputStyle::of_stdout();
+    fn draw(&mut self, screen: &Screen) -> io::Result<()> {
+        let style = OutputStyle::of_stdout().scrolled();
         let notice = self.latest.outage_notice(style);
         let (width, rows) = dimensions();
         let height = rows.saturating_sub(1 + notice.lines().count());
-        let drawn = view(&self.model(), self.view_options(style, height));
-        let footer: String = FOOTER.chars().take(width.saturating_sub(1)).collect();
-        screen.draw(&(notice + &drawn), &footer)
-    }
-}
-
-/// Recorded calls to request: the default size of the daemon's record.
-const HISTORY: usize = 1000;
-/// Received calls that are not counted yet. If the queue is full, the daemon skips calls and reports their number.
-const QUEUE: usize = 1024;
-
-#[derive(Debug)]
-enum FeedEvent {
-    /// A new connection: earlier calls are sent again, or were another daemon's.
-    Reset,
-    /// A call has ended.
-    Call(Box<CallReport>),
-    /// The daemon has older calls that it did not send.
-    HistoryTruncated,
-    /// This number of calls was skipped.
-    Missed(u64),
-}
-
-/// Starts receiving. It ends when the receiver is dropped.
-fn start(socket: PathBuf) -> mpsc::Receiver<FeedEvent> {
-    let (sender, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(async move {
-        while !sender.is_closed() {
-            // The poll of the status reports the error.
-            let _ = receive(&socket, &sender).await;
-            sleep(POLL_INTERVAL).await;
-        }
-    });
-    receiver
-}
-
-async fn receive(socket: &Path, sender: &mpsc::Sender<FeedEvent>) -> Result<(), AdminError> {
-    let mut feed =
-        admin::calls(socket, CallsRequest { last: HISTORY, follow: true, ..CallsRequest::default() }).await?;
-    let mut received = 0;
-    let mut event = FeedEvent::Reset;
-    loop {
-        if sender.send(event).await.is_err() {
-            return Ok(());
-        }
-        event = loop {
-            match feed.next().await? {
-                Some(FeedItem::Event(AdminEvent::Call(call))) => {
-                    received += 1;
-                    break FeedEvent::Call(call);
+        let (drawn, footer) = match self.opened.take() {
+            Some(mut opened) => {
+                let text = self.detail(&opened, style, height);
+                let (shown, position) = opened.scroll.lines(&text, height);
+                self.opened = Some(opened);
+                let position = position.map(|position| position + " · ").unwrap_or_default();
+                (shown, position.clone() + fitting(&DETAIL_KEYS, width.saturating_sub(position.width())))
+            }
+            None => {
+                let mut model = self.model(None);
+                if self.chosen.is_some() {
+                    model.keep_order(&self.rows);
                 }
-                Some(FeedItem::Event(AdminEvent::Missed(count))) => break FeedEvent::Missed(count),
-                Some(FeedItem::Summary(_)) if received >= HISTORY => break FeedEvent::HistoryTruncated,
-                Some(_) => {}
-                None => return Ok(()),
+                self.rows = model.servers.iter().map(|row| row.name.clone()).collect();
+                let chosen = Some(self.chosen_index());
+                let (sort, call_table) = (self.sort, self.call_table);
+                let options = ViewOptions { sort, call_table, style, height, chosen };
+                let keys = if self.chosen.is_some() { CHOSEN_KEYS } else { LIST_KEYS };
+                (view(&model, options, &mut self.scroll), fitting(&keys, width).to_owned())
             }
         };
+        screen.draw(&(notice + &drawn), &truncate(&footer, width.saturating_sub(1)))
     }
+
+    fn detail(&self, opened: &OpenedServer, style: OutputStyle, height: usize) -> String {
+        let stderr = match &opened.stderr {
+            None => Stderr::Nothing("mcpd does not start it, so its stderr is not available".to_owned()),
+            Some(last) => match (last.lines(), last.error()) {
+                (Some(lines), _) if lines.len() > 0 => Stderr::Lines(lines.collect()),
+                (_, Some(error)) => Stderr::Nothing(error.to_string()),
+                (Some(_), None) => Stderr::Nothing("it has written nothing".to_owned()),
+                (None, None) => Stderr::Nothing("…".to_owned()),
+            },
+        };
+        let (key, model) = (&opened.key, self.model(Some(&opened.key)));
+        let detail = Detail { key, model: &model, server: self.report_of(key), cpu: &self.cpu, stderr };
+        detail.draw(opened.call_table, style, height)
+    }
+}
+
+/// The longest of these lines that fits; else the last one.
+fn fitting<'l>(lines: &[&'l str; 2], width: usize) -> &'l str {
+    lines[usize::from(lines[0].width() >= width)]
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The `[daemon]` table.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::keys::{DURATION, FLAG, Key, KeyLayer, PATH, choice, duration_from, size};
+use super::keys::{DURATION, FLAG, Key, KeyLayer, PATH, URL, choice, duration_from, size};
 use super::settings::MAX_MESSAGE;
 use super::value_types::Choice;
 use crate::message_limit;
@@ -23,6 +24,8 @@ pub struct DaemonConfig {
     pub first_list_wait: Duration,
     /// The file to which each finished call is appended as a line of JSON.
     pub call_log: Option<PathBuf>,
+    /// The collector that receives spans of tool calls, by OTLP over HTTP.
+    pub otlp_endpoint: Option<Arc<str>>,
     /// Whether the configuration is reloaded when one of its files changes.
     pub watch: bool,
     /// After this time without agents, a daemon that a client has started ends.
@@ -36,6 +39,7 @@ impl Default for DaemonConfig {
             max_message_bytes: message_limit::DEFAULT,
             first_list_wait: Duration::from_secs(5),
             call_log: None,
+            otlp_endpoint: None,
             watch: false,
             idle_exit: None,
         }
@@ -66,6 +70,14 @@ impl DaemonConfig {
                   the key there is no file.",
             rule: PATH.example("\"~/mcpd-calls.jsonl\""),
             field: |daemon| &mut daemon.call_log,
+        },
+        Key {
+            name: "otlp_endpoint",
+            doc: "URL of an OpenTelemetry collector, which receives spans of tool calls by OTLP over HTTP, at this URL with `/v1/traces`. \
+                  `${…}` is expanded. Spans never have arguments or results. The key also makes mcpd replace `traceparent` in \
+                  calls to servers. Without it there are no spans.",
+            rule: URL.example("\"http://127.0.0.1:4318\""),
+            field: |daemon| &mut daemon.otlp_endpoint,
         },
         Key {
             name: "watch",

@@ -60,6 +60,8 @@ pub(super) enum KeyKind {
     Choice(fn() -> Vec<&'static str>),
     /// An absolute path with `${…}`.
     Path,
+    /// A URL with `${…}`.
+    Url,
     /// Durations by globs on tool names. The lists of all layers are joined.
     ToolTimeouts,
     /// A level, or a table with a level.
@@ -86,6 +88,7 @@ pub(super) const FLAG: Rule = Rule::new(KeyKind::Flag);
 pub(super) const FLAG_OR_TEXT: Rule = Rule::new(KeyKind::FlagOrText);
 pub(super) const DURATION: Rule = duration_from(Duration::ZERO);
 pub(super) const PATH: Rule = Rule::new(KeyKind::Path);
+pub(super) const URL: Rule = Rule::new(KeyKind::Url);
 pub(super) const SANDBOX: Rule = Rule::new(KeyKind::Sandbox);
 pub(super) const TOOL_TIMEOUTS: Rule = Rule::new(KeyKind::ToolTimeouts);
 
@@ -268,6 +271,7 @@ fields! {
     bool, Flag;
     usize, Number;
     Duration, Duration;
+    Arc<str>, Text;
     PathBuf, Path;
     Sandbox, Sandbox;
 }

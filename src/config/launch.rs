@@ -16,6 +16,7 @@ use url::Url;
 use super::address::{Address, is_unix, url_complaint};
 use super::interpolate::{Process, Sources, Template, UnusableValue};
 use super::known_commands::{PackageWord, package_words};
+use super::secret::{in_arguments, is_secret, url_passwords};
 use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
 use super::value_types::Choice;
 
@@ -190,6 +191,21 @@ impl Launch {
         }
     }
 
+    /// The values that must not leave this machine: [`Self::secrets`], and each variable, header, argument and URL that looks like a secret.
+    pub(crate) fn secret_values(&self) -> Vec<String> {
+        let mut values = self.secrets().all();
+        if let Some(program) = self.program() {
+            let args: Vec<_> = program.args.iter().map(String::as_str).collect();
+            values.extend(in_arguments(&args).into_iter().map(|index| named_value(args[index]).to_owned()));
+            values.extend(secret_entries(&program.env));
+        }
+        if let Some(remote) = self.remote() {
+            values.extend(secret_entries(&remote.latest_headers()));
+            values.extend(url_passwords(&remote.url));
+        }
+        values
+    }
+
     /// The programs of its `${cmd:…}`.
     pub(crate) fn commands(&self) -> &[SecretCommand] {
         self.secrets().commands()
@@ -277,6 +293,22 @@ impl PartialEq for Remote {
 }
 
 impl Eq for Remote {}
+
+/// The secrets among variables or headers, and what follows the scheme of a credential.
+fn secret_entries(entries: &BTreeMap<String, String>) -> Vec<String> {
+    let secrets = entries.iter().filter(|(name, value)| is_secret(name, value));
+    secrets
+        .flat_map(|(_, value)| {
+            value.split_once(' ').map(|(_, rest)| rest.to_owned()).into_iter().chain([value.clone()])
+        })
+        .collect()
+}
+
+/// The value in `--token=X`, `TOKEN=X` or `Authorization: X`, or the whole.
+fn named_value(argument: &str) -> &str {
+    let named = argument.split_once(['=', ':']).filter(|(name, _)| !name.contains(['/', ' ']));
+    named.map_or(argument, |(_, value)| value.trim_start())
+}
 
 /// It was read from text.
 fn path_text(path: &Path) -> String {

@@ -135,6 +135,11 @@ impl Secrets {
         self.values.iter().map(String::as_str)
     }
 
+    /// All values that are known by now.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.values.iter().cloned().chain(self.later().iter().cloned()).collect()
+    }
+
     /// `text` without the placeholders of programs.
     pub(super) fn without_placeholders(&self, text: &str) -> String {
         self.commands.iter().fold(text.to_owned(), |text, command| text.replace(&command.placeholder(), ""))

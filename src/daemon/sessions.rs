@@ -30,8 +30,10 @@ use crate::logging::Limiter;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile};
 use crate::message_limit::{MessageLimit, buffer_unit};
+use crate::otlp::Tracer;
 use crate::server::{StopChannel, StopReceiver, User};
 use crate::session::{PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
+use crate::tap::Tap;
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -44,6 +46,7 @@ const OPEN_QUEUE: usize = 16;
 pub(super) struct Sessions {
     limits: DaemonConfig,
     history: History,
+    tracer: Tracer,
     task_token_key: Arc<TaskTokenKey>,
     warnings: Arc<Limiter>,
     stopping: StopReceiver,
@@ -60,6 +63,7 @@ pub(super) struct Sessions {
     /// The number of agents, which the service manager's status line follows.
     count: watch::Sender<usize>,
     last_number: u64,
+    tap: Tap,
 }
 
 /// One connected agent, or an HTTP connection.
@@ -100,12 +104,14 @@ impl Sessions {
         task_token_key: TaskTokenKey,
         warnings: Arc<Limiter>,
         stopping: &StopChannel,
+        tap: Tap,
     ) -> Self {
         let open_files = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
         let max_sessions = open_files.map_or(MAX_SESSIONS, |files| MAX_SESSIONS.min(files / 2));
         let (open, openings) = mpsc::channel(OPEN_QUEUE);
         Self {
             accounts: Accounts::new(max_sessions, buffer_unit(limits.max_message_bytes)),
+            tracer: Tracer::start(limits.otlp_endpoint.as_deref()),
             limits,
             history,
             task_token_key: Arc::new(task_token_key),
@@ -119,6 +125,7 @@ impl Sessions {
             openings,
             count: watch::Sender::new(0),
             last_number: 0,
+            tap,
         }
     }
 
@@ -155,6 +162,8 @@ impl Sessions {
             guest_roots: user.is_guest.then(|| Arc::clone(&profile.workspace_roots)),
             user,
             history: self.history.clone(),
+            figures: manager.figures().clone(),
+            tracer: self.tracer.clone(),
             view,
             named_uris: Arc::clone(&at.named_uris),
             own_server,
@@ -167,6 +176,10 @@ impl Sessions {
             warnings: Arc::clone(&self.warnings),
             account,
             task_token_key: Arc::clone(&self.task_token_key),
+            tap: self.tap.of_agent(number, peer.pid, {
+                let status = Arc::clone(&status);
+                move || status.introduction()?.client.clone()
+            }),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
         let task = self.tasks.spawn(serve(setup, SessionOrders { profile_removed: left, cut_off: closed }));
@@ -231,7 +244,7 @@ impl Sessions {
         }
     }
 
-    /// Lets all sessions write their last answers and end.
+    /// Lets all sessions write their last answers and end, and the collector receive their spans.
     pub(super) async fn close(&mut self) {
         self.closing.send_replace(true);
         // Dropped requests are refused.
@@ -240,6 +253,9 @@ impl Sessions {
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not read their last answers in time");
+        }
+        if !self.tracer.finish().await {
+            tracing::warn!("the last spans may be missing at the collector of `otlp_endpoint`");
         }
     }
 

@@ -9,7 +9,7 @@ use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
 use crate::list_kind::ListKind;
 use crate::manager::View;
-use crate::manager::report::{cut, millis, servers};
+use crate::manager::report::{cut, millis};
 
 /// Maximum length of the reason why a configuration was rejected, in bytes: a report has to fit into one message.
 const MAX_REASON_LEN: usize = 32 << 10;
@@ -47,7 +47,8 @@ impl Daemon {
             files_changed: Vec::new(),
             other_daemons: Vec::new(),
             reapers_lost: self.admission.reapers_lost(),
-            servers: servers(&view),
+            usage_age_ms: self.manager.figures().usage_age().map(millis),
+            servers: self.manager.figures().of_servers(&view),
             agents: self.sessions.report(),
             profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
         }

@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
+
 use super::caller::{Caller, Origin};
 use super::hub::{Hub, PostError, Reader};
 use crate::session::AgentMessage;
@@ -56,7 +58,7 @@ impl Agents {
         caller: &Caller,
         leases: &Leases,
         message: AgentMessage,
-        bytes: usize,
+        line: Bytes,
     ) -> Result<Option<(Reader, NewHub)>, PostError> {
         let (mut all, mut leases) = (self.entries(), leases.all());
         let entries = all.entry(caller.origin).or_default();
@@ -68,7 +70,7 @@ impl Agents {
             Some(entry) => {
                 let hub = Arc::clone(&entry.hub);
                 if leases.iter().any(|lease| Arc::ptr_eq(&lease.hub, &hub)) {
-                    return hub.post(message, bytes).map(|reader| Some((reader, None)));
+                    return hub.post(message, line).map(|reader| Some((reader, None)));
                 }
                 entry.connections += 1;
                 (hub, None)
@@ -86,7 +88,7 @@ impl Agents {
             }
         };
         leases.push(Lease { agents: self.clone(), origin: caller.origin, hub: Arc::clone(&hub) });
-        hub.post(message, bytes).map(|reader| Some((reader, new)))
+        hub.post(message, line).map(|reader| Some((reader, new)))
     }
 }
 

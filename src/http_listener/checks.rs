@@ -22,6 +22,7 @@ pub(super) enum Target {
     /// The face of one server.
     Face(Arc<str>),
     Health,
+    Metrics,
 }
 
 impl Target {
@@ -29,6 +30,7 @@ impl Target {
         match uri.path() {
             "/mcp" => Some(Self::Aggregate),
             "/healthz" => Some(Self::Health),
+            "/metrics" => Some(Self::Metrics),
             path => {
                 let name = path.strip_prefix("/servers/").filter(|name| !name.is_empty() && !name.contains('/'))?;
                 Some(Self::Face(name.into()))
@@ -39,7 +41,7 @@ impl Target {
     pub(super) fn face(&self) -> Option<&Arc<str>> {
         match self {
             Self::Face(server) => Some(server),
-            Self::Aggregate | Self::Health => None,
+            Self::Aggregate | Self::Health | Self::Metrics => None,
         }
     }
 }
@@ -137,7 +139,7 @@ fn is_local(host: &str) -> bool {
 }
 
 /// The media ranges of `Accept`, without their parameters.
-fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+pub(super) fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim())
 }

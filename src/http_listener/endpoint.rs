@@ -13,6 +13,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming as RequestBody};
 use serde_json::json;
 use tokio::sync::{OnceCell, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::agents::Leases;
@@ -23,7 +24,7 @@ use super::hub::{Event, Hub, PostError, Reader};
 use super::protocol::Protocol;
 use super::reply::{Failure, First, Form, Reply};
 use super::reply::{
-    allow_origin, begun, empty, error_code, events, malformed, preflight, status_of, unsupported, whole,
+    allow_origin, begun, empty, error_code, events, malformed, preflight, status_of, text, unsupported, whole,
 };
 use super::sessions::{OpenSession, Sessions};
 use super::stream::Message;
@@ -35,9 +36,10 @@ use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::normalise::Sender;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, PARSE_ERROR};
 use crate::list_kind::ListKind;
-use crate::manager::{View, ViewPart};
+use crate::manager::{Figures, View, ViewPart};
 use crate::message_limit::{MessageLimit, has_memory};
 use crate::methods::USE_FACE;
+use crate::metrics::{self, Format, Scrape};
 use crate::server::User;
 use crate::session::{AgentMessage, PeerIdentity, SessionSetup};
 use crate::transport::http::{check_headers, one_line};
@@ -63,6 +65,7 @@ pub(super) struct Agent {
     own_server: Option<Arc<str>>,
     /// The view of the profile.
     view: watch::Receiver<Arc<View>>,
+    figures: Figures,
     account: Arc<Account>,
     limit: MessageLimit,
     access: Access,
@@ -72,9 +75,10 @@ pub(super) struct Agent {
 impl Agent {
     /// The agent whose sessions would be started with `setup`. `client`: its address, if it has one.
     pub(super) fn of(setup: SessionSetup, protocol: Protocol, access: Access, client: Option<SocketAddr>) -> Self {
-        let SessionSetup { number, user, identity, own_server, view, account, message_limit: limit, .. } = setup;
+        let SessionSetup { number, user, identity, own_server, view, figures, account, message_limit: limit, .. } =
+            setup;
         let origin = OnceCell::new();
-        Self { origin, number, client, user, identity, own_server, view, account, limit, access, protocol }
+        Self { origin, number, client, user, identity, own_server, view, figures, account, limit, access, protocol }
     }
 
     /// The process that sends the requests, if it is known.
@@ -185,7 +189,8 @@ impl Endpoint {
             (Target::Health, &Method::GET | &Method::HEAD) => {
                 Ok(whole(StatusCode::OK, [Bytes::from_static(b"{\"status\":\"ok\"}\n")]))
             }
-            (Target::Health, _) => Err(Refusal::Method { allowed: "GET, HEAD" }.into()),
+            (Target::Metrics, &Method::GET | &Method::HEAD) => Ok(self.metrics(headers).await),
+            (Target::Health | Target::Metrics, _) => Err(Refusal::Method { allowed: "GET, HEAD" }.into()),
             (_, &Method::POST) => self.receive(&target, headers, body).await,
             (_, &Method::GET) => self.listen(&target, headers),
             (_, &Method::DELETE) => {
@@ -198,9 +203,22 @@ impl Endpoint {
 
     /// Whether the agent can see what a path names.
     fn has(&self, target: &Target) -> bool {
+        if *target == Target::Metrics {
+            return matches!(self.agent.access, Access::Loopback(_));
+        }
         let Some(face) = target.face() else { return true };
         let is_own = self.agent.own_server.as_ref() == Some(face);
         !is_own && self.agent.view.borrow().servers.iter().any(|member| member.config.name == *face)
+    }
+
+    /// The metrics of the servers of the profile.
+    async fn metrics(&self, headers: &HeaderMap) -> Reply {
+        let Agent { view, figures, user, .. } = &self.agent;
+        let (view, figures, profile) = (Arc::clone(&view.borrow()), figures.clone(), Arc::clone(&user.profile));
+        figures.measure(&view).await;
+        let format = Format::accepted(checks::accepted(headers));
+        let written = spawn_blocking(move || metrics::encode(Scrape::of_profile(&profile, &view, &figures), format));
+        text(format.content_type(), written.await.unwrap_or_default())
     }
 
     /// The definition of a tool that the agent can see.
@@ -301,7 +319,7 @@ impl Endpoint {
             owner: Owner { face: None, ..self.owner(target) },
             directory: message.stated_directory(),
         };
-        let posted = self.sessions.agents.post(&caller, &self.leases, message, line.len());
+        let posted = self.sessions.agents.post(&caller, &self.leases, message, line);
         let ended = |_| Failure::session_ended(id.clone(), Delivery::NotSent, false);
         let Some((reader, new)) = posted.map_err(ended)? else { return Ok(empty(StatusCode::ACCEPTED)) };
         if let Some(hub) = new {
@@ -331,8 +349,8 @@ impl Endpoint {
         if let Some(server) = target.face() {
             let line = reply::notification_with(USE_FACE, &json!({ "server": server }));
             let line = line.slice(..line.len() - 1);
-            let message = AgentMessage::from(Incoming::of(line.clone()));
-            drop(post(&hub, Received { message, line })?);
+            let message = AgentMessage::from(Incoming::of(line));
+            drop(post(&hub, Received { message, line: Bytes::new() })?);
         }
         let reader = post(&hub, received)?;
         let first = First::of(&reader).await;
@@ -432,13 +450,13 @@ async fn parse(body: Bytes) -> Result<Received, Failure> {
     if body.len() <= INLINE {
         return parse(body);
     }
-    let parsed = tokio::task::spawn_blocking(move || parse(body)).await;
+    let parsed = spawn_blocking(move || parse(body)).await;
     parsed.unwrap_or_else(|_| Err(malformed(MessageError::NotJson)))
 }
 
 fn post(hub: &Arc<Hub>, Received { message, line }: Received) -> Result<Reader, Failure> {
     let id = message.answered_id().cloned();
-    hub.post(message, line.len()).map_err(|error| match error {
+    hub.post(message, line).map_err(|error| match error {
         PostError::Ended => Refusal::UnknownSession.into(),
         PostError::IdInUse => {
             let error = ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered");

@@ -60,7 +60,8 @@ struct State {
 #[derive(Debug)]
 struct Post {
     message: AgentMessage,
-    bytes: usize,
+    /// As received; empty if mcpd has made it.
+    line: Bytes,
     stream: u64,
 }
 
@@ -162,14 +163,14 @@ impl State {
     /// Cancels a request that the agent has left, if it is unanswered. Only a modern agent cancels by leaving.
     fn cancel(&mut self, id: &Bytes, stream: u64) {
         if self.requests.get(id) == Some(&stream) && !self.has_ended {
-            self.posts.push_back(Post { message: AgentMessage::cancellation(id), bytes: 0, stream });
+            self.posts.push_back(Post { message: AgentMessage::cancellation(id), line: Bytes::new(), stream });
             self.wake_session();
         }
     }
 
-    fn next_post(&mut self) -> Option<AgentMessage> {
-        let Post { message, bytes, stream } = self.posts.pop_front()?;
-        self.posted -= bytes;
+    fn next_post(&mut self) -> Option<(AgentMessage, Bytes)> {
+        let Post { message, line, stream } = self.posts.pop_front()?;
+        self.posted -= line.len();
         self.change(stream, Stream::set_received);
         if message.answered_id().is_none() {
             self.change(stream, Stream::end);
@@ -177,7 +178,7 @@ impl State {
         if let Some(cancelled) = message.cancelled_id().and_then(|id| self.requests.remove(id)) {
             self.change(cancelled, Stream::end);
         }
-        Some(message)
+        Some((message, line))
     }
 }
 
@@ -208,12 +209,12 @@ impl Hub {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a message of the agent to the session. The stream has the response. Without a response, the stream ends once the session
+    /// Passes a message of the agent with its line to the session. The stream has the response. Without a response, the stream ends once the session
     /// has received it.
     ///
     /// # Errors
     /// If the id is that of an unanswered request, or the session is over.
-    pub(super) fn post(self: &Arc<Self>, message: AgentMessage, bytes: usize) -> Result<Reader, PostError> {
+    pub(super) fn post(self: &Arc<Self>, message: AgentMessage, line: Bytes) -> Result<Reader, PostError> {
         let mut state = self.state();
         if state.has_ended || state.is_closed {
             return Err(PostError::Ended);
@@ -228,8 +229,8 @@ impl Hub {
         if state.posts.capacity() == 0 {
             state.posts.reserve_exact(1);
         }
-        state.posts.push_back(Post { message, bytes, stream });
-        state.posted += bytes;
+        state.posted += line.len();
+        state.posts.push_back(Post { message, line, stream });
         state.last_use = Instant::now();
         state.wake_session();
         Ok(Reader { hub: Arc::clone(self), stream, number })
@@ -286,7 +287,7 @@ impl Hub {
 
     // The session's end.
 
-    pub(super) fn poll_post(&self, cx: &mut Context<'_>) -> Poll<Option<AgentMessage>> {
+    pub(super) fn poll_post(&self, cx: &mut Context<'_>) -> Poll<Option<(AgentMessage, Bytes)>> {
         let mut state = self.state();
         let message = state.next_post();
         if message.is_some() || state.is_closed || state.has_stopped_receiving {
@@ -296,7 +297,7 @@ impl Hub {
         Poll::Pending
     }
 
-    pub(super) fn next_post(&self) -> Option<AgentMessage> {
+    pub(super) fn next_post(&self) -> Option<(AgentMessage, Bytes)> {
         self.state().next_post()
     }
 
@@ -313,7 +314,8 @@ impl Hub {
         Poll::Pending
     }
 
-    pub(super) fn send(&self, to: Address<'_>, parts: Vec<Bytes>) {
+    /// Returns whether the message has a stream.
+    pub(super) fn send(&self, to: Address<'_>, parts: Vec<Bytes>) -> bool {
         let mut state = self.state();
         let (stream, is_response) = match to {
             Address::Response(id) => (state.requests.remove(id), true),
@@ -323,9 +325,11 @@ impl Hub {
         let message = Message { parts, is_response };
         // The stream of a request has gone if its reader has.
         if let Some(stream) = stream {
-            state.change(stream, |stream| stream.push(message));
+            let is_sent = state.change(stream, |stream| stream.push(message)).is_some();
             state.drop_surplus();
+            return is_sent;
         }
+        false
     }
 
     pub(super) fn unwritten(&self) -> usize {

@@ -199,6 +199,15 @@ pub(super) fn whole(status: StatusCode, parts: impl IntoIterator<Item = Bytes>) 
     reply
 }
 
+/// A text of this media type.
+pub(super) fn text(content_type: &'static str, body: String) -> Reply {
+    let mut reply = with_body(StatusCode::OK, ResponseBody::whole([body.into()]));
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
 pub(super) fn events(stream: Box<EventStream>) -> Reply {
     let mut reply = with_body(StatusCode::OK, ResponseBody::Events(stream));
     let headers = reply.headers_mut();

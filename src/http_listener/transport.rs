@@ -13,6 +13,7 @@ use tokio::time::{self, Sleep, sleep};
 
 use super::hub::Hub;
 use crate::session::{Address, AgentMessage, Transport};
+use crate::tap::{Direction, TapPoint};
 use crate::test_variable::test_variable;
 
 /// A legacy session ends when its agent has neither sent anything nor read a stream for this time.
@@ -26,6 +27,7 @@ pub(crate) struct HttpTransport {
     pause: Option<Pin<Box<Sleep>>>,
     /// `None` if the session ends with its connections.
     idle: Option<Idle>,
+    tap: TapPoint,
     _end: EndOnDrop,
 }
 
@@ -55,7 +57,25 @@ impl HttpTransport {
     }
 
     fn new(hub: Arc<Hub>, registration: Option<Registration>, idle: Option<Idle>) -> Self {
-        Self { _end: EndOnDrop(Arc::clone(&hub), registration), hub, seen: 0, pause: None, idle }
+        Self {
+            _end: EndOnDrop(Arc::clone(&hub), registration),
+            hub,
+            seen: 0,
+            pause: None,
+            idle,
+            tap: TapPoint::default(),
+        }
+    }
+
+    /// The same, with messages noted at `tap`.
+    pub(crate) fn tapped(self, tap: TapPoint) -> Self {
+        Self { tap, ..self }
+    }
+
+    /// The message of a line, which is noted.
+    fn received(&self, (message, line): (AgentMessage, Bytes)) -> AgentMessage {
+        self.tap.note(Direction::From, &line);
+        message
     }
 
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -86,13 +106,13 @@ impl Transport for HttpTransport {
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>> {
         ready!(self.poll_pause(cx));
         match self.hub.poll_post(cx) {
-            Poll::Ready(message) => Poll::Ready(Ok(message)),
+            Poll::Ready(received) => Poll::Ready(Ok(received.map(|received| self.received(received)))),
             Poll::Pending => self.poll_idle(cx).map(|()| Ok(None)),
         }
     }
 
     fn next_buffered(&mut self) -> Option<AgentMessage> {
-        if self.pause.is_some() { None } else { self.hub.next_post() }
+        if self.pause.is_some() { None } else { Some(self.received(self.hub.next_post()?)) }
     }
 
     fn unreturned_bytes(&self) -> usize {
@@ -109,7 +129,11 @@ impl Transport for HttpTransport {
     }
 
     fn send(&mut self, to: Address<'_>, message: impl IntoIterator<Item = Bytes>) {
-        self.hub.send(to, message.into_iter().collect());
+        let parts: Vec<_> = message.into_iter().collect();
+        let noted = self.tap.is_open().then(|| parts.clone());
+        if self.hub.send(to, parts) {
+            noted.iter().for_each(|parts| self.tap.note_parts(Direction::To, parts));
+        }
     }
 
     fn unwritten_bytes(&self) -> usize {

@@ -31,6 +31,9 @@ mod changes;
 mod changes_report;
 mod commands;
 mod extensions;
+mod figures;
+mod figures_report;
+mod malformed_report;
 mod offered;
 mod pins;
 pub mod report;
@@ -40,6 +43,7 @@ mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tools;
+mod usage;
 mod view;
 mod wait_ready;
 
@@ -53,9 +57,10 @@ pub use self::changes::{Changes, ServerFailure};
 pub(crate) use self::changes::{DesiredState, ViewConfig};
 pub use self::commands::ManagerError;
 use self::commands::{ManagerCommand, OutcomeSender, check_names};
+pub(crate) use self::figures::Figures;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
 pub(crate) use self::pins::change::{DefinitionChange, ServerChanges};
-use self::report::ServerReport;
+use self::report::{DurationReport, ServerReport};
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
@@ -89,6 +94,7 @@ pub struct Manager {
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
     stop: Arc<StopChannel>,
     pins: Option<PinDirectory>,
+    figures: Figures,
 }
 
 /// Watches the lists that a [`Manager`] exposes.
@@ -130,13 +136,13 @@ impl Manager {
         profiles: Vec<Arc<Profile>>,
     ) -> Result<(Self, JoinHandle<Vec<u32>>), ManagerError> {
         check_names(servers.iter().map(|config| &config.name))?;
-        let pins = setup.pins.clone();
+        let (pins, figures) = (setup.pins.clone(), Figures::new(setup.host.durations.clone()));
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());
         let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
         let stop = StopChannel::new();
         let running = tokio::spawn(task.run(receiver, stop.receiver.clone()));
-        Ok((Self { commands, view, profiles, stop: Arc::new(stop), pins }, running))
+        Ok((Self { commands, view, profiles, stop: Arc::new(stop), pins, figures }, running))
     }
 
     /// The view of everything that is exposed, and its updates.
@@ -282,7 +288,24 @@ impl Manager {
     /// State, health and counters of every server, in order. Does not wait. After [`Manager::close`] there are none.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerReport> {
-        if self.is_closed() { Vec::new() } else { report::servers(&self.view.borrow()) }
+        if self.is_closed() { Vec::new() } else { self.figures.of_servers(&self.view.borrow()) }
+    }
+
+    /// How long requests and sessions took since the start, as histograms: requests to servers, and sessions with them. Does not wait.
+    #[must_use]
+    pub fn durations(&self) -> Vec<DurationReport> {
+        self.figures.of_durations()
+    }
+
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Measures what the processes of all servers use, for [`ServerReport::usage`], unless that was done within the last 2 s. Nothing is
+    /// measured between calls. Waits for at most 100 ms, and only if the last values are older than 5 s.
+    pub async fn measure_usage(&self) {
+        let view = Arc::clone(&self.view.borrow());
+        self.figures.measure(&view).await;
     }
 
     /// Whether the manager is closed, and no process of it is left.

@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 pub use super::changes_report::ChangesReport;
+use super::figures_report::list_sizes;
+pub use super::figures_report::{DurationReport, ListReport, UsageReport};
+use super::malformed_report::MalformedCount;
+pub use super::malformed_report::{Defect, MalformedItem};
+pub(crate) use super::malformed_report::{defects, malformed};
+use super::usage::{ServerUsage, Usage, guards_of};
 use super::view::{Member, View};
 use crate::catalog::{Exposure, Lists, OverrideDefect, override_defects};
 use crate::config::{Launch, ServerConfig, Sharing};
@@ -23,7 +29,6 @@ pub use crate::server::{
 use crate::server::{
     Enforcement, Limits, RemoteTransport, ServerError, ServerHandle, ServerSnapshot, UnansweredCounts,
 };
-use crate::validity::{Action, Problem, Reason};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -136,22 +141,37 @@ pub struct ServerReport {
     /// Items whose definitions strict clients reject, so mcpd mends them or leaves them out.
     #[serde(default)]
     pub items_malformed: usize,
+    /// Malformed items that mcpd leaves out.
+    #[serde(default)]
+    pub items_left_out: usize,
     /// At most 50 of these items, those that are left out first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub malformed: Vec<MalformedItem>,
     /// Tools whose override in the configuration does not work as intended, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_overrides: Vec<OverrideReport>,
+    /// The size of its lists that are not empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<ListReport>,
     /// Definitions that differ from the approved ones. Absent if there is nothing to report.
     pub changes: Option<ChangesReport>,
     /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
     pub in_flight: u64,
+    /// Calls that wait for a ready instance.
+    #[serde(default)]
+    pub calls_parked: u64,
+    /// Calls that wait at the limit of an instance.
+    #[serde(default)]
+    pub calls_queued: u64,
     /// Calls that ended in a JSON-RPC error of the server or of mcpd.
     pub errors: u64,
     /// The times that answered calls took; only in a program that embeds mcpd.
     pub answer_times: Option<AnswerTimes>,
+    /// What its processes use. Absent if none runs, or if none could be measured. For a sum of all instances, `cpu_ms` includes former ones
+    /// that were measured.
+    pub usage: Option<UsageReport>,
     /// Instances started after the first.
     pub restarts: u64,
     /// Restarts within the last hour that followed an unexpected exit or a failed start.
@@ -225,6 +245,8 @@ pub struct InstanceReport {
     pub in_flight: u64,
     /// Calls that ended in a JSON-RPC error.
     pub errors: u64,
+    /// What its processes use, as for a server.
+    pub usage: Option<UsageReport>,
     /// Processes started for it after the first.
     pub restarts: u64,
 }
@@ -340,7 +362,7 @@ fn condition(handle: &ServerHandle, published: &ServerSnapshot) -> Condition {
     Condition { reason: reason.map(ToString::to_string), code, cause, retry_in_ms, uptime_ms }
 }
 
-fn instance(handle: &ServerHandle) -> InstanceReport {
+fn instance(handle: &ServerHandle, usage: &ServerUsage) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, uptime_ms, .. } = condition(handle, &published);
     let silence = published.unanswered();
@@ -360,6 +382,7 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,
+        usage: published.guard_pid.and_then(|guard| usage.of_guard(guard)),
         restarts: totals.starts_after_first,
     }
 }
@@ -424,16 +447,18 @@ pub(crate) fn cut(view: &View) -> CutReport {
     CutReport { count: items.clone().count(), first: items.filter_map(named).take(MAX_CUT_ITEMS).collect() }
 }
 
-pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
+pub(super) fn servers(view: &View, usage: &Usage) -> Vec<ServerReport> {
     let exposures = view.catalog.exposure().iter().copied().chain(std::iter::repeat(PerKind::default()));
-    view.servers.iter().zip(exposures).map(|(member, exposure)| server(member, exposure)).collect()
+    let all = view.servers.iter().zip(exposures);
+    all.map(|(member, exposure)| server(member, exposure, usage.of(member.handle.name()))).collect()
 }
 
-fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
+#[expect(clippy::too_many_lines, reason = "one line for each field")]
+fn server(member: &Member, exposure: PerKind<Exposure>, usage: &ServerUsage) -> ServerReport {
     let Member { handle, config, refused, changes, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, cause, retry_in_ms, uptime_ms } = condition(handle, &published);
-    let (malformed, items_malformed) = malformed(&published.lists);
+    let (malformed, MalformedCount { items, left_out }) = malformed(&published.lists);
     ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
@@ -464,15 +489,21 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         resources_exposed: resources(&exposure, |one| one.exposed),
         resources_denied: resources(&exposure, |one| one.denied),
         resources_shadowed: resources(&exposure, |one| one.shadowed),
-        items_malformed,
+        items_malformed: items,
+        items_left_out: left_out,
         malformed,
+        lists: list_sizes(&published.lists),
         tool_overrides: tool_overrides(config, &published.lists),
         names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         changes: changes.as_deref().cloned(),
         calls: totals.calls,
         in_flight: totals.in_flight,
+        calls_parked: totals.parked,
+        calls_queued: totals.queued,
         errors: totals.errors,
         answer_times: handle.answer_times(),
+        // What was measured is older than the end of the last process.
+        usage: usage.total().filter(|_| !guards_of(handle).is_empty()),
         restarts: totals.starts_after_first,
         restarts_last_hour: handle.failure_restarts_within_an_hour(),
         skipped_lines: totals.skipped_lines,
@@ -486,7 +517,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
         max_instances: (config.settings.sharing == Sharing::Pool).then_some(config.settings.max_instances),
-        instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
+        instances: handle.instances().iter().flat_map(|all| all.iter().map(|one| instance(one, usage))).collect(),
         stderr: last_stderr(handle, &published.state),
     }
 }
@@ -529,118 +560,4 @@ fn limits_of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option
     let not_enforced = enforcement.map(|enforcement| enforcement.not_enforced().collect()).unwrap_or_default();
     let reason = enforcement.and_then(|enforcement| enforcement.reason().map(str::to_owned));
     Some(LimitsReport { memory_max: memory_max.max, tasks_max: tasks_max.max, cpu_weight, state, not_enforced, reason })
-}
-
-/// Maximum number of items in one report.
-const MAX_ITEMS: usize = 50;
-/// Maximum bytes of names and members in one report. Later items are counted, not named.
-const MAX_BYTES: usize = 16 << 10;
-/// Maximum characters of an item's name or URI.
-const MAX_NAME: usize = 200;
-
-/// A tool, prompt, resource or skill whose definition agents would reject.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct MalformedItem {
-    /// `tool`, `prompt`, `resource`, `resource template` or `skill`.
-    pub kind: String,
-    /// The server's own name for it, or its URI, if it has one.
-    pub item: Option<String>,
-    /// What is wrong with it, the first defects if there are many.
-    pub defects: Vec<Defect>,
-}
-
-/// What is wrong with a definition, and what mcpd does.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Defect {
-    /// The member, such as `annotations.readOnlyHint`; empty for the whole definition.
-    pub member: String,
-    /// One of:
-    ///
-    /// - `null`, `missing`, `duplicate`, `too_long`
-    /// - `type`: it is not what `detail` says
-    /// - `too_new`: it is permitted from MCP 2026-07-28 on
-    /// - `schema`: clients cannot compile the JSON Schema, because of the keyword in `detail`
-    pub problem: String,
-    /// The expected value in words, or a keyword.
-    pub detail: Option<String>,
-    /// `dropped` (without the member), `replaced` (by a value of the same meaning), or `left_out` (the whole item).
-    pub action: String,
-    /// It concerns only agents up to MCP 2025-11-25.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub legacy_only: bool,
-}
-
-/// The defects of one definition.
-pub(crate) fn defects(reasons: &[Reason]) -> Vec<Defect> {
-    let defect = |Reason { path, problem, action, is_legacy_only }: &Reason| {
-        let (problem, detail) = match problem {
-            Problem::Null => ("null", None),
-            Problem::Missing => ("missing", None),
-            Problem::Not(expected) => ("type", Some(*expected)),
-            Problem::Duplicate => ("duplicate", None),
-            Problem::TooNew => ("too_new", None),
-            Problem::Keyword(keyword) => ("schema", Some(*keyword)),
-            Problem::TooLong => ("too_long", None),
-        };
-        let action = match action {
-            Action::Dropped => "dropped",
-            Action::Replaced => "replaced",
-            Action::LeftOut => "left_out",
-        };
-        Defect {
-            member: path.to_string(),
-            problem: problem.to_owned(),
-            detail: detail.map(str::to_owned),
-            action: action.to_owned(),
-            legacy_only: *is_legacy_only,
-        }
-    };
-    reasons.iter().map(defect).collect()
-}
-
-/// The malformed items of these lists and their number. Those that are left out come first.
-pub(crate) fn malformed(lists: &Lists) -> (Vec<MalformedItem>, usize) {
-    let item = |kind: ListKind, item: Option<&str>, reasons: &[Reason]| MalformedItem {
-        kind: word(kind).to_owned(),
-        item: item.map(|item| excerpt(item, MAX_NAME)),
-        defects: defects(reasons),
-    };
-    let (mut left_out, mut mended, mut count) = (Vec::new(), Vec::new(), 0);
-    for (kind, list) in lists.iter() {
-        let unlisted = list.unlisted.iter().map(|one| (one.key.as_deref(), std::slice::from_ref(&one.reason), true));
-        let listed = list.items.iter().filter(|item| !item.validity.reasons().is_empty());
-        let listed = listed.map(|item| (Some(&*item.key), item.validity.reasons(), item.validity.is_left_out()));
-        for (key, reasons, is_left_out) in unlisted.chain(listed) {
-            count += 1;
-            let reported = if is_left_out { &mut left_out } else { &mut mended };
-            if reported.len() < MAX_ITEMS {
-                reported.push(item(kind, key, reasons));
-            }
-        }
-    }
-    left_out.extend(mended);
-    left_out.truncate(MAX_ITEMS);
-    let mut bytes = 0;
-    let fit = left_out.iter().take_while(|item| {
-        let members = item.defects.iter().map(|defect| defect.member.len()).sum::<usize>();
-        bytes += item.item.as_ref().map_or(0, String::len) + members;
-        bytes <= MAX_BYTES
-    });
-    let fit = fit.count().max(1);
-    left_out.truncate(fit);
-    (left_out, count)
-}
-
-fn word(kind: ListKind) -> &'static str {
-    match kind {
-        ListKind::Tools => "tool",
-        ListKind::Prompts => "prompt",
-        ListKind::Resources => "resource",
-        ListKind::Templates => "resource template",
-        ListKind::Skills => "skill",
-    }
 }

@@ -93,7 +93,7 @@ impl ManagerTask {
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>) -> Entry {
         let enablement = Enablement::configured(&config);
-        let record = SharedState::new(Arc::clone(&config.name), self.setup.host.output.clone());
+        let record = self.setup.host.state_of(Arc::clone(&config.name));
         let waits_for = self.predecessors(&config);
         let running = self.start_running(Arc::clone(&config), enablement.runs() && waits_for.is_empty(), record);
         Entry { waits_for, ..Entry::new(running, config) }
@@ -132,7 +132,7 @@ impl ManagerTask {
                 () = changed.notified() => {
                     self.advance();
                     self.publish(false);
-                    self.leaving.retain(|running| !running.handle.has_ended());
+                    self.drop_ended();
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.advance(),
                 Some(command) = commands.recv() => self.handle(command),
@@ -235,6 +235,16 @@ impl ManagerTask {
         let served =
             |view: &ProfileView| ServedProfile { profile: Arc::clone(&view.profile), view: view.view.subscribe() };
         self.served.send_replace(self.profiles.iter().map(served).collect());
+    }
+
+    /// Drops removed servers whose processes have ended, with the durations of those whose name is not configured any more.
+    fn drop_ended(&mut self) {
+        let ended: Vec<_> = self.leaving.extract_if(.., |running| running.handle.has_ended()).collect();
+        for Running { handle, .. } in &ended {
+            if !self.servers.iter().any(|entry| entry.config.name == *handle.name()) {
+                self.setup.host.durations.forget(handle.name());
+            }
+        }
     }
 
     /// The view of one agent of `profile`; `None` if the profile was removed.

@@ -10,13 +10,16 @@ use super::process::cgroup::Cgroups;
 use super::reexec;
 use super::sandbox::SandboxHost;
 use super::secret_programs::SecretPrograms;
+use super::shared_state::SharedState;
 use super::start_permit::StartPermits;
 use crate::backoff::RestartDelays;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
+use crate::durations::Durations;
 use crate::logging::ServerOutput;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
+use crate::tap::Tap;
 
 /// The executable that runs as guard: it ends the server's process subtree when mcpd does not, or has died.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +93,10 @@ pub struct ServerContext {
     pub clients: Clients,
     /// The logins that `mcpd login` has stored. Without them no server gets a token.
     pub logins: Option<Logins>,
+    /// Where messages from and to servers are noted.
+    pub tap: Tap,
+    /// Counts how long requests and sessions take.
+    pub durations: Durations,
     /// Whether agents can receive requests of servers. If not, such requests are refused.
     pub serves_agents: bool,
 }
@@ -114,8 +121,15 @@ impl ServerContext {
             secret_programs: SecretPrograms::default(),
             clients: Clients::default(),
             logins: None,
+            tap: Tap::default(),
+            durations: Durations::default(),
             serves_agents: false,
         }
+    }
+
+    /// The state of a new server.
+    pub(crate) fn state_of(&self, server: Arc<str>) -> SharedState {
+        SharedState::new(server, self.output.clone(), self.durations.clone())
     }
 
     /// The scope of an instance that belongs to no particular agent.

@@ -18,9 +18,11 @@ use super::messages::call::{
 use super::messages::handle::ServerHandle;
 use crate::calls::{CallOutcome, Moment, span};
 use crate::config::CallLimit;
+use crate::durations::Operation;
 use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, parse};
+use crate::methods;
 
 impl ServerHandle {
     /// Sends a request and returns its raw result within `limit`. A call of `tool` has a span, and its time is counted. With `access`, the
@@ -49,6 +51,10 @@ impl ServerHandle {
         let mut unanswered = PendingAnswer::new(self, key, span);
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },
+            operation: Operation::new(
+                methods::find(method.as_bytes()).map_or("", |known| known.name),
+                tool.map(Arc::from),
+            ),
             kind: RequestKind::Plain,
             result_kind: None,
             limit,

@@ -12,7 +12,10 @@
 //! Pure: no I/O, and the time is an argument.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
+
+use super::stats::{Counter, Tally};
 
 /// Calls of one session that wait at a server. One more is refused with −31003.
 pub const MAX_WAITING_PER_SESSION: usize = 1024;
@@ -35,7 +38,7 @@ pub(super) struct FairQueue<T> {
     sessions: HashMap<u64, VecDeque<Entry<T>>>,
     /// The users with an entry in the order of their turns, each with its sessions in the order of theirs.
     turns: VecDeque<(Option<u32>, VecDeque<u64>)>,
-    len: usize,
+    len: Tally,
     bytes: usize,
     /// No entry expires earlier.
     next_expiry: Option<Instant>,
@@ -43,22 +46,28 @@ pub(super) struct FairQueue<T> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { sessions: HashMap::new(), turns: VecDeque::new(), len: 0, bytes: 0, next_expiry: None }
+        Self::counted(Arc::default())
     }
 }
 
 impl<T> FairQueue<T> {
+    /// An empty queue, whose entries also count in `total`.
+    pub(super) fn counted(total: Arc<Counter>) -> Self {
+        let len = Tally::of(total);
+        Self { sessions: HashMap::new(), turns: VecDeque::new(), len, bytes: 0, next_expiry: None }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.len.get()
     }
 
     /// Adds an entry after the others of its session.
     pub(super) fn push(&mut self, entry: Entry<T>) {
-        self.len += 1;
+        self.len.set(self.len() + 1);
         self.bytes += entry.bytes;
         self.next_expiry = Some(self.next_expiry.map_or(entry.until, |next| next.min(entry.until)));
         let Payer { uid, session } = entry.payer;
@@ -107,7 +116,7 @@ impl<T> FairQueue<T> {
 
     /// Removes all entries, in their order.
     pub(super) fn drain(&mut self) -> Vec<Entry<T>> {
-        let mut all = Vec::with_capacity(self.len);
+        let mut all = Vec::with_capacity(self.len());
         while let Some(entry) = self.pop(|_| true) {
             all.push(entry);
         }
@@ -138,7 +147,7 @@ impl<T> FairQueue<T> {
     }
 
     fn removed(&mut self, entry: &Entry<T>) {
-        self.len -= 1;
+        self.len.set(self.len() - 1);
         self.bytes -= entry.bytes;
     }
 
@@ -153,7 +162,7 @@ impl<T> FairQueue<T> {
 /// `max_bytes`. A user or session with less than its share may exceed that.
 pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (payer, bytes): (Payer, usize), max_bytes: usize) -> bool {
     let own = queues.iter().filter_map(|queue| queue.sessions.get(&payer.session)).map(VecDeque::len).sum::<usize>();
-    let len: usize = queues.iter().map(|queue| queue.len).sum();
+    let len: usize = queues.iter().map(|queue| queue.len()).sum();
     let waiting: usize = queues.iter().map(|queue| queue.bytes).sum();
     let entries = || queues.iter().flat_map(|queue| queue.sessions.values().flatten());
     let counts = || entries().map(|entry| (entry.payer, 1));

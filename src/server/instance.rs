@@ -76,6 +76,7 @@ use super::stats::Stats;
 use crate::config::ServerConfig;
 use crate::era::Era;
 use crate::message_limit::MessageLimit;
+use crate::tap::TapPoint;
 use crate::task_state::TaskSupport;
 
 /// A running instance of a server.
@@ -103,17 +104,18 @@ pub(super) struct InstanceSetup {
     pub(super) label: Option<Arc<str>>,
     pub(super) stats: Arc<Stats>,
     pub(super) message_limit: MessageLimit,
+    pub(super) tap: TapPoint,
 }
 
 impl Instance {
     pub(super) fn new(link: Link, setup: InstanceSetup) -> Self {
-        let InstanceSetup { config, scope, label, stats, message_limit } = setup;
+        let InstanceSetup { config, scope, label, stats, message_limit, tap } = setup;
         let timeout = config.settings.handshake_timeout;
         let call_timeout = config.settings.call_timeout_max;
         Self {
             abandoned: AbandonedCalls::new(link.remote().is_none()),
             tag: tag(label.as_deref()),
-            wire: Wire::new(link, message_limit),
+            wire: Wire::new(link, message_limit, tap),
             calls: CallCounter::new(Arc::clone(&stats)),
             attribution: Attribution::new(scope),
             lists: ServerLists::new(&config.settings),

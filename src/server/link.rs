@@ -9,6 +9,7 @@ use tokio::net::unix::pipe;
 use super::evidence::{Evidence, StdinUse};
 use crate::era;
 use crate::jsonrpc::normalise::Sender;
+use crate::tap::TapPoint;
 use crate::transport::http::{Disconnect, HeaderParams, HttpConnection};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
@@ -65,6 +66,20 @@ impl Link {
     /// The link to a process.
     pub(super) fn pipes(stdin: pipe::Sender, stdout: pipe::Receiver, max_message: usize) -> Self {
         Self::Pipes { stdin, stdout: MessageReader::new(stdout, Sender::Server, max_message) }
+    }
+
+    /// Notes the messages at this point. Returns an outbox for the link.
+    pub(super) fn tapped_outbox(&mut self, tap: TapPoint) -> Outbox {
+        match self {
+            Self::Pipes { stdout, .. } => {
+                stdout.set_tap(tap.clone());
+                Outbox::tapped(tap)
+            }
+            Self::Http(http) => {
+                http.set_tap(tap);
+                Outbox::default()
+            }
+        }
     }
 
     /// Waits until a program that serves a URL listens there. Returns at once on pipes.

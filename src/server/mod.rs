@@ -92,7 +92,7 @@ pub use self::secret_programs::SecretPrograms;
 pub use self::shared_state::SharedState;
 use self::start_error::{Exit, StartError};
 pub use self::stats::{AnswerTimes, Counter, RefusedCalls};
-pub(crate) use self::subtree::{AncestryEnd, ancestry, pid_and_descendants};
+pub(crate) use self::subtree::{AncestryEnd, SubtreeUsage, ancestry, pid_and_descendants, subtree_usage};
 pub(crate) use self::subtree_owner::{close_inherited, core_size, protect_memory};
 use self::task::{Parts, Purpose, renewed};
 pub(crate) use self::task::{START_WAIT, failure_in, remove_below};

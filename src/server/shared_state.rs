@@ -12,6 +12,7 @@ use super::era_cache::EraCache;
 use super::stats::Stats;
 use super::stderr;
 use crate::catalog::List;
+use crate::durations::Durations;
 use crate::list_kind::{ListKind, PerKind};
 use crate::logging::ServerOutput;
 
@@ -25,14 +26,14 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// The state of a new server. `output` keeps what it writes to stderr.
+    /// The state of a new server. `output` keeps what it writes to stderr, `durations` counts how long its requests take.
     #[must_use]
-    pub fn new(server: Arc<str>, output: ServerOutput) -> Self {
+    pub fn new(server: Arc<str>, output: ServerOutput, durations: Durations) -> Self {
         Self {
             stderr: stderr::Writer::new(server, output),
             interner: ListInterner::default(),
             eras: EraCache::default(),
-            stats: Arc::default(),
+            stats: Arc::new(Stats::new(durations)),
         }
     }
 

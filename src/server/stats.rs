@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::refused_path::{RefusedPath, refused_paths};
 use crate::config::Sandbox;
+use crate::durations::Durations;
 
 /// Counters of one server over all its instances.
 #[derive(Debug, Default)]
@@ -22,6 +23,10 @@ pub struct Stats {
     pub calls: Counter,
     /// Calls that are unanswered now.
     pub in_flight: Counter,
+    /// Calls that wait for a ready instance.
+    pub(super) parked: Arc<Counter>,
+    /// Calls that wait at the limit of an instance.
+    pub(super) queued: Arc<Counter>,
     /// Instances that have something to do: calls, tasks or requests for agents.
     pub busy: Counter,
     /// Calls that ended in a JSON-RPC error.
@@ -42,6 +47,8 @@ pub struct Stats {
     pub stray_notifications: Counter,
     /// Instances that answered `initialize`, but not the `server/discover` sent 2 s earlier.
     pub unanswered_discovers: Counter,
+    /// How long requests and sessions take. Shared by all servers.
+    pub(super) durations: Durations,
     /// The times of answered calls of an embedding program.
     pub(super) answer_times: AnswerCounter,
     /// Whether a call waits for its start. A server that is called starts before others.
@@ -97,6 +104,8 @@ impl AnswerTimes {
 pub struct Totals {
     pub calls: u64,
     pub in_flight: u64,
+    pub parked: u64,
+    pub queued: u64,
     pub busy: u64,
     pub errors: u64,
     pub starts_after_first: u64,
@@ -108,11 +117,13 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The difference to the earlier totals `before`. `in_flight` and `busy` are not cumulative and stay as they are.
+    /// The difference to the earlier totals `before`. Numbers of the moment, such as `in_flight`, stay as they are.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             calls: self.calls - before.calls,
             in_flight: self.in_flight,
+            parked: self.parked,
+            queued: self.queued,
             busy: self.busy,
             errors: self.errors - before.errors,
             starts_after_first: self.starts_after_first - before.starts_after_first,
@@ -130,6 +141,8 @@ impl Totals {
         Self {
             calls: self.calls + other.calls,
             in_flight: self.in_flight + other.in_flight,
+            parked: self.parked + other.parked,
+            queued: self.queued + other.queued,
             busy: self.busy + other.busy,
             errors: self.errors + other.errors,
             starts_after_first: self.starts_after_first + other.starts_after_first,
@@ -143,11 +156,17 @@ impl Totals {
 }
 
 impl Stats {
+    /// Counters of a new server.
+    pub(super) fn new(durations: Durations) -> Self {
+        Self { durations, ..Self::default() }
+    }
+
     /// New counters for one of several instances.
     pub(super) fn of_instance(&self) -> Self {
         Self {
             failure_restarts: Arc::clone(&self.failure_restarts),
             refused_calls: Arc::clone(&self.refused_calls),
+            durations: self.durations.clone(),
             ..Self::default()
         }
     }
@@ -158,6 +177,8 @@ impl Stats {
         Totals {
             calls: self.calls.get(),
             in_flight: self.in_flight.get(),
+            parked: self.parked.get(),
+            queued: self.queued.get(),
             busy: self.busy.get(),
             errors: self.errors.get(),
             starts_after_first: self.starts_after_first.get(),
@@ -209,6 +230,34 @@ impl Counter {
     /// Adds the difference between `before` and `now`.
     pub(crate) fn change(&self, before: u64, now: u64) {
         self.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+/// A number of things of one owner, which also counts in the total of all owners.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    count: usize,
+    total: Arc<Counter>,
+}
+
+impl Tally {
+    pub(super) fn of(total: Arc<Counter>) -> Self {
+        Self { count: 0, total }
+    }
+
+    pub(super) fn get(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn set(&mut self, count: usize) {
+        self.total.change(self.count as u64, count as u64);
+        self.count = count;
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

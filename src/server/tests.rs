@@ -17,6 +17,7 @@ use super::wiring::Wiring;
 use super::{ServerError, ServerHandle};
 use crate::catalog::List;
 use crate::config::{Malformed, ServerConfig};
+use crate::durations::Durations;
 use crate::era::{Era, NEWEST_LEGACY};
 use crate::list_kind::ListKind;
 use crate::logging::ServerOutput;
@@ -31,7 +32,7 @@ pub(crate) struct TestServer {
 impl TestServer {
     /// A server that is starting.
     pub(crate) fn new(config: &Arc<ServerConfig>) -> Self {
-        let shared = SharedState::new(Arc::clone(&config.name), ServerOutput::default());
+        let shared = SharedState::new(Arc::clone(&config.name), ServerOutput::default(), Durations::default());
         let Wiring { inner, publisher, commands, .. } =
             Wiring::new(Arc::clone(config), true, EraPreference::Shared, Arc::default(), &shared);
         Self { handle: ServerHandle(Arc::new(inner)), publisher, _commands: commands }

@@ -148,6 +148,11 @@ impl AgentInfo {
         self.status.calls.add_one();
     }
 
+    /// The version that the agent uses, in either era, once it has introduced itself.
+    pub(super) fn protocol_in_use(&self) -> Option<&'static str> {
+        self.status.introduction().map(|introduction| introduction.protocol_version)
+    }
+
     /// The version that was negotiated by `initialize`.
     pub(super) fn protocol_version(&self) -> Option<&'static str> {
         self.status.initialized.get().map(|introduction| introduction.protocol_version)

@@ -38,11 +38,13 @@ use crate::calls::{CallOutcome, Caller, History};
 use crate::era::Era;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::logging::Limiter;
-use crate::manager::{AgentViewSource, View};
+use crate::manager::{AgentViewSource, Figures, View};
 use crate::message_limit::MessageLimit;
+use crate::otlp::Tracer;
 use crate::server::messages::call::{Call, CallKey, SessionSender, ToAgent};
 use crate::server::server_request::Cancellation;
 use crate::server::{ServerHandle, StopReceiver, SubscriptionChange, User};
+use crate::tap::TapPoint;
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -67,6 +69,8 @@ pub(crate) struct SessionSetup {
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
     pub(crate) history: History,
+    pub(crate) figures: Figures,
+    pub(crate) tracer: Tracer,
     /// Signals that the daemon begins to stop.
     pub(crate) stopping: StopReceiver,
     /// Signals that the daemon has stopped its servers.
@@ -75,6 +79,8 @@ pub(crate) struct SessionSetup {
     pub(crate) warnings: Arc<Limiter>,
     pub(crate) account: Arc<Account>,
     pub(crate) task_token_key: Arc<TaskTokenKey>,
+    /// Where the transport notes messages.
+    pub(crate) tap: TapPoint,
 }
 
 /// Orders of the daemon to one session.
@@ -174,7 +180,13 @@ impl<T: Transport> Session<T> {
             ),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
-            recorder: CallRecorder::new(setup.history, setup.warnings, caller),
+            recorder: CallRecorder::new(
+                setup.history,
+                setup.tracer,
+                setup.warnings,
+                setup.figures.durations().clone(),
+                caller,
+            ),
             command: None,
             drain: Drain::default(),
         }
@@ -182,6 +194,9 @@ impl<T: Transport> Session<T> {
 
     async fn run(mut self) -> io::Result<()> {
         let ended = self.serve().await;
+        if let Some(protocol) = self.agent.protocol_in_use() {
+            self.recorder.count_session(protocol, ended.is_err());
+        }
         self.output.clear();
         for (parked, _) in self.unanswered.take_parked() {
             self.record_cancelled(&parked);

@@ -12,7 +12,7 @@
 //! - `server_requests`: requests of servers to the agent
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
-//! - `call_record`: the record of each tool call
+//! - `call_record`: the record of each tool call, and how long requests take
 //!
 //! This module reads [`crate::catalog`], calls [`crate::server::ServerHandle`] and charges [`crate::account`]. It does not use processes,
 //! configuration files, other sessions or the interior of the manager. No module here imports the dispatcher, and their imports have no
@@ -28,6 +28,7 @@ mod extension_route;
 mod fan_out;
 mod named_uris;
 mod output;
+mod own_request;
 pub mod received_call;
 mod resource_subscriptions;
 mod results;

@@ -10,12 +10,13 @@ use serde_json::json;
 
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
 use super::named_uris::NamedUris;
+use super::own_request::OwnRequest;
 use super::received_call::{ExtensionRequest, ReceivedCall, RouteTarget};
 use super::resource_subscriptions::ResourceSubscriptions;
 use super::results::invalid;
 use super::task_directory::TaskDirectory;
 use super::task_token::TaskTokenContents;
-use super::unanswered::{OwnRequest, ParkableRequest, UnansweredRequests};
+use super::unanswered::{ParkableRequest, UnansweredRequests};
 use super::view::FaceHandshake;
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
@@ -250,9 +251,13 @@ fn route_extension(call: ReceivedCall, view: &View) -> Decision<'_> {
     let list = call.extension.as_deref().filter(is_list).filter(|_| !view.owners(SKILLS, era).is_empty());
     match (list, &call.extension) {
         (Some(list), _) if list.has_cursor => refuse(call, invalid(UNKNOWN_CURSOR)),
-        (Some(_), _) => {
-            Decision::Answer(OwnRequest::List { id: call.id, kind: ListKind::Skills, era, face: call.face })
-        }
+        (Some(_), _) => Decision::Answer(OwnRequest::List {
+            id: call.id,
+            kind: ListKind::Skills,
+            era,
+            face: call.face,
+            received: call.received,
+        }),
         (None, Some(extension)) => {
             let route = ExtensionRoute::of(extension, view, era);
             follow(call, route, view)
@@ -329,6 +334,7 @@ mod tests {
     use super::super::task_token::{TaskTokenKey, TaskTokens};
     use super::*;
     use crate::account::tests::unlimited;
+    use crate::clock::Moment;
     use crate::config::ServerConfig;
     use crate::era::subscription::ListenFilter;
     use crate::era::{Era, MODERN, NEWEST_LEGACY};
@@ -462,11 +468,23 @@ mod tests {
     }
 
     fn list(kind: ListKind) -> ParkableRequest {
-        ParkableRequest::Own(OwnRequest::List { id: Bytes::from("1"), kind, era: Era::Legacy, face: None })
+        ParkableRequest::Own(OwnRequest::List {
+            id: Bytes::from("1"),
+            kind,
+            era: Era::Legacy,
+            face: None,
+            received: Moment::now(),
+        })
     }
 
     fn handshake(protocol: &'static str, until: Instant) -> ParkableRequest {
-        ParkableRequest::Own(OwnRequest::Handshake { id: Bytes::from("1"), protocol, face: None, until })
+        ParkableRequest::Own(OwnRequest::Handshake {
+            id: Bytes::from("1"),
+            protocol,
+            face: None,
+            until,
+            received: Moment::now(),
+        })
     }
 
     fn listen() -> ParkableRequest {

@@ -24,6 +24,7 @@ use crate::account::{Charge, MAX_TASKS};
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
+use crate::durations::Operation;
 use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::message::RequestLine;
@@ -309,6 +310,7 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let origin = agent.origin(None);
     let request = RequestLine { line, id, rename: None, progress_token: None };
     // Not checked at the server: `gather` polls only tasks whose tool is callable, and `send_page` checks that again.
-    let call = Call { request, kind, result_kind: None, limit, origin, access: None, response_handle };
+    let operation = Operation::new("tasks/get", None);
+    let call = Call { request, operation, kind, result_kind: None, limit, origin, access: None, response_handle };
     Some(Box::new(call))
 }

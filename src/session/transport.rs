@@ -19,6 +19,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::agent_message::AgentMessage;
 use crate::jsonrpc::normalise::Sender;
+use crate::tap::{Direction, TapPoint};
 use crate::test_variable::test_variable;
 use crate::transport::{MessageReader, Outbox};
 
@@ -90,14 +91,16 @@ pub(crate) struct LineTransport {
     reader: MessageReader<OwnedReadHalf, AgentMessage>,
     writer: OwnedWriteHalf,
     outbox: Outbox,
+    tap: TapPoint,
 }
 
 impl LineTransport {
-    pub(crate) fn new(stream: UnixStream, max_message: usize) -> Self {
+    pub(crate) fn new(stream: UnixStream, max_message: usize, tap: TapPoint) -> Self {
         let (read, writer) = stream.into_split();
         let line_timeout = test_variable("MCPD_TEST_LINE_TIMEOUT_MS").map_or(LINE_TIMEOUT, Duration::from_millis);
-        let reader = MessageReader::new(read, Sender::Agent, max_message).line_timeout(line_timeout);
-        Self { reader, writer, outbox: Outbox::default() }
+        let mut reader = MessageReader::new(read, Sender::Agent, max_message).line_timeout(line_timeout);
+        reader.set_tap(tap.clone());
+        Self { reader, writer, outbox: Outbox::default(), tap }
     }
 
     fn socket(&self) -> &UnixStream {
@@ -123,9 +126,12 @@ impl Transport for LineTransport {
     }
 
     fn send(&mut self, _: Address<'_>, message: impl IntoIterator<Item = Bytes>) {
+        let mut noted = self.tap.is_open().then(Vec::new);
         for part in message {
+            noted.iter_mut().for_each(|noted| noted.push(part.clone()));
             self.outbox.push(part);
         }
+        noted.iter().for_each(|noted| self.tap.note_parts(Direction::To, noted));
     }
 
     fn unwritten_bytes(&self) -> usize {

@@ -10,12 +10,11 @@ use bytes::Bytes;
 
 use super::call_record::CallRecord;
 use super::fan_out::FanOuts;
+use super::own_request::OwnRequest;
 use super::received_call::ReceivedCall;
 use super::task_token::TaskIdReplacement;
 use crate::account::{Account, Charge, Cost, OverLimit};
-use crate::era::subscription::ListenFilter;
 use crate::era::{self, Era};
-use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
 use crate::server::{ResourceSubscriptionChange, ServerHandle};
 
@@ -68,29 +67,6 @@ pub(super) enum ParkableRequest {
     },
 }
 
-/// A request that mcpd answers from a view.
-pub(super) enum OwnRequest {
-    List {
-        id: Bytes,
-        kind: ListKind,
-        era: Era,
-        face: Option<Arc<str>>,
-    },
-    /// `initialize` or `server/discover`, until the server of a face has completed its handshake.
-    Handshake {
-        id: Bytes,
-        protocol: &'static str,
-        face: Option<Arc<str>>,
-        until: Instant,
-    },
-    /// `subscriptions/listen`. It waits for the first lists, because its acknowledgement would omit resources that are not listed yet.
-    Listen {
-        id: Bytes,
-        filter: ListenFilter,
-        face: Option<Arc<str>>,
-    },
-}
-
 impl ParkableRequest {
     pub(super) fn id(&self) -> &Bytes {
         match self {
@@ -128,13 +104,6 @@ impl ParkableRequest {
             Self::Own(OwnRequest::Listen { id, filter, .. }) => id.len() + filter.to_json().len(),
             Self::Call { call, .. } => call.line.len(),
         }
-    }
-}
-
-impl OwnRequest {
-    pub(super) fn id(&self) -> &Bytes {
-        let (Self::List { id, .. } | Self::Handshake { id, .. } | Self::Listen { id, .. }) = self;
-        id
     }
 }
 
@@ -263,6 +232,8 @@ impl UnansweredRequests {
 mod tests {
     use super::*;
     use crate::account::tests::unlimited;
+    use crate::clock::Moment;
+    use crate::list_kind::ListKind;
 
     fn requests() -> UnansweredRequests {
         UnansweredRequests::new(7, unlimited())
@@ -279,6 +250,7 @@ mod tests {
             kind: ListKind::Tools,
             era: Era::Legacy,
             face: None,
+            received: Moment::now(),
         })
     }
 

@@ -9,6 +9,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 
+use crate::tap::{Direction, TapPoint};
+
 /// Most lines handed to the kernel by one write.
 const BATCH: usize = 32;
 
@@ -24,9 +26,15 @@ pub struct Outbox {
     begun: u64,
     /// The first queued line is partly written.
     first_begun: bool,
+    tap: TapPoint,
 }
 
 impl Outbox {
+    /// A queue that notes each line when its first byte is written.
+    pub(crate) fn tapped(tap: TapPoint) -> Self {
+        Self { tap, ..Self::default() }
+    }
+
     /// Queues `line`, which ends with a newline. Returns its number, for [`Outbox::has_begun`].
     pub fn push(&mut self, line: Bytes) -> u64 {
         self.bytes += line.len();
@@ -137,6 +145,9 @@ impl Outbox {
         while written > 0 {
             self.begun += u64::from(!self.first_begun);
             let Some(first) = self.lines.front_mut() else { return };
+            if !self.first_begun {
+                self.tap.note(Direction::To, first);
+            }
             let taken = written.min(first.len());
             first.advance(taken);
             written -= taken;

@@ -23,6 +23,7 @@ use crate::jsonrpc::codec::{Line, LineEnds, NdJson};
 use crate::jsonrpc::normalise::{Normalised, Sender, is_suspicious, normalise};
 use crate::jsonrpc::{Message, MessageError, oversize, parse};
 use crate::message_limit::has_memory;
+use crate::tap::{Direction, TapPoint};
 
 /// Minimum and maximum buffer space for one read.
 const READ: (usize, usize) = (8 << 10, 64 << 10);
@@ -53,6 +54,7 @@ pub struct MessageReader<R, T = Incoming> {
     pause: Option<Pin<Box<Sleep>>>,
     /// Until then, no messages either.
     holds_back: bool,
+    tap: TapPoint,
 }
 
 /// A line that is parsed on another thread.
@@ -77,7 +79,13 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             throttle: Throttle::default(),
             pause: None,
             holds_back: false,
+            tap: TapPoint::default(),
         }
+    }
+
+    /// Notes each line here.
+    pub(crate) fn set_tap(&mut self, tap: TapPoint) {
+        self.tap = tap;
     }
 
     /// Limits how long a peer may pause within a line. After that, reading fails.
@@ -140,16 +148,19 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         self.taken += MESSAGE;
         match line {
             Line::Oversized(LineEnds { head, tail, size }) => {
+                self.tap.note_cut(Direction::From, &head, size);
                 let (id, is_response) = (oversize::id(&head, &tail), oversize::is_response(&head));
                 Some(Incoming::TooLarge { id, is_response, size }.into())
             }
             Line::Whole(line) if line.len() <= INLINE => {
+                self.tap.note(Direction::From, &line);
                 self.taken += line.len();
                 self.throttle.end_line(line.len());
                 let parsed = read(line, self.sender);
                 Some(self.first_of(parsed))
             }
             Line::Whole(line) => {
+                self.tap.note(Direction::From, &line);
                 let bytes = line.len();
                 self.throttle.end_line(bytes);
                 let sender = self.sender;

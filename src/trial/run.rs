@@ -15,9 +15,7 @@ use super::strace::{self, Trace};
 use super::usage::{Sampler, Usage};
 use crate::config::ServerConfig;
 use crate::server::lifecycle::State;
-use crate::server::{
-    self, GuardProgram, ReaperHandle, Running, SandboxHost, ServerContext, ServerHandle, SharedState, StopLevel,
-};
+use crate::server::{self, GuardProgram, ReaperHandle, Running, SandboxHost, ServerContext, ServerHandle, StopLevel};
 
 /// Between two reports of progress.
 const SECOND: Duration = Duration::from_secs(1);
@@ -83,7 +81,7 @@ impl Run {
         };
         let mut host = ServerContext::new(GuardProgram::available());
         (host.sandbox, host.restarts, host.reaper) = (sandbox_host(directory), None, reaper.clone());
-        let shared = SharedState::new(Arc::clone(&server.name), host.output.clone());
+        let shared = host.state_of(Arc::clone(&server.name));
         let running = server::start(Arc::new(server), true, host, Arc::default(), shared);
         let sampler = Sampler::start(running.handle.clone(), directory.to_owned(), observer.disk);
         Self { purpose, running, reaper, trace, traced, tracer: None, sampler }

@@ -78,6 +78,9 @@ install_software() {
         # Without them the check says what it leaves out.
         apt-get update -qq && apt-get install -qq --no-install-recommends socat jq || true
     fi
+    if [[ $EUID -eq 0 ]] && ! type chromium &>/dev/null; then
+        apt-get update -qq && apt-get install -qq --no-install-recommends chromium || true
+    fi
 } >/dev/null
 
 build_rmcp_peers() {
@@ -141,18 +144,23 @@ check_with mcp-2 kept_servers.py
 check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
+check_with mcp-1 tap_checks.py
+check_with mcp-2 tap_checks.py
 check_with mcp-2 definitions.py
 check_with mcp-2 face_checks.py
 check_with mcp-2 extension_checks.py
 check_with mcp-2 http_checks.py
+check_with mcp-2 metrics_checks.py
 check_with mcp-2 matrix_checks.py
 check_with mcp-2 message_sizes.py
 check_with mcp-2 task_checks.py
+check_with mcp-2 traces.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py
 check_with mcp-1 framework_checks.py
 check_with mcp-2 framework_checks.py
 check_with mcp-2 linked_clients.py
+check_with mcp-2 dashboard.py
 check_savings
 check_package
 

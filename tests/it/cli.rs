@@ -70,7 +70,7 @@ fn list_commands(overview: &str) -> Vec<&str> {
 #[test]
 fn help_shows_twelve_commands_and_help_all_every_command() {
     const DAILY: &str = "setup import link add status tools call logs doctor start stop restart";
-    const OTHERS: &str = "try edit unlink connect remove check lock service login logout token demo completions schema skill diff calls top sandbox approve reject reload enable disable serve";
+    const OTHERS: &str = "try edit unlink connect remove check lock service login logout token demo completions schema skill diff calls top dashboard metrics tap bugreport sandbox approve reject reload enable disable serve";
     let place = Place::new();
     let sorted = |text: &str| {
         let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();
@@ -126,8 +126,11 @@ fn every_command_without_a_daemon_prints_the_same_text_and_what_to_type() {
         &["tools"],
         &["call", "x"],
         &["top"],
+        &["metrics"],
+        &["dashboard"],
         &["calls"],
         &["logs"],
+        &["tap"],
         &["diff"],
         &["approve", "x", "--all"],
         &["restart", "x"],

@@ -3,7 +3,7 @@
 mod attacks;
 mod legacy;
 mod limits;
-mod loopback;
+pub(crate) mod loopback;
 mod modern;
 mod shared_server;
 

@@ -101,6 +101,14 @@ fn daemon() -> Daemon {
     Setup::with(Server::named("a")).server(Server::named("b")).start()
 }
 
+/// A daemon with this number of servers, of which only the last one fails.
+fn many(count: usize) -> Daemon {
+    let server = |number: usize| Server::named(&format!("s{number:02}")).line("changes = \"follow\"");
+    let servers = (1..count).map(server);
+    let sick = server(count).flags("--exit-at-start 3");
+    servers.fold(Setup::default(), Setup::server).server(sick).start()
+}
+
 #[test]
 fn every_exit_from_a_view_restores_the_terminal() {
     let daemon = daemon();
@@ -128,13 +136,33 @@ fn watched_status_follows_events_and_the_terminal_size() {
     let screen = terminal.wait("test-agent 7");
     assert!(screen.contains("q quits"), "{screen}");
     terminal.resize(80, 8);
-    terminal.wait_for("less of it", |screen| screen.contains("more lines") && screen.ends_with("q quits"));
+    terminal.wait_for("less of it", |screen| screen.contains("lines 1–7 of ") && screen.ends_with("q quits"));
     terminal.resize(60, 30);
     let screen =
         terminal.wait_for("all of it", |screen| screen.contains("test-agent 7") && screen.ends_with("q quits"));
     assert!(!screen.contains(" MCP "), "what does not fit is left out: {screen}");
     daemon.client(&["disable", "b"]).expect_code(0);
     terminal.wait("disabled");
+}
+
+#[test]
+fn watched_status_shows_sixty_servers_by_scrolling() {
+    let daemon = many(60);
+    let Some(terminal) = showing(&daemon, "m status --watch", "SERVER") else { return };
+    let screen = terminal.wait("lines 1–23 of ");
+    assert!(screen.contains("s01 ") && !screen.contains("s59 "), "{screen}");
+    for key in ["NPage", "Down"] {
+        terminal.key(key);
+    }
+    let screen = terminal.wait("lines 24–46 of ");
+    assert!(screen.starts_with("SERVER ") && screen.lines().count() == 24, "the heading stays: {screen}");
+    terminal.key("End");
+    terminal.wait("PROFILE");
+    terminal.key("Home");
+    terminal.wait("lines 1–23 of ");
+    terminal.key("PPage");
+    terminal.key("Escape");
+    expect_as_before(&daemon, &terminal);
 }
 
 #[test]
@@ -208,6 +236,54 @@ fn top_counts_past_and_new_calls() {
     terminal.wait("LAST CALLS");
     terminal.key("e");
     terminal.wait("ERRORS▾");
+}
+
+#[test]
+fn top_opens_each_of_sixty_servers() {
+    let daemon = many(60);
+    let Some(terminal) = showing(&daemon, "m top", "of 60") else { return };
+    let screen = terminal.wait("▸ s01");
+    assert!(screen.contains("servers 1–") && !screen.contains("s60") && screen.lines().count() <= 24, "{screen}");
+    terminal.key("End");
+    let screen = terminal.wait("▸ s60");
+    assert!(screen.contains("–60 of 60"), "{screen}");
+    terminal.key("Enter");
+    let screen = terminal.wait("cannot start: exit code 3");
+    for part in ["s60 · ", "✗ s60: exited with code 3", "→ mcpd ", "STDERR", "Esc back"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    terminal.resize(80, 8);
+    terminal.key("NPage");
+    terminal.wait("lines 7–13 of ");
+    terminal.resize(80, 24);
+    terminal.key("Escape");
+    terminal.wait("▸ s60");
+    terminal.key("Up");
+    terminal.wait("▸ s59");
+    terminal.key("Home");
+    terminal.wait("▸ s01");
+    terminal.key("q");
+    expect_as_before(&daemon, &terminal);
+}
+
+#[test]
+fn top_shows_memory_and_what_a_server_writes_to_stderr() {
+    let daemon = Server::named("a").start();
+    let mut agent = Agent::ready(&daemon);
+    agent.call("a__stderr", &json!({"text": "the first line"}));
+    let report = daemon.client(&["top", "--json"]).expect_code(0).json();
+    let row = &report["servers"][0];
+    assert!(row["memory_bytes"].as_u64() > Some(100_000) && row["cpu_percent"].is_number(), "{row}");
+    let Some(terminal) = showing(&daemon, "m top", "▸ a") else { return };
+    terminal.key("Enter");
+    terminal.wait("the first line");
+    agent.call("a__stderr", &json!({"text": "the second line"}));
+    let screen = terminal.wait("the second line");
+    assert!(line_with(&screen, "memory").contains(" in 2 processes"), "{screen}");
+    terminal.key("b");
+    terminal.wait("▸ a");
+    terminal.key("m");
+    terminal.wait("MEMORY▾");
 }
 
 #[test]

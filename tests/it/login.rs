@@ -71,7 +71,7 @@ fn configured_browser_opens_the_page_without_the_state_in_its_arguments() {
 }
 
 /// What a program of another user reads at an address of this machine.
-fn fetch_as_nobody(address: &str) -> String {
+pub(crate) fn fetch_as_nobody(address: &str) -> String {
     use std::os::unix::process::CommandExt;
     let url = url::Url::parse(address).expect("a URL");
     let script = "exec 3<>/dev/tcp/127.0.0.1/$0; printf 'GET %s HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n' \"$1\" >&3; cat <&3";

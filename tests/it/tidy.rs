@@ -9,6 +9,8 @@ use crate::support::{MCPD, skipped};
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
 const PURE: &[&str] = &[
     "config_lints",
+    "dashboard/board",
+    "dashboard/history",
     "account/ledger",
     "account/limits",
     "account/usage",
@@ -136,10 +138,11 @@ fn no_deadline_uses_a_wall_clock() {
     }
 }
 
-/// The files that listen on loopback addresses: while a person logs in, and for agents. The last has sockets of systemd, which the second
-/// checks. Each names what restricts its addresses.
-const LISTENS: [(&str, &str); 3] = [
+/// The files that listen on loopback addresses: while a person logs in or looks at the page, and for agents. The last has sockets of systemd,
+/// which the third checks. Each names what restricts its addresses.
+const LISTENS: [(&str, &str); 4] = [
     ("oauth/loopback.rs", "Ipv4Addr::LOCALHOST"),
+    ("dashboard/http.rs", "Ipv4Addr::LOCALHOST"),
     ("http_listener/loopback.rs", "is_loopback()"),
     ("sockets/activation.rs", "is_ok_and(|found| found == address)"),
 ];
@@ -227,9 +230,9 @@ const FAULTS: [(char, u32); 13] = [
     ('C', 19),
     ('D', 12),
     ('E', 14),
-    ('F', 7),
+    ('F', 10),
     ('G', 11),
-    ('H', 21),
+    ('H', 22),
     ('I', 26),
     ('J', 15),
     ('K', 41),
@@ -312,6 +315,7 @@ const OF_THE_PROGRAM: &[&str] = &[
     "cli",
     "config_lints",
     "daemon",
+    "dashboard",
     "http_listener",
     "main",
     "oauth/loopback",

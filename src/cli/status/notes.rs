@@ -38,7 +38,7 @@ pub(super) fn notes(Report { servers, profiles, reapers_lost, .. }: &Report, sty
 }
 
 /// That all servers were restarted for a reason that is none of theirs.
-fn lost_reapers(lost: u64) -> Option<String> {
+pub(super) fn lost_reapers(lost: u64) -> Option<String> {
     let times = if lost == 1 { "once".to_owned() } else { format!("{lost} times") };
     (lost > 0).then(|| {
         format!("the process `mcpd-reaper` was killed {times}: mcpd has replaced it and restarted all servers")
@@ -46,7 +46,7 @@ fn lost_reapers(lost: u64) -> Option<String> {
 }
 
 /// What is missing in the lists of a profile because they would be too large.
-fn cut_lists(ProfileReport { name, cut, .. }: &ProfileReport) -> Option<String> {
+pub(super) fn cut_lists(ProfileReport { name, cut, .. }: &ProfileReport) -> Option<String> {
     let more = if cut.count > cut.first.len() { ", …" } else { "" };
     let items = cut.first.join(", ");
     (cut.count > 0).then(|| {
@@ -59,7 +59,7 @@ fn cut_lists(ProfileReport { name, cut, .. }: &ProfileReport) -> Option<String> 
 
 /// What sandboxes do not restrict on this system, and what limits of the configuration are not enforced: once for all servers that it is
 /// true of.
-fn unenforced(servers: &[ServerReport]) -> Vec<String> {
+pub(super) fn unenforced(servers: &[ServerReport]) -> Vec<String> {
     let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for server in servers {
         let limits = server.limits.as_ref().filter(|limits| limits.state == Some(LimitsState::NotEnforced));
@@ -75,7 +75,7 @@ fn limits_text(limits: &LimitsReport) -> Option<String> {
     Some(format!("{}; `mcpd doctor` shows what to do", limits.unenforced_text()?))
 }
 
-fn of_server(server: &ServerReport, style: OutputStyle) -> Vec<String> {
+pub(super) fn of_server(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
     all.extend(enablement(server));

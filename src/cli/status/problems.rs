@@ -56,12 +56,13 @@ pub(super) fn other_daemons(report: &Report, style: OutputStyle) -> String {
 pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
     let down: Vec<_> = servers.iter().filter(|server| has_failed(server)).collect();
     let mut text = String::new();
-    for server in down.iter().take(MAX_BRIEF_SERVERS) {
+    let most = style.limit(MAX_BRIEF_SERVERS);
+    for server in down.iter().take(most) {
         let line = one_line(&failures(server, style).swap_remove(0));
         let line = style.width().map_or_else(|| line.clone(), |width| truncate(&line, width.saturating_sub(2)));
         text += &format!("{} {line}\n", style.paint(Tone::Bad, "✗"));
     }
-    if let Some(left @ 1..) = down.len().checked_sub(MAX_BRIEF_SERVERS) {
+    if let Some(left @ 1..) = down.len().checked_sub(most) {
         let _ = writeln!(text, "… {left} more");
     }
     text += &searched_path_lines(&down, style);
@@ -77,7 +78,7 @@ fn searched_path_lines(servers: &[&ServerReport], style: OutputStyle) -> String 
 
 /// Servers with a problem.
 pub(super) fn of_servers(servers: &[ServerReport], style: OutputStyle) -> String {
-    let texts = servers.iter().map(|server| (server, of_server(server, style)));
+    let texts = servers.iter().map(|server| (server, of_server(server, true, style)));
     let texts: Vec<_> = texts.filter(|(_, text)| !text.is_empty()).collect();
     let most = style.limit(MAX_SERVERS);
     let shown = &texts[..texts.len().min(most)];
@@ -89,7 +90,13 @@ pub(super) fn of_servers(servers: &[ServerReport], style: OutputStyle) -> String
     text
 }
 
-fn of_server(server: &ServerReport, style: OutputStyle) -> String {
+/// The problems of one server, without its last lines on stderr.
+pub(super) fn of_one(server: &ServerReport, style: OutputStyle) -> String {
+    let text = of_server(server, false, style);
+    if text.is_empty() { text } else { text + &searched_path_lines(&[server], style) }
+}
+
+fn of_server(server: &ServerReport, with_stderr: bool, style: OutputStyle) -> String {
     let mut text = String::new();
     if let Some(reason) = &server.update_error {
         let message = format!("{}: still runs its previous definition; the changed one failed: {reason}", server.name);
@@ -97,7 +104,7 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
     }
     if has_failed(server) {
         failures(server, style).iter().for_each(|failure| text += &error(failure, style));
-        details(last_stderr_lines(server), style, &mut text);
+        details(last_stderr_lines(server).filter(|_| with_stderr), style, &mut text);
     }
     if !text.is_empty() {
         text += &next_command(&command_for(server), style);
@@ -107,7 +114,7 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
 
 /// The command that fixes or explains a problem. `doctor` has a remedy for a known cause, and the log helps only if the server has
 /// written to stderr.
-fn command_for(server: &ServerReport) -> String {
+pub(super) fn command_for(server: &ServerReport) -> String {
     let name = &server.name;
     match server.state {
         StateName::NeedsLogin => format!("mcpd login {name}"),
@@ -122,7 +129,7 @@ fn last_stderr_lines(server: &ServerReport) -> impl Iterator<Item = &str> {
 }
 
 /// Why a server is down, and why its instances are. Never empty.
-fn failures(server: &ServerReport, style: OutputStyle) -> Vec<String> {
+pub(super) fn failures(server: &ServerReport, style: OutputStyle) -> Vec<String> {
     let name = &server.name;
     let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", short_duration(ms))).unwrap_or_default();
     let prefix = if server.state == StateName::NeedsLogin { "needs a login: " } else { "" };

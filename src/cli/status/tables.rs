@@ -47,7 +47,7 @@ fn row(server: &ServerReport) -> [Cell; 10] {
         Cell::new(tone(server), shown_state(server)),
         server.pid.map_or_else(dash, |pid| pid.to_string().into()),
         server.uptime_ms.map_or_else(dash, |ms| short_duration(ms).into()),
-        versions(server),
+        versions(server).map_or_else(dash, Cell::from),
         format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }).into(),
         server.tools_denied.to_string().into(),
         server.calls.to_string().into(),
@@ -57,12 +57,12 @@ fn row(server: &ServerReport) -> [Cell; 10] {
 }
 
 /// The protocol versions in use: of each instance, and the modern one if it is used.
-fn versions(server: &ServerReport) -> Cell {
+pub(in crate::cli) fn versions(server: &ServerReport) -> Option<String> {
     let is_modern = server.eras.iter().any(|era| era == Era::Modern.word());
     let of_instances = server.instances.iter().filter_map(|one| one.protocol.as_deref());
     let all: BTreeSet<_> =
         server.protocol.as_deref().into_iter().chain(of_instances).chain(is_modern.then_some(MODERN)).collect();
-    if all.is_empty() { dash() } else { all.into_iter().collect::<Vec<_>>().join(", ").into() }
+    (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 fn tone(server: &ServerReport) -> Tone {

@@ -11,16 +11,17 @@ use serde_json::Value;
 use crate::admin::report::{LineReport, ReloadReport, Report};
 use crate::calls::report::CallReport;
 use crate::cli::{
-    add, approve, changes, check, client_changes, control, doctor, import, lock, login, reject, reload, remove,
-    service, setup, tools, top, try_server,
+    add, approve, bugreport, changes, check, client_changes, control, doctor, import, lock, login, reject, reload,
+    remove, service, setup, tools, top, try_server,
 };
+use crate::tap::report::TapLine;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md");
 /// Everything after this line is generated.
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 23] {
+fn sections() -> [(&'static str, Value); 25] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
@@ -28,6 +29,7 @@ fn sections() -> [(&'static str, Value); 23] {
         ("mcpd tools --budget", schema::<tools::budget::JsonReport>()),
         ("mcpd calls", schema::<CallReport>()),
         ("mcpd logs", schema::<LineReport>()),
+        ("mcpd tap", schema::<TapLine<'static>>()),
         ("mcpd restart, enable, disable", schema::<control::JsonReport<'static>>()),
         ("mcpd diff", schema::<changes::JsonReport<'static>>()),
         ("mcpd approve", schema::<approve::JsonReport<'static>>()),
@@ -43,6 +45,7 @@ fn sections() -> [(&'static str, Value); 23] {
         ("mcpd link, unlink", schema::<client_changes::JsonReport<'static>>()),
         ("mcpd setup", schema::<setup::report::JsonReport>()),
         ("mcpd doctor", schema::<doctor::page::JsonReport<'static>>()),
+        ("mcpd bugreport", schema::<bugreport::JsonReport<'static>>()),
         ("mcpd login", schema::<login::list::JsonReport>()),
         ("mcpd service status", schema::<service::status::JsonReport>()),
     ]

@@ -10,8 +10,10 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
+use super::cpu::CpuMeter;
 use crate::admin::report::{Report, StateName};
 use crate::calls::report::CallReport;
+use crate::cli::status::has_failed;
 
 /// Maximum number of tools, slowest calls and last calls.
 const MAX_ROWS: usize = 50;
@@ -26,16 +28,36 @@ pub(in crate::cli) enum Sort {
     Latency,
     /// Most errors first
     Errors,
+    /// Most memory first
+    Memory,
+    /// Most processor time first
+    Cpu,
     /// By name
     Name,
+    /// Servers that are down first
+    Down,
 }
 
-/// A time range on the clock of the window.
+/// What a snapshot is made of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TimeRange {
+pub(super) struct Source<'s> {
+    pub(super) window: &'s CallWindow,
+    pub(super) report: &'s Report,
+    pub(super) cpu: &'s CpuMeter,
+}
+
+/// What a snapshot shows. Times are on the clock of the window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Selection<'s> {
     pub(super) from: i64,
     pub(super) now: i64,
+    pub(super) sort: Sort,
+    /// The only shown row; all without one.
+    pub(super) only: Option<&'s RowKey>,
 }
+
+/// The name of a server; `None` for calls of tools that do not exist.
+pub(super) type RowKey = Option<String>;
 
 /// One snapshot.
 #[derive(Debug, Serialize)]
@@ -78,8 +100,31 @@ pub(super) struct ServerRow {
     pub(super) in_flight: u64,
     /// Calls per second.
     pub(super) calls_per_s: f64,
+    /// As in `usage` of `mcpd status`. Absent if no process of it runs.
+    pub(super) memory_bytes: Option<u64>,
+    /// Processor time of its processes between the last two measurements, in percent of one core.
+    pub(super) cpu_percent: Option<f64>,
+    /// It is down, or one of its instances is.
+    #[serde(skip)]
+    pub(super) is_down: bool,
     #[serde(flatten)]
     pub(super) stats: CallStats,
+}
+
+impl ServerRow {
+    /// A server that is not configured any more, or calls of tools that do not exist.
+    fn unconfigured(name: Option<String>, calls_per_s: f64, stats: CallStats) -> Self {
+        Self {
+            name,
+            state: None,
+            in_flight: 0,
+            calls_per_s,
+            memory_bytes: None,
+            cpu_percent: None,
+            is_down: false,
+            stats,
+        }
+    }
 }
 
 /// Calls of one tool.
@@ -115,25 +160,35 @@ pub(super) struct CallRow {
 }
 
 impl TopModel {
-    pub(super) fn new(window: &CallWindow, report: &Report, range: TimeRange, sort: Sort) -> Self {
-        let TimeRange { from, now } = range;
+    pub(super) fn new(Source { window, report, cpu }: Source<'_>, selection: Selection<'_>) -> Self {
+        let Selection { from, now, sort, only } = selection;
         let covered = u64::try_from(now - window.covered(from).min(now)).unwrap_or_default();
         // Less than a second is too short for a rate.
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = |calls: usize| (calls as f64 / (covered.max(1000) as f64 / 1000.0) * 100.0).round() / 100.0;
-        let calls = || window.calls(from);
+        let selects = |name: Option<&str>| only.is_none_or(|only| only.as_deref() == name);
+        let calls = || window.calls(from).filter(|call| selects(call.server.as_deref()));
         let total = group_stats(calls(), |_| ()).remove(&()).unwrap_or_default();
         let mut by_server = group_stats(calls(), |call| call.server.as_deref());
-        let mut servers: Vec<_> = (report.servers.iter())
+        let reports = || report.servers.iter().filter(|server| selects(Some(&server.name)));
+        let mut servers: Vec<_> = reports()
             .map(|server| {
                 let stats = by_server.remove(&Some(&*server.name)).unwrap_or_default();
-                let (name, in_flight) = (Some(server.name.clone()), server.in_flight);
-                ServerRow { name, state: Some(server.state), in_flight, calls_per_s: rate(stats.calls), stats }
+                ServerRow {
+                    name: Some(server.name.clone()),
+                    state: Some(server.state),
+                    in_flight: server.in_flight,
+                    calls_per_s: rate(stats.calls),
+                    memory_bytes: server.usage.map(|usage| usage.memory_bytes),
+                    cpu_percent: cpu.of_server(server),
+                    is_down: has_failed(server),
+                    stats,
+                }
             })
             .collect();
         servers.extend(by_server.into_iter().map(|(name, stats)| {
-            let name = name.map(str::to_owned);
-            ServerRow { name, state: None, in_flight: 0, calls_per_s: rate(stats.calls), stats }
+            let (name, calls_per_s) = (name.map(str::to_owned), rate(stats.calls));
+            ServerRow::unconfigured(name, calls_per_s, stats)
         }));
         sort_servers(&mut servers, sort);
         let tool_row = |((server, tool), stats): ((Option<&str>, &str), CallStats)| ToolRow {
@@ -151,14 +206,23 @@ impl TopModel {
             uptime_ms: report.uptime_ms,
             window_ms: covered,
             calls_per_s: rate(total.calls),
-            in_flight: report.servers.iter().map(|server| server.in_flight).sum(),
+            in_flight: reports().map(|server| server.in_flight).sum(),
             missed: window.missed,
             stats: total,
             servers,
             tools,
-            slowest: rows(window.slowest(from, MAX_ROWS)),
-            last: rows(window.last(from, MAX_ROWS)),
+            slowest: rows(slowest(calls(), MAX_ROWS)),
+            // The order of reports is finer than the recorded times.
+            last: rows(calls().rev().take(MAX_ROWS).collect()),
         }
+    }
+}
+
+impl TopModel {
+    /// Sorts servers as they were before. New ones are last.
+    pub(super) fn keep_order(&mut self, before: &[RowKey]) {
+        let place = |server: &ServerRow| before.iter().position(|key| *key == server.name).unwrap_or(usize::MAX);
+        self.servers.sort_by_cached_key(place);
     }
 }
 
@@ -168,6 +232,12 @@ fn sort_servers(servers: &mut [ServerRow], sort: Sort) {
         Sort::Calls => servers.sort_by_key(|server| Reverse((server.stats.calls, server.in_flight))),
         Sort::Errors => servers.sort_by_key(|server| Reverse((server.stats.errors, server.stats.calls))),
         Sort::Name => servers.sort_by(|a, b| a.name.cmp(&b.name)),
+        Sort::Down => servers.sort_by_key(|server| !server.is_down),
+        Sort::Memory => servers.sort_by_key(|server| Reverse(server.memory_bytes)),
+        Sort::Cpu => {
+            let cpu = |server: &ServerRow| server.cpu_percent.unwrap_or(-1.0);
+            servers.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)));
+        }
         Sort::Latency => {
             let p95 = |server: &ServerRow| server.stats.p95_ms.unwrap_or(-1.0);
             servers.sort_by(|a, b| p95(b).total_cmp(&p95(a)));
@@ -290,27 +360,22 @@ impl CallWindow {
     }
 
     /// Calls that ended at `from` or later.
-    pub(super) fn calls(&self, from: i64) -> impl Iterator<Item = &Call> {
+    pub(super) fn calls(&self, from: i64) -> impl DoubleEndedIterator<Item = &Call> {
         self.calls.iter().filter(move |call| call.at >= from)
     }
+}
 
-    /// The `count` slowest calls since `from`, slowest first.
-    pub(super) fn slowest(&self, from: i64, count: usize) -> Vec<&Call> {
-        let mut calls: Vec<_> = self.calls(from).collect();
-        let slower = |call: &&Call| (Reverse(call.took_us), Reverse(call.at));
-        if calls.len() > count {
-            // Selects before sorting, so that only `count` calls are sorted.
-            calls.select_nth_unstable_by_key(count, slower);
-            calls.truncate(count);
-        }
-        calls.sort_by_key(slower);
-        calls
+/// The `count` slowest calls, slowest first.
+fn slowest<'c>(calls: impl Iterator<Item = &'c Call>, count: usize) -> Vec<&'c Call> {
+    let mut calls: Vec<_> = calls.collect();
+    let slower = |call: &&Call| (Reverse(call.took_us), Reverse(call.at));
+    if calls.len() > count {
+        // Selects before sorting, so that only `count` calls are sorted.
+        calls.select_nth_unstable_by_key(count, slower);
+        calls.truncate(count);
     }
-
-    /// The latest `count` calls since `from`, latest first. Report order is finer than the recorded times.
-    pub(super) fn last(&self, from: i64, count: usize) -> Vec<&Call> {
-        self.calls.iter().rev().filter(|call| call.at >= from).take(count).collect()
-    }
+    calls.sort_by_key(slower);
+    calls
 }
 
 /// The statistics of `calls` by `key`, sorted by key so that rows keep their places.
@@ -393,8 +458,7 @@ mod tests {
         assert_eq!((all.len(), all["a"]), (2, expected));
         assert_eq!((of(-1000)["a"].calls, of(-1000).contains_key("b")), (2, false));
         let times = |calls: Vec<&Call>| calls.iter().map(|call| call.took_us / 1000).collect::<Vec<_>>();
-        assert_eq!(times(window.slowest(i64::MIN, 3)), [9, 7, 4]);
-        assert_eq!(times(window.last(-3000, 9)), [4, 9, 7, 2]);
+        assert_eq!(times(slowest(window.calls(i64::MIN), 3)), [9, 7, 4]);
         assert_eq!((window.covered(-9000), window.covered(-1)), (-5000, -1));
     }
 

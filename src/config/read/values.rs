@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use globset::Glob;
 
+use super::super::Address;
 use super::super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::super::diagnostic::Spanned;
 use super::super::interpolate::{Template, TemplateError};
@@ -127,12 +128,17 @@ impl Reader<'_> {
 
     /// Reads a path, and expands it.
     pub(super) fn interpolated_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
+        let template = self.path_template(node, what)?;
+        self.interpolated(node, &template, what, help).map(PathBuf::from)
+    }
+
+    /// Expands a text that must not contain secrets, because many messages print it.
+    fn interpolated(&mut self, node: &Node, template: &Spanned<Template>, what: &str, help: &str) -> Option<String> {
         let mut secrets = Secrets::default();
-        let complaint = match self.path_template(node, what)?.value.interpolate(self.sources, &mut secrets) {
+        let complaint = match template.value.interpolate(self.sources, &mut secrets) {
             Ok(text) if text.is_empty() => format!("{what} is empty"),
-            // The path is printed in many messages, so it must not contain secrets.
             Ok(_) if !secrets.is_empty() => format!("{what} cannot come from a file or a credential"),
-            Ok(text) => return Some(text.into()),
+            Ok(text) => return Some(text),
             Err(undefined) => format!("{what} cannot be filled in: {undefined}"),
         };
         self.error(Problem::new(node.span.clone(), complaint).help(help));
@@ -147,6 +153,18 @@ impl Reader<'_> {
             return None;
         }
         Some(path)
+    }
+
+    /// Reads the URL of another program, and expands it.
+    fn endpoint(&mut self, entry: &Entry, example: &str) -> Option<Arc<str>> {
+        let (what, node) = (format!("`{}`", entry.key), &entry.node);
+        let help = self.assignment(&entry.key, example);
+        let template = self.template(node, &what)?;
+        let template = self.without_programs(node, &what, template)?;
+        let text = self.interpolated(node, &template, &what, &help)?;
+        let Err(complaint) = Address::parse(&text) else { return Some(text.into()) };
+        self.error(Problem::new(node.span.clone(), format!("{what} {complaint}")).help(help));
+        None
     }
 
     /// Reads a list of names of environment variables.
@@ -280,6 +298,7 @@ impl Reader<'_> {
                 let text = self.string(&entry.node, &format!("`{}`", entry.key))?;
                 self.one_of(&entry.node, text, key.name, &names()).map(KeyValue::Choice)
             }
+            KeyKind::Url => self.endpoint(entry, &key.sample()).map(KeyValue::Text),
             KeyKind::Path => self.file_path(entry, &key.sample()).map(KeyValue::Path),
             KeyKind::Sandbox => self.sandbox(entry).map(KeyValue::Sandbox),
             KeyKind::ToolTimeouts => Some(KeyValue::ToolTimeouts(self.tool_timeouts(entry))),

@@ -105,7 +105,9 @@ impl Sessions {
             Some(at) => self.charge(&user).map(|account| {
                 let (peer, protocol) = (identity, Arc::new(protocol.into()));
                 let admitted = Admitted { user, peer, own_server, account, protocol, is_http_session: true };
-                self.open(at, admitted, manager, |setup, orders| session::run(transport, setup, orders));
+                self.open(at, admitted, manager, |setup, orders| {
+                    session::run(transport.tapped(setup.tap.clone()), setup, orders)
+                });
             }),
             None => {
                 let why =
@@ -140,7 +142,7 @@ async fn serve_by_first_byte(
     match found {
         Protocol::Lines => {
             let (setup, orders) = *prepared;
-            let transport = LineTransport::new(stream, setup.message_limit.bytes());
+            let transport = LineTransport::new(stream, setup.message_limit.bytes(), setup.tap.clone());
             Box::pin(session::run(transport, setup, orders)).await;
         }
         Protocol::Http | Protocol::Loopback(_) => {

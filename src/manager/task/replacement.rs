@@ -9,7 +9,7 @@ use crate::config::{Replace, ServerConfig};
 use crate::manager::changes::{FailureReason, ServerFailure};
 use crate::manager::view::Enablement;
 use crate::server::lifecycle::State;
-use crate::server::{Running, ServerHandle, SharedState, StopLevel};
+use crate::server::{Running, ServerHandle, StopLevel};
 
 /// Extra time for lists, and for the end of the former instance.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ impl ManagerTask {
         let enabled = enablement.runs() && !waits;
         let record = match before {
             Some(entry) => entry.running.shared.clone(),
-            None => SharedState::new(Arc::clone(&config.name), self.setup.host.output.clone()),
+            None => self.setup.host.state_of(Arc::clone(&config.name)),
         };
         let running = self.start_running(Arc::clone(config), enabled, record);
         if let Some(entry) = before {

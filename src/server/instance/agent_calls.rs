@@ -15,6 +15,7 @@ use crate::bridge::BridgedCall;
 use crate::calls::CallOutcome;
 use crate::catalog::Lists;
 use crate::config::{Malformed, SandboxLevel};
+use crate::durations::{Labels, Measured, Operation};
 use crate::era::response::with_result_type;
 use crate::era::{Era, HEADER_MISMATCH};
 use crate::jsonrpc::mcpd_error::ErrorCode;
@@ -113,6 +114,9 @@ impl Instance {
         self.withdraw_requests_for(id, &mut call);
         let abandoned = AbandonedCall::of(&call, id);
         let may_have_arrived = !call.has_no_pending_request() && !self.wire.retract(call.line);
+        if may_have_arrived {
+            self.measure_call(&call, CallOutcome::Cancelled);
+        }
         call.response_handle.disarm();
         self.count_ended();
         if may_have_arrived {
@@ -220,6 +224,7 @@ impl Instance {
         }
         self.count_ended();
         let ended = CallOutcome::of(outcome);
+        self.measure_call(&call, ended);
         let sandbox = &self.config.settings.sandbox;
         if sandbox.level == SandboxLevel::Files && matches!(ended, CallOutcome::ToolError | CallOutcome::Error { .. }) {
             self.stats().refused_calls.note(sandbox, outcome.unwrap_or_else(|error| error));
@@ -242,6 +247,9 @@ impl Instance {
     /// Fails a call. `may_have_arrived` is whether the server may have read its latest request.
     pub(super) fn fail_with(&mut self, call: PendingCall, failure: Failure, may_have_arrived: bool) {
         let may_have_arrived = may_have_arrived || call.was_sent_before();
+        if may_have_arrived {
+            self.measure_call(&call, failure.outcome());
+        }
         self.count_ended();
         self.stats().errors.add_one();
         self.subscriptions.failed(&mut self.wire, call.response_handle.key, &failure, may_have_arrived);
@@ -287,6 +295,16 @@ impl Instance {
             // The instance ends, so the server's task has nothing to do.
             drop(self.end(id, pending, Ending::ServerGone { written, unwritten }));
         }
+    }
+
+    /// Counts how long a call took that the server may have received.
+    fn measure_call(&self, call: &PendingCall, outcome: CallOutcome) {
+        self.measure(&call.operation, call.deadline.begun(), outcome);
+    }
+
+    pub(super) fn measure(&self, operation: &Operation, sent: Instant, outcome: CallOutcome) {
+        let labels = Labels { server: Some(&self.config.name), ..Labels::of(operation, outcome) };
+        self.stats().durations.add(Measured::ClientOperation, labels, sent.elapsed());
     }
 
     pub(super) fn count_ended(&mut self) {

@@ -15,8 +15,10 @@ use super::lists::Fetch;
 use super::pending_request::{PendingCall, PendingRequest, ServerResponse};
 use super::wire::Wire;
 use super::{Effect, Effects, Instance};
+use crate::calls::CallOutcome;
 use crate::catalog::List;
 use crate::config::Launch;
+use crate::durations::Operation;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::list_kind::ListKind;
 use crate::message_limit::MessageLimit;
@@ -48,7 +50,11 @@ impl Instance {
         self.note_ending(&pending, &ending);
         match pending {
             PendingRequest::Call(call) => return self.end_call(id, call, ending),
-            PendingRequest::Page { listing, .. } => return self.end_page(listing, ending),
+            PendingRequest::Page { listing, sent, .. } => {
+                let operation = Operation::new(listing.kind().method(), None);
+                self.measure(&operation, sent, outcome_of(&ending));
+                return self.end_page(listing, ending);
+            }
             PendingRequest::Subscribe { uri, raw, .. } => return self.end_renewed_subscription(uri, &raw, ending),
             PendingRequest::Check => match ending {
                 Ending::Response(_) | Ending::Unusable(_) | Ending::NoResponse(_) => {
@@ -154,6 +160,18 @@ impl Instance {
         if self.may_end_session(pending, ending) {
             self.note_session_error(pending);
         }
+    }
+}
+
+/// How a request of mcpd has ended.
+fn outcome_of(ending: &Ending<'_>) -> CallOutcome {
+    match ending {
+        Ending::Response(ServerResponse { result: Err(error), .. }) => CallOutcome::of(Err(error)),
+        Ending::Response(ServerResponse { result: Ok(_), .. }) => CallOutcome::Ok,
+        Ending::Unusable(failure) => failure.outcome(),
+        Ending::ServerGone { written, .. } => written.outcome(),
+        Ending::NoResponse(_) => CallOutcome::Died,
+        Ending::Expired => CallOutcome::TimedOut,
     }
 }
 

@@ -148,8 +148,9 @@ impl ServerLists {
     fn request_page(&self, wire: &mut Wire, listing: Listing, cursor: Option<&Bytes>) {
         let cursor: Option<&RawValue> = cursor.and_then(|raw| serde_json::from_slice(raw).ok());
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
-        let deadline = Instant::now() + self.timeout;
-        wire.own_request(listing.kind().method(), params, PendingRequest::Page { listing, deadline });
+        let (method, sent) = (listing.kind().method(), Instant::now());
+        let page = PendingRequest::Page { listing, sent, deadline: sent + self.timeout };
+        wire.own_request(method, params, page);
     }
 
     /// Handles the response to a request for a page.

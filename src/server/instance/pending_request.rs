@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 use crate::bridge::BridgedCall;
 use crate::calls::CallOutcome;
 use crate::config::CallLimit;
+use crate::durations::Operation;
 use crate::jsonrpc::members::{NotAnObject, members_of_parsed};
 use crate::jsonrpc::message::RequestLine;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, RESOURCE_NOT_FOUND};
@@ -49,7 +50,7 @@ pub(in crate::server) enum PendingRequest {
     /// A health check with callers.
     Check,
     /// A page of a list.
-    Page { listing: Listing, deadline: Instant },
+    Page { listing: Listing, sent: Instant, deadline: Instant },
     /// An agent's call.
     Call(PendingCall),
     /// Subscribes again to a resource that the previous instance was subscribed to.
@@ -128,6 +129,7 @@ impl PendingRequest {
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct PendingCall {
     pub(super) response_handle: ResponseHandle,
+    pub(super) operation: Operation,
     pub(super) kind: RequestKind,
     result_kind: Option<ResultKind>,
     pub(super) progress_token: Option<Bytes>,
@@ -155,9 +157,10 @@ pub(in crate::server) struct Bridge {
 impl PendingCall {
     /// The call, and its line for the server as a function of its id. A call between the eras has a `state`, and `changes` to its line.
     pub(super) fn new(call: Call, state: Option<BridgedCall>, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
-        let Call { request, response_handle, kind, result_kind, origin, access, limit, .. } = call;
+        let Call { request, operation, response_handle, kind, result_kind, origin, access, limit, .. } = call;
         let pending = Self {
             response_handle,
+            operation,
             kind,
             result_kind,
             progress_token: request.progress_token.as_deref().map(Bytes::copy_from_slice),
@@ -271,8 +274,8 @@ impl PendingCall {
                 Err(NotAnObject) => return Err(Box::new(self)),
             },
         };
-        let Self { response_handle, kind, result_kind, deadline, origin, access, .. } = self;
-        Ok(Call { request, kind, result_kind, limit: deadline.limits(), origin, access, response_handle })
+        let Self { response_handle, operation, kind, result_kind, deadline, origin, access, .. } = self;
+        Ok(Call { request, operation, kind, result_kind, limit: deadline.limits(), origin, access, response_handle })
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.

@@ -44,8 +44,14 @@ impl Connection {
         let (stdout, reader) = pipe::pipe().expect("a pipe");
         let config = Arc::new(ServerConfig::new("s", "x"));
         let limit = MessageLimit::new("servers.s", None, message_limit::DEFAULT);
-        let setup =
-            InstanceSetup { config, scope: AgentScope::Any, label: None, stats: Arc::default(), message_limit: limit };
+        let setup = InstanceSetup {
+            config,
+            scope: AgentScope::Any,
+            label: None,
+            stats: Arc::default(),
+            message_limit: limit,
+            tap: TapPoint::default(),
+        };
         let mut instance = Instance::new(Link::pipes(writer, reader, message_limit::DEFAULT), setup);
         instance.wire.negotiated(protocol);
         Self { instance, stdin, _stdout: stdout }

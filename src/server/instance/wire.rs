@@ -23,6 +23,7 @@ use crate::server::fairness::MAX_IN_FLIGHT;
 use crate::server::link::{Link, LinkError, RemoteTransport};
 use crate::server::messages::call::CallKey;
 use crate::server::server_request::may_have_arrived_error;
+use crate::tap::TapPoint;
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
@@ -55,8 +56,8 @@ pub(in crate::server) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(link: Link, limit: MessageLimit) -> Self {
-        let (outbox, pending) = (Outbox::default(), Pending::default());
+    pub(super) fn new(mut link: Link, limit: MessageLimit, tap: TapPoint) -> Self {
+        let (outbox, pending) = (link.tapped_outbox(tap), Pending::default());
         Self {
             link,
             outbox,
@@ -303,6 +304,9 @@ impl Wire {
         let Self { outbox, link, last_line, .. } = self;
         self.pending.register(|id| {
             call.line = push_request((outbox, link, last_line), id, line);
+            if let Some(span) = call.response_handle.span_mut() {
+                span.set_request_id(id);
+            }
             PendingRequest::Call(call)
         });
         Ok(())

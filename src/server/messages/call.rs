@@ -20,6 +20,7 @@ use super::tasks::{LegacyTaskRequest, ModernTaskRequest, TaskEvent, unknown_task
 use crate::calls::CallOutcome;
 use crate::catalog::{Identity, Lists, Route, identity};
 use crate::config::CallLimit;
+use crate::durations::Operation;
 use crate::era::Era;
 use crate::era::request_meta::LegacyClientMeta;
 use crate::jsonrpc::message::RequestLine;
@@ -27,6 +28,7 @@ use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
 use crate::log_level::LogLevel;
 use crate::methods::TargetKind;
+use crate::otlp::ClientSpan;
 use crate::server::control::{StopLevel, StopReceiver};
 use crate::server::error::ServerError;
 use crate::server::fairness::{MAX_IN_FLIGHT, MAX_WAITING_PER_SESSION, Payer};
@@ -49,6 +51,8 @@ pub struct CallKey {
 pub struct Call {
     /// The request as received.
     pub request: RequestLine,
+    /// What it counts as.
+    pub operation: Operation,
     /// What it requires beyond being forwarded.
     pub kind: RequestKind,
     /// The form of its result, if that is mended for agents.
@@ -86,6 +90,8 @@ pub struct ResponseHandle {
     load_token: Option<LoadToken>,
     /// When the call was first parked.
     parked_at: Option<Instant>,
+    /// Ends with the answer. Boxed, because only exported calls have it.
+    span: Option<Box<ClientSpan>>,
 }
 
 impl ResponseHandle {
@@ -101,7 +107,18 @@ impl ResponseHandle {
             to: Some(to.clone()),
             load_token: None,
             parked_at: None,
+            span: None,
         }
+    }
+
+    /// The exported span of the call ends with its answer.
+    pub(crate) fn set_span(&mut self, span: Option<Box<ClientSpan>>) {
+        self.span = span;
+    }
+
+    /// The exported span of the call.
+    pub(crate) fn span_mut(&mut self) -> Option<&mut ClientSpan> {
+        self.span.as_deref_mut()
     }
 
     /// Counts the call as load of an instance until it ends.
@@ -159,6 +176,13 @@ impl ResponseHandle {
     /// Sends no answer, as the agent has cancelled the call.
     pub(crate) fn disarm(mut self) {
         self.to = None;
+        self.end_span(CallOutcome::Cancelled, 0);
+    }
+
+    fn end_span(&mut self, outcome: CallOutcome, reply_bytes: usize) {
+        if let Some(span) = self.span.take() {
+            span.end(outcome, reply_bytes);
+        }
     }
 
     /// Sends progress, or drops it if the channel is full.
@@ -181,6 +205,7 @@ impl ResponseHandle {
         failure: Option<Box<CallError>>,
     ) {
         let Some(SessionSender(channel)) = self.to.take() else { return };
+        self.end_span(outcome, line.len());
         let answer = ToAgent::Response { key: self.key, line, outcome, task, failure };
         if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
             // Answers to calls that were cancelled meanwhile fill the channel. This one waits for capacity; there is at most
@@ -314,6 +339,14 @@ impl Call {
         match &mut self.access {
             Some(access) => access.tool_override.apply(&mut self.request),
             None => Ok(()),
+        }
+    }
+
+    /// Begins the exported span of the call, if it has one, and makes it the parent of what the server does.
+    pub(crate) fn begin_span(&mut self) {
+        let change = self.response_handle.span_mut().and_then(|span| span.begin(&self.request.line));
+        if let Some(change) = change {
+            self.request = self.request.with_change(&change);
         }
     }
 

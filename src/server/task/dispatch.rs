@@ -76,6 +76,7 @@ impl ServerTask {
             self.publisher.stats.errors.add_one();
             return call.refuse_arguments(&refused);
         }
+        call.begin_span();
         let session = call.response_handle.key.session;
         let effects = match &call.kind {
             RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {

@@ -14,6 +14,7 @@ use tokio::time::sleep_until;
 use super::ServerTask;
 use super::shutdown::{StopReason, disconnected};
 use crate::config::{Launch, Remote};
+use crate::durations::{ErrorType, Labels, Measured};
 use crate::era::{self, Era, Eras};
 use crate::server::era_cache::{EraPreference, EraSupport, Support, has_url, may_split_by_era};
 use crate::server::error::{ServerError, StartActivity, StartTimeout};
@@ -78,6 +79,7 @@ impl ServerTask {
             label: self.purpose.label.clone(),
             stats: Arc::clone(&self.publisher.stats),
             message_limit: self.message_limit(),
+            tap: self.context.tap.of_server(&self.config.name, self.publisher.snapshot().pid),
         };
         let mut instance = Instance::new(link, setup);
         let plan = self.eras.died_opening.map_or_else(|| self.handshake_plan(), HandshakePlan::instead_of);
@@ -87,6 +89,7 @@ impl ServerTask {
         let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, plan, limit, origin)));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), plan, &instance);
+        let mut session = None;
         let end = match opened {
             Some(Ok(_)) if self.needs_both_eras() => {
                 if let Link::Http(http) = instance.wire.into_link() {
@@ -96,6 +99,7 @@ impl ServerTask {
             }
             Some(Ok(HandshakeResult { info, learned })) => {
                 self.publish_start(&info, learned.identities, instance.wire.remote());
+                session = Some((info.protocol, Instant::now()));
                 self.eras.is_to_reopen = self.needs_legacy_opening(instance.wire.era());
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
@@ -106,7 +110,23 @@ impl ServerTask {
             Some(Err(end)) => end,
             None => StopReason::Stop,
         };
-        Box::pin(self.end(end, instance, process)).await
+        let event = Box::pin(self.end(end, instance, process)).await;
+        if let Some((protocol, began)) = session {
+            self.measure_session(protocol, began, &event);
+        }
+        event
+    }
+
+    /// Counts how long an instance was ready.
+    fn measure_session(&self, protocol: &'static str, began: Instant, end: &Event) {
+        let error = match end {
+            Event::Ended(ServerError::Stopped) => None,
+            Event::Ended(error) => Some(ErrorType::Word(error.code())),
+            _ => None,
+        };
+        let server = Some(&self.config.name);
+        let labels = Labels { server, protocol: Some(protocol), error, ..Labels::default() };
+        self.publisher.stats.durations.add(Measured::ClientSession, labels, began.elapsed());
     }
 
     fn handshake_plan(&self) -> HandshakePlan {

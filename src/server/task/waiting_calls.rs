@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use crate::server::fairness::{self, Entry, FairQueue, Payer};
 use crate::server::messages::call::{Call, CallKey};
+use crate::server::stats::Stats;
 
 /// A call that waits.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl WaitingCall {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct WaitingCalls {
     parked: FairQueue<WaitingCall>,
     queued: FairQueue<WaitingCall>,
@@ -33,6 +34,12 @@ pub(super) struct WaitingCalls {
 }
 
 impl WaitingCalls {
+    /// None, counted in these.
+    pub(super) fn new(stats: &Stats) -> Self {
+        let queue = |total| FairQueue::counted(Arc::clone(total));
+        Self { parked: queue(&stats.parked), queued: queue(&stats.queued), called: Arc::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.parked.is_empty() && self.queued.is_empty()
     }

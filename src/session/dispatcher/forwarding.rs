@@ -1,5 +1,6 @@
 //! Carries out what the router decides: answers, sends, parks or refuses a request.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -8,23 +9,25 @@ use super::{ServerCommand, Session};
 use crate::account::{Charge, Cost, OverLimit};
 use crate::calls::CallOutcome;
 use crate::catalog::{Route, identity};
+use crate::durations::Operation;
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::message::{Rename, RequestLine};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::manager::{Member, View, start_for_call};
-use crate::methods::Forwarding;
+use crate::methods::{Forwarding, Method, TargetKind};
 use crate::server::messages::call::{
     Access, AccessTarget, AppliedOverride, Call, CallKey, RequestKind, ResponseHandle,
 };
 use crate::session::call_record::CallRecorder;
 use crate::session::declaration::Declaration;
+use crate::session::own_request::OwnRequest;
 use crate::session::received_call::ReceivedCall;
 use crate::session::results;
 use crate::session::router::{self, AwaitedChange, Decision, Destination, RoutingState};
 use crate::session::transport::Transport;
-use crate::session::unanswered::{OnResponse, OwnRequest, ParkableRequest, SkillRequest, UnansweredCall};
+use crate::session::unanswered::{OnResponse, ParkableRequest, SkillRequest, UnansweredCall};
 use crate::validity::ResultKind;
 
 /// The response to a call that was not sent.
@@ -37,6 +40,20 @@ impl Unsent {
     fn of(call: &ReceivedCall, error: &ErrorObject) -> Self {
         Self { id: call.id.clone(), line: reply::error(Some(&call.id), error) }
     }
+}
+
+/// The form of the result of a request, which may be a call of `tool`.
+fn result_kind(method: &Method, tool: Option<&Route>) -> Option<ResultKind> {
+    match method.result {
+        Some(ResultKind::Call) if tool.is_some_and(|tool| tool.has_output_schema) => Some(ResultKind::StructuredCall),
+        result => result,
+    }
+}
+
+/// What a request for a server counts as. `name` is the server's own name of what it is about.
+fn operation(request: &ReceivedCall, name: Option<&Arc<str>>) -> Operation {
+    let is_named = matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt);
+    Operation::new(request.method.name, name.filter(|_| is_named).cloned())
 }
 
 impl<T: Transport> Session<T> {
@@ -70,6 +87,7 @@ impl<T: Transport> Session<T> {
 
     fn answer(&mut self, request: OwnRequest, view: &View) {
         let session = self.agent.session();
+        self.recorder.count_own(&request, CallOutcome::Ok);
         match request {
             OwnRequest::Handshake { id, protocol, .. } => {
                 let identity = self.view.identity(view, session, era::of(protocol));
@@ -81,7 +99,7 @@ impl<T: Transport> Session<T> {
                 };
                 self.output.respond(&id, result.as_bytes());
             }
-            OwnRequest::List { id, kind, era: Era::Modern, face } => {
+            OwnRequest::List { id, kind, era: Era::Modern, face, .. } => {
                 self.subscriptions.note_list_sent(kind, face.as_ref(), &view.catalog);
                 let identity = self.view.identity(view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view, identity: identity.as_deref() };
@@ -131,7 +149,10 @@ impl<T: Transport> Session<T> {
     pub(super) fn refuse_parkable(&mut self, request: &ParkableRequest, error: &ErrorObject, outcome: CallOutcome) {
         match request {
             ParkableRequest::Call { call, .. } => self.refuse_call(call, error, outcome),
-            ParkableRequest::Own(request) => self.output.respond_error(Some(request.id()), error),
+            ParkableRequest::Own(request) => {
+                self.recorder.count_own(request, outcome);
+                self.output.respond_error(Some(request.id()), error);
+            }
         }
     }
 
@@ -160,11 +181,14 @@ impl<T: Transport> Session<T> {
         let server = to.server().clone();
         let Destination { member, tool, rename, access, time_limits, kind, .. } = to;
         // Not recorded: such calls would displace others in the history. They are counted.
-        let is_subrequest = on_response.is_some();
-        let size = request.line.len();
+        let (is_subrequest, size) = (on_response.is_some(), request.line.len());
         let charge = self.charge_call(if is_subrequest { Cost::Part(size) } else { Cost::Call(size) }, &kind);
         let (named, log_arguments) = (tool.map(|tool| &tool.name), member.config.settings.log_arguments);
-        let begin = |recorder: &CallRecorder| recorder.begin(&request, server.name(), named, log_arguments);
+        let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
+        let operation = operation(&request, named.or(own_name.as_ref()));
+        let counted = (!is_subrequest).then_some(&operation);
+        let begin =
+            |recorder: &CallRecorder| recorder.begin(&request, server.name(), named, counted.cloned(), log_arguments);
         let charge = charge.map_err(|over| {
             let unsent = Unsent::of(&request, &over.to_object(Delivery::NotSent));
             if over.is_of_connection() {
@@ -173,29 +197,17 @@ impl<T: Transport> Session<T> {
             unsent
         })?;
         let record = begin(&self.recorder);
-        let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
         let access = access.map(|target| self.access(&request, target, tool, member, view));
         let key = self.unanswered.next_key();
         if !is_subrequest {
             self.agent.count_call();
         }
-        let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
+        let mut response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
+        response_handle.set_span(record.client_span());
         let id = response_handle.id().clone();
-        let on_response = on_response.unwrap_or_else(|| match &kind {
-            RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
-            RequestKind::NewTask => OnResponse::NewTask { tool: own_name.unwrap_or_default() },
-            _ if request.forwarding == Forwarding::Complete => OnResponse::Completion(request.era()),
-            _ if is_of_skills => {
-                let unknown = reply::error(Some(&request.id), &request.unknown_skill());
-                let (era, face) = (request.era(), request.face.clone());
-                OnResponse::Skill(Box::new(SkillRequest { era, face, unknown }))
-            }
-            _ => {
-                let replacement = self.tasks.tokens().id_replacement(&request, server.name(), own_name);
-                replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
-            }
-        });
+        let on_response =
+            on_response.unwrap_or_else(|| self.on_response(&request, &kind, server.name(), own_name, is_of_skills));
         if matches!(on_response, OnResponse::Subscription(_) | OnResponse::Topic(_) | OnResponse::NewTask { .. }) {
             // The server ends the subscription or the task when the agent disconnects.
             self.view.attach_for_disconnect(&server, self.agent.for_servers());
@@ -204,13 +216,8 @@ impl<T: Transport> Session<T> {
         let ReceivedCall { line, id: request_id, progress_token, method, .. } = request;
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let result_kind = match method.result {
-            Some(ResultKind::Call) if tool.is_some_and(|tool| tool.has_output_schema) => {
-                Some(ResultKind::StructuredCall)
-            }
-            result => result,
-        };
-        let call = Box::new(Call { request, kind, result_kind, limit: time_limits, origin, access, response_handle });
+        let (result_kind, limit) = (result_kind(method, tool), time_limits);
+        let call = Box::new(Call { request, operation, kind, result_kind, limit, origin, access, response_handle });
         if is_subrequest {
             server.call_soon(call);
         } else {
@@ -219,6 +226,31 @@ impl<T: Transport> Session<T> {
         }
         self.unanswered.insert(id, UnansweredCall { key, server, record, on_response, charge });
         Ok(key)
+    }
+
+    /// What the response of `server` to a request of this kind leads to. `name` is the server's own name of what it is about.
+    fn on_response(
+        &self,
+        request: &ReceivedCall,
+        kind: &RequestKind,
+        server: &Arc<str>,
+        name: Option<Arc<str>>,
+        is_of_skills: bool,
+    ) -> OnResponse {
+        match kind {
+            RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
+            RequestKind::NewTask => OnResponse::NewTask { tool: name.unwrap_or_default() },
+            _ if request.forwarding == Forwarding::Complete => OnResponse::Completion(request.era()),
+            _ if is_of_skills => {
+                let unknown = reply::error(Some(&request.id), &request.unknown_skill());
+                let (era, face) = (request.era(), request.face.clone());
+                OnResponse::Skill(Box::new(SkillRequest { era, face, unknown }))
+            }
+            _ => {
+                let replacement = self.tasks.tokens().id_replacement(request, server, name);
+                replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
+            }
+        }
     }
 
     /// The permission of a request that `view` leads to `member`.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{ServerCommand, Session};
 use crate::account::{Charge, Cost};
 use crate::calls::CallOutcome;
+use crate::clock::Moment;
 use crate::era::request_meta::MetaError;
 use crate::era::response::missing_task_support;
 use crate::era::subscription::ListenFilter;
@@ -25,11 +26,12 @@ use crate::session::agent::InitializeMeta;
 use crate::session::agent_message::{AgentMessage, Notification, Request};
 use crate::session::declaration::Declaration;
 use crate::session::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
+use crate::session::own_request::OwnRequest;
 use crate::session::received_call::{ExtensionRequest, ReceivedCall};
 use crate::session::results::invalid;
 use crate::session::task_directory::{PageContext, TaskDirectory};
 use crate::session::transport::Transport;
-use crate::session::unanswered::{OwnRequest, ParkableRequest, UnansweredCall};
+use crate::session::unanswered::{ParkableRequest, UnansweredCall};
 
 /// Maximum time that `initialize` or `server/discover` waits for the server's own handshake. Clients commonly wait 30 s.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(25);
@@ -143,8 +145,9 @@ impl<T: Transport> Session<T> {
     }
 
     pub(super) fn record_cancelled(&self, parked: &ParkableRequest) {
-        if let ParkableRequest::Call { call, .. } = parked {
-            self.recorder.record_unforwarded(call, CallOutcome::Cancelled, 0);
+        match parked {
+            ParkableRequest::Call { call, .. } => self.recorder.record_unforwarded(call, CallOutcome::Cancelled, 0),
+            ParkableRequest::Own(request) => self.recorder.count_own(request, CallOutcome::Cancelled),
         }
     }
 
@@ -264,7 +267,8 @@ impl<T: Transport> Session<T> {
     fn answer_handshake(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>, charge: Option<Charge>) {
         let until = Instant::now() + HANDSHAKE_WAIT;
         // The id outlives the line.
-        let request = OwnRequest::Handshake { id: Bytes::copy_from_slice(id), protocol, face, until };
+        let request =
+            OwnRequest::Handshake { id: Bytes::copy_from_slice(id), protocol, face, until, received: Moment::now() };
         self.route(ParkableRequest::Own(request), charge);
     }
 
@@ -302,7 +306,7 @@ fn read_list(
     match params.map(|params| members(params, ["cursor"])) {
         Some(Err(_)) => Err(invalid("`params` is not an object")),
         Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid(UNKNOWN_CURSOR)),
-        _ => Ok(OwnRequest::List { id, kind, era, face }),
+        _ => Ok(OwnRequest::List { id, kind, era, face, received: Moment::now() }),
     }
 }
 

@@ -9,11 +9,13 @@ use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::body;
+use super::event_queue::EventSender;
 use super::sse_parser::{SseEvent, SseParser};
 use crate::jsonrpc::Message;
 use crate::net::body::{LARGE, LargeBodySlots};
 use crate::net::client::Response;
 use crate::printable::excerpt;
+use crate::tap::{Direction, TapPoint};
 use crate::transport::Incoming;
 
 /// Longest quote of a server's text, in characters.
@@ -59,6 +61,12 @@ pub(super) fn is_stream(answer: &Response) -> bool {
 }
 
 /// The message in a body or event; `None` if it is blank.
+pub(super) async fn read_message(text: Bytes, tap: &TapPoint) -> Option<Incoming> {
+    tap.note(Direction::From, &text);
+    parse_message(text).await
+}
+
+/// As [`read_message`], for a text that is noted already.
 pub(super) async fn parse_message(text: Bytes) -> Option<Incoming> {
     let text = trimmed(text);
     if text.is_empty() { None } else { Some(Incoming::of_any_size(text, one_line).await) }
@@ -113,6 +121,7 @@ pub(super) struct SseStream {
     response: Response,
     parser: SseParser,
     body_slots: Arc<LargeBodySlots>,
+    tap: TapPoint,
     /// Set while a large event is incomplete.
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -128,23 +137,19 @@ pub(super) enum StreamItem {
 }
 
 impl SseStream {
-    pub(super) fn new(response: Response, max: usize, body_slots: &Arc<LargeBodySlots>) -> Self {
-        Self::of(response, SseParser::new(max), body_slots)
+    pub(super) fn new(response: Response, max: usize, sender: &EventSender) -> Self {
+        Self::of(response, SseParser::new(max), sender)
     }
 
     /// A stream that resumes an interrupted one.
-    pub(super) fn resumed(
-        response: Response,
-        max: usize,
-        last: &HeaderValue,
-        body_slots: &Arc<LargeBodySlots>,
-    ) -> Self {
-        Self::of(response, SseParser::resumed(max, last.as_bytes()), body_slots)
+    pub(super) fn resumed(response: Response, max: usize, last: &HeaderValue, sender: &EventSender) -> Self {
+        Self::of(response, SseParser::resumed(max, last.as_bytes()), sender)
     }
 
-    fn of(mut response: Response, parser: SseParser, body_slots: &Arc<LargeBodySlots>) -> Self {
+    fn of(mut response: Response, parser: SseParser, sender: &EventSender) -> Self {
         response.drop_headers();
-        Self { response, parser, body_slots: Arc::clone(body_slots), permit: None }
+        let (body_slots, tap) = (Arc::clone(sender.body_slots()), sender.tap().clone());
+        Self { response, parser, body_slots, tap, permit: None }
     }
 
     /// The next item; `None` once the stream has ended for any reason.
@@ -158,14 +163,14 @@ impl SseStream {
                     }
                     SseEvent::Data { name, data } if name.is_empty() || name[..] == *b"message" => {
                         // An event without data only sets the resume id.
-                        if let Some(incoming) = body::parse_message(data).await {
+                        if let Some(incoming) = body::read_message(data, &self.tap).await {
                             return Some(StreamItem::Message(incoming));
                         }
                     }
                     // MCP does not define the name, but what answers a request is its response.
                     SseEvent::Data { data, .. } => {
                         if let Some(incoming @ Incoming::Message { message: Message::Response { .. }, .. }) =
-                            body::parse_message(data).await
+                            body::read_message(data, &self.tap).await
                         {
                             return Some(StreamItem::Message(incoming));
                         }

@@ -21,6 +21,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::parse_own_id;
 use crate::net::client::{Client, NetError};
 use crate::oauth::Login;
+use crate::tap::{Direction, TapPoint};
 use crate::transport::{Arrival, Outbox};
 
 /// How long the end of the handshake waits for the server's own stream.
@@ -83,6 +84,11 @@ impl HttpConnection {
         };
         http.schedule_renewal(due);
         Ok(http)
+    }
+
+    /// Notes messages here. Called before the first one.
+    pub(crate) fn set_tap(&mut self, tap: TapPoint) {
+        self.queue.set_tap(tap);
     }
 
     /// Waits until something listens at the URL of a program that was just started.
@@ -183,6 +189,7 @@ impl HttpConnection {
         if request.is_none() && self.state.is_modern() {
             return;
         }
+        self.queue.tap().note(Direction::To, &line);
         let opening_line = matches!(self.state, ConnectionState::New).then(|| line.clone());
         let begun = self.exchange(line, request);
         if let Some(line) = opening_line {

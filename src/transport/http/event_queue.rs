@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::endpoint::{Endpoint, EndpointUpdate};
 use super::{Disconnect, RequestError};
 use crate::net::body::{LargeBodySlots, MAX_LARGE_BODIES};
+use crate::tap::TapPoint;
 use crate::transport::Incoming;
 
 /// Queued events. The server's task reads them at every body_slots; when the queue is full, streams pause.
@@ -63,6 +64,7 @@ pub(super) struct EventSender {
     to: mpsc::Sender<QueuedEvent>,
     endpoint: SharedEndpoint,
     body_slots: Arc<LargeBodySlots>,
+    tap: TapPoint,
 }
 
 /// The endpoint as the connection changes it and its exchanges read it.
@@ -91,18 +93,29 @@ pub(super) struct EventQueue {
     receiver: mpsc::Receiver<QueuedEvent>,
     endpoint: SharedEndpoint,
     body_slots: Arc<LargeBodySlots>,
+    tap: TapPoint,
 }
 
 impl EventQueue {
     pub(super) fn new(endpoint: Endpoint) -> Self {
         let (to, receiver) = mpsc::channel(MAX_EVENTS);
         let body_slots = Arc::new(LargeBodySlots::new(MAX_LARGE_BODIES));
-        Self { to, receiver, endpoint: SharedEndpoint::new(endpoint), body_slots }
+        let tap = TapPoint::default();
+        Self { to, receiver, endpoint: SharedEndpoint::new(endpoint), body_slots, tap }
+    }
+
+    /// Notes messages here. Senders note what they receive.
+    pub(super) fn set_tap(&mut self, tap: TapPoint) {
+        self.tap = tap;
+    }
+
+    pub(super) fn tap(&self) -> &TapPoint {
+        &self.tap
     }
 
     pub(super) fn sender(&self, source: Source) -> EventSender {
         let (to, endpoint, body_slots) = (self.to.clone(), self.endpoint.clone(), Arc::clone(&self.body_slots));
-        EventSender { source, to, endpoint, body_slots }
+        EventSender { source, to, endpoint, body_slots, tap: self.tap.clone() }
     }
 
     /// The next event. Cancel-safe.
@@ -136,6 +149,10 @@ impl EventSender {
     /// The current endpoint.
     pub(super) fn endpoint(&self) -> Arc<Endpoint> {
         self.endpoint.get()
+    }
+
+    pub(super) fn tap(&self) -> &TapPoint {
+        &self.tap
     }
 
     /// Limits how many large responses of this server are read at a time.

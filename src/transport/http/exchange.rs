@@ -26,6 +26,7 @@ use crate::jsonrpc::{MessageError, reply};
 use crate::message_limit::buffer_unit;
 use crate::net::body::{BodyError, read_whole};
 use crate::net::client::Response;
+use crate::tap::Direction;
 use crate::transport::Incoming;
 use crate::transport::reader::INLINE;
 
@@ -114,9 +115,7 @@ impl Exchange {
             return Err(RequestError::UnknownCoding { coding: coding.to_owned() });
         }
         match (Content::of(response.headers()), self.request) {
-            (Content::Events, Some(_)) => {
-                self.follow(SseStream::new(response, self.max, self.sender.body_slots())).await
-            }
+            (Content::Events, Some(_)) => self.follow(SseStream::new(response, self.max, &self.sender)).await,
             (_, None) => {
                 // Read to its end, so that the connection can be reused.
                 let _ = timeout(LINGER, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
@@ -132,7 +131,9 @@ impl Exchange {
                             },
                         },
                     )?;
-                let incoming = body::parse_message(text).await.ok_or(RequestError::NoResponse { media_type: None })?;
+                let incoming = body::read_message(text, self.sender.tap())
+                    .await
+                    .ok_or(RequestError::NoResponse { media_type: None })?;
                 if self.pass(incoming, Ownership::OfRequest).await {
                     Ok(())
                 } else {
@@ -209,7 +210,7 @@ impl Exchange {
                 Ok((response, update)) => {
                     self.sender.send_update(update).await;
                     return body::is_stream(&response)
-                        .then(|| SseStream::resumed(response, self.max, &last, self.sender.body_slots()));
+                        .then(|| SseStream::resumed(response, self.max, &last, &self.sender));
                 }
                 Err(EndpointError::LoginNeeded(_) | EndpointError::InsufficientScope(_)) => return None,
                 Err(EndpointError::NotSent(_) | EndpointError::Unprocessed(_) | EndpointError::Interrupted(_)) => {}
@@ -243,6 +244,7 @@ impl Exchange {
             if let Some(incoming) = body::parse_message(without_id.unwrap_or_else(|| body.clone())).await
                 && answers(&incoming, request)
             {
+                self.sender.tap().note(Direction::From, &body);
                 self.sender.send(TransportEvent::Message(incoming, Ownership::OfRequest)).await;
                 return Ok(());
             }

@@ -124,7 +124,7 @@ impl SseGet {
         *was_open = true;
         self.sender.send(TransportEvent::StreamReady).await;
         let (began, mut has_spoken) = (Instant::now(), false);
-        let mut stream = SseStream::new(response, self.max, self.sender.body_slots());
+        let mut stream = SseStream::new(response, self.max, &self.sender);
         while let Some(item) = stream.next().await {
             has_spoken = true;
             if let StreamItem::Message(incoming) = item {
@@ -166,7 +166,7 @@ impl SseGet {
         if !body::is_stream(&response) {
             return refusal;
         }
-        let mut stream = SseStream::new(response, self.max, self.sender.body_slots());
+        let mut stream = SseStream::new(response, self.max, &self.sender);
         while let Some(item) = stream.next().await {
             match item {
                 StreamItem::Message(incoming) => {

@@ -13,7 +13,7 @@ use crate::support::http_agent::{GET, HttpAgent, POST, call, initialize, modern,
 use crate::support::{Daemon, Place, Server, Setup, arguments, signal, until, wait_exit};
 
 /// An address that nobody uses.
-pub(super) fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     listener.local_addr().expect("an address")
 }

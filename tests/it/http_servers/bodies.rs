@@ -213,7 +213,8 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
             start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"10s\" }"));
         let mut agent = Agent::ready(&daemon);
         expect_well(&mut agent);
-        let before = resident_kib(daemon.pid());
+        let most = || field(daemon.pid(), "VmHWM").trim_end_matches(" kB").parse::<u64>().expect("a number");
+        let before = most();
         // Neither ended nor cut.
         let writers = Arc::new(Lock::new(Vec::new()));
         front.answer_tool("echo", move |_| {
@@ -228,8 +229,8 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
         });
         (0..CALLS).for_each(|_| drop(agent.start_call("a__echo", &json!({}))));
         (0..CALLS).for_each(|_| expect_error(&agent.next(), -31002, "unknown"));
-        let most = field(daemon.pid(), "VmHWM").trim_end_matches(" kB").parse::<u64>().expect("a number") - before;
-        assert!(most < ((CALLS * SENT) >> 10) as u64 / 3, "{most} KiB more");
+        let more = most() - before;
+        assert!(more < ((CALLS * SENT) >> 10) as u64 / 3, "{more} KiB more");
         front.stop_intercepting();
         result(&agent.call("a__sleep", &json!({"ms": 0})));
         agent.disconnect();

@@ -256,6 +256,29 @@ fn new_set_of_servers_restarts_only_changed_ones() {
 }
 
 #[test]
+fn durations_and_usage_of_servers_are_plain_values() {
+    let owned = ServerFixture::new();
+    run(async {
+        let manager = start([owned.demo("s")]);
+        echo(&manager, "s").await.expect("called");
+        let durations = manager.durations();
+        let echo = durations.iter().find(|one| one.target.as_deref() == Some("echo")).expect("it is counted");
+        let labels = (&*echo.metric, echo.server.as_deref(), echo.method.as_deref(), echo.error.as_deref());
+        assert_eq!(labels, ("mcp.client.operation.duration", Some("s"), Some("tools/call"), None));
+        assert_eq!((echo.count, echo.buckets.iter().sum::<u64>(), echo.buckets.len()), (1, 1, 15));
+        assert!(manager.servers()[0].usage.is_none(), "nothing is measured unless it is requested");
+        let usage = loop {
+            manager.measure_usage().await;
+            if let Some(usage) = manager.servers()[0].usage {
+                break usage;
+            }
+        };
+        assert!(usage.processes >= 2 && usage.memory_bytes > 0, "{usage:?}");
+        manager.close().await;
+    });
+}
+
+#[test]
 fn stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
     let owned = ServerFixture::new();
     run(async {

@@ -7,6 +7,7 @@ mod promises;
 
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Duration;
 
 use mcpd::{GuardProgram, ServerConfig};
 
@@ -32,6 +33,13 @@ impl ServerFixture {
     /// A server that offers resources.
     fn demo(&self, name: &str) -> ServerConfig {
         ServerConfig::new(name, MCPD).args(["demo-server"]).env(TAG, self.place.tag())
+    }
+
+    /// Waits until the server has received this.
+    async fn journal_has(&self, text: &str) {
+        while !self.journal().contains(text) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     fn journal(&self) -> String {

@@ -224,7 +224,7 @@ fn parse_event(text: &str) -> Option<StreamEvent> {
             ("id", value) => event.id = Some(value.trim().to_owned()),
             ("data", "") => has_data = true,
             ("data", data) => (event.data, has_data) = (serde_json::from_str(data).expect("JSON"), true),
-            ("", _) => {}
+            ("" | "event", _) => {}
             other => panic!("{other:?}"),
         }
     }

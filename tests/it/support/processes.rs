@@ -87,9 +87,9 @@ pub(crate) fn field(pid: u32, key: &str) -> String {
     value.unwrap_or_else(|| panic!("no {key} in the status of {pid}")).trim().to_owned()
 }
 
-/// Resident memory of a process.
+/// Resident memory of a process without pages of files. A debug build has many of those.
 pub(crate) fn resident_kib(pid: u32) -> u64 {
-    field(pid, "VmRSS").trim_end_matches(" kB").parse().expect("a number")
+    field(pid, "RssAnon").trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// Processor time that a process has used so far.

@@ -38,6 +38,10 @@ fn example<T: Default>(key: &Key<T>) -> String {
     format!("{}\n{mark}{} = {}", lines.join("\n"), key.name, key.sample())
 }
 
+/// What `config::address` accepts, as in the `url` of a server.
+const URL_PATTERN: &str =
+    r"^(https?://[^/?#@]+([/?][^#]*)?$|https?://.*\$\{|unix:(//)?/[^#]*(#(/.*)?)?$|unix:.*\$\{|\$\{)";
+
 fn schema<T: Default>(key: &Key<T>) -> Json {
     let mut schema = match &key.rule.kind {
         KeyKind::Flag => json!({"type": "boolean"}),
@@ -48,6 +52,7 @@ fn schema<T: Default>(key: &Key<T>) -> Json {
         }
         KeyKind::Duration(_) => json!({"$ref": "#/$defs/duration"}),
         KeyKind::Choice(names) => json!({"enum": names()}),
+        KeyKind::Url => json!({"type": "string", "pattern": URL_PATTERN}),
         KeyKind::Path => json!({"type": "string", "pattern": "^(/|~/|\\$\\{)"}),
         KeyKind::Sandbox => json!({"$ref": "#/$defs/sandbox_value"}),
         KeyKind::ToolTimeouts => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/duration"}}),

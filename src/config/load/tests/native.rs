@@ -228,9 +228,33 @@ fn call_log_settings_are_read() {
 }
 
 #[test]
+fn endpoint_of_a_collector_is_a_url() {
+    for (text, expected) in [
+        ("http://127.0.0.1:4318", "http://127.0.0.1:4318"),
+        ("https://${NAME}.example.org/otlp", "https://value.example.org/otlp"),
+        ("unix:/run/otel.sock", "unix:/run/otel.sock"),
+    ] {
+        let loaded = load_text("/c.toml", &format!("[daemon]\notlp_endpoint = '{text}'")).expect("fine");
+        assert_eq!(loaded.config.daemon.otlp_endpoint.as_deref(), Some(expected), "{text}");
+    }
+    let help = "write `otlp_endpoint = \"http://127.0.0.1:4318\"`";
+    for (text, complaint) in [
+        ("localhost:4318", "does not begin with `http://`, `https://` or `unix:`"),
+        ("http://u:p@x.org", "has a user name or a password"),
+        ("", "is empty"),
+        ("http://${file:/c.toml}", "cannot come from a file or a credential"),
+        ("http://${NONE}", "cannot be filled in: …NONE…"),
+    ] {
+        let text = format!("[daemon]\notlp_endpoint = '{text}'");
+        check(&text, &[&format!("2:17 `otlp_endpoint` {complaint} | {help}")]);
+    }
+}
+
+#[test]
 fn programs_print_only_what_a_start_needs() {
     let help = "cannot have a `${cmd:…}` | use it in `args`, `env`, `url` or `headers`";
     check("[daemon]\ncall_log = '/${cmd:x}'", &[&format!("2:12 `call_log` {help}")]);
+    check("[daemon]\notlp_endpoint = 'http://${cmd:x}'", &[&format!("2:17 `otlp_endpoint` {help}")]);
     let text = "[servers.a]\ncommand = '${cmd:x}'\ncwd = '/${cmd:x}'\nroots = ['/${cmd:x}']\nargs = ['${cmd:x']";
     let lines = ["2:11 `command`", "3:7 `cwd`", "4:10 `roots`"].map(|place| format!("{place} {help}"));
     check(text, &[&lines[0], &lines[1], &lines[2], "5:9 `${` is never closed | …"]);

@@ -126,6 +126,7 @@ max_message = "2MiB"
 first_list_wait = "9s"
 call_log = "/c"
 idle_exit = "30m"
+otlp_endpoint = "http://127.0.0.1:4318"
 watch = true
 [defaults]
 sharing = "session"

@@ -146,7 +146,7 @@ impl Failure {
         }
     }
 
-    pub(super) fn outcome(&self) -> CallOutcome {
+    pub(crate) fn outcome(&self) -> CallOutcome {
         match self {
             Self::Died { .. } => CallOutcome::Died,
             Self::TimedOut { .. } => CallOutcome::TimedOut,

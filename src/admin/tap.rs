@@ -1,0 +1,169 @@
+//! The method `tap`: sends the messages of agents and servers as they pass, without secrets.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+use futures_util::SinkExt;
+use futures_util::StreamExt;
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::sleep;
+
+use super::operator::{Access, Operator, Query, ask, event, refuse, respond, secrets, unknown_server};
+use super::report::Report;
+use super::{AdminEvent, Answer, TapRequest, TapSummary};
+use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::tap::mask::Mask;
+use crate::tap::matcher::Matcher;
+use crate::tap::report::TapReport;
+use crate::tap::{Event, Filter, MAX_WATCHES, Passed, is_agent};
+use crate::transport::INLINE;
+use crate::transport::http::one_line;
+
+/// Pause after each batch, so that a tap costs little while many messages pass.
+const BATCH_INTERVAL: Duration = Duration::from_millis(20);
+/// Bytes of text in one admin message.
+const PART: usize = 64 << 10;
+/// Maximum number of agents listed in an error.
+const MAX_NAMED: usize = 10;
+
+/// Answers request `id`, then sends messages until the operator ends its input. What has passed until then is still sent. An operator that
+/// stops reading loses messages, and occupies a place.
+pub(super) async fn answer(operator: &mut Operator, id: u64, request: TapRequest, access: &Access) -> io::Result<()> {
+    let TapRequest { peer, method } = request;
+    let filter = match peer {
+        None => Filter::All,
+        Some(peer) => match filter(peer, access).await {
+            Ok(filter) => filter,
+            Err(error) => return refuse(operator, Some(id), error).await,
+        },
+    };
+    let Some(watch) = access.tap.watch(filter) else {
+        let error = format!("{MAX_WATCHES} taps are open, which is the limit: end one of them first");
+        return refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, error)).await;
+    };
+    respond(operator, Some(id), Answer::Tap(TapSummary {})).await?;
+    let (mut reader, mut has_ended) = (Reader::default(), false);
+    loop {
+        reader.learn_secrets(access);
+        while let Some(next) = watch.next_queued() {
+            let report;
+            match next {
+                Event::Missed(count) => operator.feed(event(AdminEvent::Missed(count))).await?,
+                Event::Passed(passed) => {
+                    (reader, report) = reader.read_any_size(passed, method.clone()).await?;
+                    if let Some(report) = report {
+                        send(operator, report).await?;
+                    }
+                    // Let agents' tasks run in between.
+                    yield_now().await;
+                }
+            }
+        }
+        operator.flush().await?;
+        if has_ended {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        tokio::select! {
+            () = async { watch.wait().await; sleep(BATCH_INTERVAL).await } => {}
+            // An operator that watches sends nothing more.
+            _ = operator.next() => {
+                watch.close();
+                has_ended = true;
+            }
+        }
+    }
+}
+
+/// The filter for a server or an agent.
+async fn filter(peer: String, access: &Access) -> Result<Filter, ErrorObject> {
+    let Some(unknown) = unknown_server(&access.view.borrow(), &peer) else { return Ok(Filter::Server(peer)) };
+    let Report { agents, .. } = ask(&access.queries, Query::Status).await?;
+    if agents.iter().any(|agent| is_agent(&peer, agent.session, agent.client.as_deref())) {
+        return Ok(Filter::Agent(peer));
+    }
+    let name = |client: Option<&str>| client.unwrap_or("unknown").to_owned();
+    let agents: Vec<_> =
+        agents.iter().map(|agent| format!("{} {}", agent.session, name(agent.client.as_deref()))).collect();
+    let agents = match agents.len().checked_sub(MAX_NAMED) {
+        _ if agents.is_empty() => "none is connected".to_owned(),
+        Some(more @ 1..) => format!("{} and {more} more", agents[..MAX_NAMED].join(", ")),
+        _ => agents.join(", "),
+    };
+    Err(ErrorObject::new(INVALID_PARAMS, format!("{}; agents: {agents}", unknown.message)))
+}
+
+/// Sends a report, a large text in parts.
+async fn send(operator: &mut Operator, mut report: TapReport) -> io::Result<()> {
+    let text = std::mem::take(&mut report.text);
+    let mut parts = Vec::new();
+    let mut rest = text.as_str();
+    while rest.len() > PART {
+        let end = (0..=PART).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
+        let (part, more) = rest.split_at(end);
+        parts.push(part);
+        rest = more;
+    }
+    parts.push(rest);
+    report.parts = parts.len() - 1;
+    parts[0].clone_into(&mut report.text);
+    operator.feed(event(AdminEvent::Message(Box::new(report)))).await?;
+    for part in &parts[1..] {
+        operator.feed(event(AdminEvent::MessagePart((*part).to_owned()))).await?;
+    }
+    Ok(())
+}
+
+/// Reads the messages of one tap.
+#[derive(Debug)]
+struct Reader {
+    matcher: Matcher,
+    /// Also those of servers that were removed meanwhile.
+    secrets: BTreeSet<String>,
+    mask: Mask,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { matcher: Matcher::default(), secrets: BTreeSet::new(), mask: Mask::new([]) }
+    }
+}
+
+impl Reader {
+    /// Adds the secrets of the servers that are configured now.
+    fn learn_secrets(&mut self, access: &Access) {
+        let before = self.secrets.len();
+        self.secrets.extend(secrets(&access.view.borrow()));
+        if self.secrets.len() > before {
+            self.mask = Mask::new(self.secrets.iter().cloned());
+        }
+    }
+
+    /// Reads a message, a large one on another thread. `None` if it does not concern `method`.
+    async fn read_any_size(
+        mut self,
+        passed: Box<Passed>,
+        method: Option<String>,
+    ) -> io::Result<(Self, Option<TapReport>)> {
+        if passed.text.len() <= INLINE {
+            let report = self.read(&passed, method.as_deref());
+            return Ok((self, report));
+        }
+        let reading = spawn_blocking(move || {
+            let report = self.read(&passed, method.as_deref());
+            (self, report)
+        });
+        reading.await.map_err(io::Error::other)
+    }
+
+    fn read(&mut self, passed: &Passed, method: Option<&str>) -> Option<TapReport> {
+        let meaning = self.matcher.read(passed);
+        if !method.is_none_or(|method| meaning.concerns(method)) {
+            return None;
+        }
+        let masked = |text: &[u8]| self.mask.apply(String::from_utf8_lossy(text).into_owned());
+        let id = meaning.id.as_deref().map(|id| masked(id).text);
+        let masked = masked(&one_line(passed.text.clone()));
+        Some(TapReport::new(passed, meaning, id, masked))
+    }
+}

@@ -1,0 +1,215 @@
+//! The parts of a bug report. Most are the output of another command, which runs as a process of its own: it may fail, or hang, alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt};
+use signal_hook::consts::SIGINT;
+use signal_hook_tokio::Signals;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::admin::{self, TapItem, TapRequest};
+use crate::autostart;
+use crate::cli::outcome::exact_report_line;
+use crate::cli::terminal::with_spinner;
+use crate::config::interpolate::Process;
+use crate::duration;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::systemctl::SERVICE;
+use crate::tap::report::TapLine;
+
+/// A file of the archive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    /// What it has, for a person.
+    pub(super) content: &'static str,
+}
+
+/// A part with its text. An empty one is left out.
+pub(super) struct Gathered {
+    pub(super) part: Part,
+    pub(super) text: String,
+}
+
+const fn part(name: &'static str, content: &'static str) -> Part {
+    Part { name, content }
+}
+
+/// The parts that commands of mcpd print. Those named `.txt` include what goes to stderr.
+const COMMANDS: [(Part, &[&str]); 9] = [
+    (
+        part("configuration.toml", "the effective configuration, without values of variables and headers"),
+        &["check", "--show"],
+    ),
+    (part("check.txt", "errors and warnings of the configuration"), &["check"]),
+    (part("doctor.txt", "problems of this system, the daemon and servers"), &["doctor", "--no-start"]),
+    (part("status.json", "servers, agents and profiles"), &["status", "--json"]),
+    (part("tools.txt", "tools of the default profile, and why others are hidden"), &["tools", "--all"]),
+    (part("metrics.txt", "counts, times and memory"), &["metrics"]),
+    (part("calls.jsonl", "the last calls, without arguments"), &["calls", "--json", "--last", "200"]),
+    (
+        part("servers.jsonl", "the last lines that servers wrote to stderr"),
+        &["logs", "--json", "--masked", "--last", "500"],
+    ),
+    (part("logins.json", "logins at servers, without tokens"), &["login", "--json"]),
+];
+/// Commands that accept `--config`.
+const WITH_CONFIG: [&str; 2] = ["check", "doctor"];
+const SYSTEM: Part = part("system.txt", "versions of mcpd, kernel and distribution");
+const LOG: Part = part("daemon.log", "the end of the daemon's log");
+const JOURNAL: Part = part("journal.log", "the end of the journal of mcpd.service");
+const TAP: Part = part("tap.jsonl", "messages of agents and servers, see `mcpd tap`");
+const NOTES: Part = part("notes.txt", "what could not be gathered");
+
+/// For each command. `mcpd doctor` has a limit for each check.
+const COMMAND_LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of the end of a log.
+const LOG_BYTES: usize = 256 << 10;
+/// Bytes of messages. Watching ends there.
+const TAP_BYTES: usize = 32 << 20;
+
+/// Gathers all parts. `options`: those that make another command use the same daemon.
+pub(super) async fn gather(
+    directory: Option<&RuntimeDir>,
+    options: &[String],
+    files: &[PathBuf],
+    tap: Option<Duration>,
+) -> Vec<Gathered> {
+    let mut notes = String::new();
+    let mut gathered = vec![Gathered { part: SYSTEM, text: system() }];
+    let commands = COMMANDS.iter().map(|(part, words)| {
+        let files = files.iter().filter(|_| WITH_CONFIG.contains(&words[0]));
+        let mut command = Command::new("/proc/self/exe");
+        command.args(*words).args(options).args(files.flat_map(|file| [Path::new("--config"), file]));
+        output(command, part.name.ends_with(".txt")).map(move |output| (*part, words.join(" "), output))
+    });
+    let commands = with_spinner(|| "gathering".to_owned(), join_all(commands)).await;
+    for (part, words, output) in commands {
+        let Output { mut text, note } = output;
+        if part.name == "calls.jsonl" {
+            text = without_arguments(&text);
+        }
+        notes += &note.map(|note| format!("mcpd {words}: {note}\n")).unwrap_or_default();
+        gathered.push(Gathered { part, text });
+    }
+    gathered.push(Gathered { part: LOG, text: log(directory) });
+    let mut journal = Command::new("journalctl");
+    journal.args([
+        "--user",
+        "--no-pager",
+        "--no-hostname",
+        "--quiet",
+        "--lines=1000",
+        "--output=short-iso",
+        "--unit",
+        SERVICE,
+    ]);
+    gathered.push(Gathered { part: JOURNAL, text: output(journal, false).await.text });
+    if let Some(time) = tap {
+        let text = match directory {
+            Some(directory) => watch(directory, time).await,
+            None => Err("no runtime directory".to_owned()),
+        };
+        gathered.push(Gathered {
+            part: TAP,
+            text: text.unwrap_or_else(|note| {
+                notes += &format!("mcpd tap: {note}\n");
+                String::new()
+            }),
+        });
+    }
+    gathered.push(Gathered { part: NOTES, text: notes });
+    gathered
+}
+
+/// What a command has printed.
+struct Output {
+    text: String,
+    /// Why there is not all, or what else was printed.
+    note: Option<String>,
+}
+
+async fn output(mut command: Command, with_stderr: bool) -> Output {
+    command.stdin(Stdio::null()).env("NO_COLOR", "1").kill_on_drop(true);
+    let failed = |note: String| Output { text: String::new(), note: Some(note) };
+    let output = match timeout(COMMAND_LIMIT, command.output()).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(error)) => return failed(error.to_string()),
+        Err(_) => return failed(format!("did not end within {}", duration::format(COMMAND_LIMIT))),
+    };
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    if with_stderr && !stdout.is_empty() {
+        return Output { text: stdout + &stderr, note: None };
+    }
+    let note = (!output.status.success() || !stderr.is_empty()).then(|| format!("{}\n{stderr}", output.status));
+    Output { text: stdout, note: note.map(|note| note.trim_end().to_owned()) }
+}
+
+fn system() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let release = read("/etc/os-release");
+    let distribution = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    format!(
+        "mcpd {}\nkernel {} {}\ndistribution {}\n",
+        env!("CARGO_PKG_VERSION"),
+        read("/proc/sys/kernel/osrelease").trim_end(),
+        std::env::consts::ARCH,
+        distribution.unwrap_or("unknown").trim_matches('"'),
+    )
+}
+
+/// Calls without their arguments, which servers with `log_arguments` have.
+fn without_arguments(calls: &str) -> String {
+    let stripped = calls.lines().filter_map(|line| {
+        let mut call: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+        call.remove("arguments");
+        Some(serde_json::to_string(&call).ok()? + "\n")
+    });
+    stripped.collect()
+}
+
+/// The end of the log of a daemon that runs without systemd.
+fn log(directory: Option<&RuntimeDir>) -> String {
+    let beside = directory.filter(|directory| directory.is_given()).map(|directory| directory.path().join("serve.log"));
+    let Some(path) = beside.or_else(|| autostart::log_path(&Process)) else { return String::new() };
+    let log = fs::read(path).unwrap_or_default();
+    let end = &log[log.len().saturating_sub(LOG_BYTES)..];
+    // From the first whole line on.
+    let start = if end.len() == log.len() { 0 } else { memchr::memchr(b'\n', end).map_or(0, |at| at + 1) };
+    String::from_utf8_lossy(&end[start..]).into_owned()
+}
+
+/// Watches all messages for `time`, or until Ctrl-C.
+async fn watch(directory: &RuntimeDir, time: Duration) -> Result<String, String> {
+    let mut signals = Signals::new([SIGINT]).map_err(|error| error.to_string())?;
+    let opened = admin::tap(&directory.socket(ADMIN_SOCKET), TapRequest::default()).await;
+    let mut messages = opened.map_err(|error| error.to_string())?;
+    print_note!("mcpd: watching for {}: cause the problem now; Ctrl-C ends it earlier", duration::format(time));
+    let (mut text, mut end, mut is_finished) = (String::new(), Box::pin(sleep(time)), false);
+    while text.len() < TAP_BYTES {
+        let next = tokio::select! {
+            next = messages.next() => next.map_err(|error| error.to_string())?,
+            () = async { tokio::select! { () = &mut end => {}, _ = signals.next() => {} } } => {
+                // The daemon may hang.
+                if std::mem::replace(&mut is_finished, true) {
+                    break;
+                }
+                end.as_mut().reset(Instant::now() + admin::TIMEOUT);
+                messages.finish().await.map_err(|error| error.to_string())?;
+                continue;
+            }
+        };
+        let line = match &next {
+            Some(TapItem::Message(report)) => TapLine::from(&**report),
+            Some(TapItem::Missed(missed)) => TapLine { missed: Some(*missed), ..TapLine::default() },
+            None => break,
+        };
+        text += &exact_report_line(&line).map_err(|_| "not JSON".to_owned())?;
+    }
+    Ok(text)
+}

@@ -20,6 +20,35 @@ scratch=$(cd "$scratch" && pwd)
 results=$scratch/results
 : >"$results"
 
+# The environment and the script of each.
+readonly checks=(
+    'mcp-1 python_clients.py'
+    'mcp-2 python_clients.py'
+    'mcp-2 proposals.py'
+    'mcp-2 locked_versions.py'
+    'mcp-2 kept_servers.py'
+    'mcp-2 node_clients.py'
+    'mcp-1 feature_checks.py'
+    'mcp-2 transparency.py'
+    'mcp-1 tap_checks.py'
+    'mcp-2 tap_checks.py'
+    'mcp-2 definitions.py'
+    'mcp-2 face_checks.py'
+    'mcp-2 extension_checks.py'
+    'mcp-2 http_checks.py'
+    'mcp-2 metrics_checks.py'
+    'mcp-2 matrix_checks.py'
+    'mcp-2 message_sizes.py'
+    'mcp-2 task_checks.py'
+    'mcp-2 traces.py'
+    'mcp-2 documentation.py'
+    'mcp-2 example_agents.py'
+    'mcp-1 framework_checks.py'
+    'mcp-2 framework_checks.py'
+    'mcp-2 linked_clients.py'
+    'mcp-2 dashboard.py'
+)
+
 install_node_packages() {
     cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$scratch/"
     (cd "$scratch" && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error)
@@ -99,11 +128,24 @@ build_agents() {
         "$scratch/go/bin/go" build -o "$scratch/agents/agent-go" examples/agents/agent.go
 }
 
-# check_with VENV SCRIPT; one that crashes has checks that it never came to.
+# check_with VENV SCRIPT; one that crashes has checks that it never came to. Its lines are printed at its end, since another runs beside it.
 check_with() {
-    PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 900 "$scratch/$1/bin/python" "$here/checks/$2" \
-        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" ||
-        echo "FAIL $2 with $1 ended with status $?" | tee -a "$results"
+    local printed
+    printed=$(PYTHONDONTWRITEBYTECODE=1 timeout --kill-after=10 900 "$scratch/$1/bin/python" "$here/checks/$2" \
+        --mcpd "$target/installed/release/mcpd" --installed "$scratch" --results "$results" 2>&1 ||
+        echo "FAIL $2 with $1 ended with status $?" | tee -a "$results")
+    printf '%s\n' "$printed"
+}
+
+# Two at a time: a check waits for much of its time.
+run_checks() {
+    local check
+    for check in "${checks[@]}"; do
+        (($(jobs -pr | wc -l) < 2)) || wait -n
+        # shellcheck disable=SC2086 # two words
+        check_with $check &
+    done
+    wait
 }
 
 # A small run of what the README's numbers come from.
@@ -136,31 +178,7 @@ wait "$packager"
 echo "installed in $SECONDS s"
 SECONDS=0
 
-check_with mcp-1 python_clients.py
-check_with mcp-2 python_clients.py
-check_with mcp-2 proposals.py
-check_with mcp-2 locked_versions.py
-check_with mcp-2 kept_servers.py
-check_with mcp-2 node_clients.py
-check_with mcp-1 feature_checks.py
-check_with mcp-2 transparency.py
-check_with mcp-1 tap_checks.py
-check_with mcp-2 tap_checks.py
-check_with mcp-2 definitions.py
-check_with mcp-2 face_checks.py
-check_with mcp-2 extension_checks.py
-check_with mcp-2 http_checks.py
-check_with mcp-2 metrics_checks.py
-check_with mcp-2 matrix_checks.py
-check_with mcp-2 message_sizes.py
-check_with mcp-2 task_checks.py
-check_with mcp-2 traces.py
-check_with mcp-2 documentation.py
-check_with mcp-2 example_agents.py
-check_with mcp-1 framework_checks.py
-check_with mcp-2 framework_checks.py
-check_with mcp-2 linked_clients.py
-check_with mcp-2 dashboard.py
+run_checks
 check_savings
 check_package
 

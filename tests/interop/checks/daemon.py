@@ -171,7 +171,7 @@ def alone_each(servers):
     return "\n".join(f'[profiles.{alone(server)}]\nservers = ["{server}"]' for server in servers)
 
 
-def eventually(condition, what, seconds=20):
+def eventually(condition, what, seconds=60):
     """Waits for what another process does, and gives it; inside an event loop, only for what needs nothing of it."""
     deadline = time.monotonic() + seconds
     while not (met := condition()):

@@ -25,7 +25,7 @@ def check(mcpd, software):
     with Daemon(mcpd, {"everything": software.node("everything")}) as daemon, TemporaryDirectory() as directory:
         (Path(directory) / "mcpd").symlink_to(daemon.runtime)
         env = {**os.environ, "XDG_RUNTIME_DIR": directory}
-        output = subprocess.check_output([sys.executable, "-c", program], env=env, text=True, timeout=20)
+        output = subprocess.check_output([sys.executable, "-c", program], env=env, text=True, timeout=60)
         assert output == printed, output
 
 

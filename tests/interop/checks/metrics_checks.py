@@ -19,7 +19,7 @@ def fetched(daemon, accept):
     """The body and the media type of `/metrics`."""
     headers = {"Authorization": f"Bearer {daemon.token()}", "Accept": accept}
     request = urllib.request.Request(f"http://127.0.0.1:{daemon.port}/metrics", headers=headers)
-    with urllib.request.urlopen(request, timeout=20) as reply:
+    with urllib.request.urlopen(request, timeout=60) as reply:
         return reply.read().decode(), reply.headers["Content-Type"]
 
 
@@ -49,7 +49,7 @@ def main():
             agent.ask("tools/call", {"name": f"everything__{TOOL}", "arguments": {"message": str(number)}}, number + 1)
         with report.check("metrics: the parser of prometheus_client reads what `mcpd metrics` prints"):
             command = [daemon.mcpd, "metrics", "--runtime-dir", str(daemon.runtime)]
-            text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+            text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
             check_values(list(prometheus(text)))
         for accept, parse in (("text/plain", prometheus), ("application/openmetrics-text; version=1.0.0", open_metrics)):
             with report.check(f"metrics: the parser of prometheus_client reads `/metrics` as {accept}"):

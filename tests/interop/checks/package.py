@@ -73,7 +73,7 @@ def check_serving(root):
     """serves, with what it is linked to here"""
     mcpd = root.path / "usr/bin/mcpd"
     with Daemon(mcpd, {"demo": Server([str(mcpd), "demo-server"])}) as daemon:
-        finished = subprocess.check_output([mcpd, "tools", "--runtime-dir", daemon.runtime], text=True, timeout=20)
+        finished = subprocess.check_output([mcpd, "tools", "--runtime-dir", daemon.runtime], text=True, timeout=60)
         assert "demo__" in finished, finished
 
 
@@ -119,7 +119,7 @@ def check_completions(root):
 def check_example(root):
     """has an example of a configuration that holds"""
     example = root.path / "usr/share/doc/mcpd/examples/mcpd.toml"
-    subprocess.run([root.path / "usr/bin/mcpd", "check", example], check=True, stdout=subprocess.DEVNULL, timeout=20)
+    subprocess.run([root.path / "usr/bin/mcpd", "check", example], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
 CHECKS = [check_files, check_profile, check_serving, check_units, check_manual, check_completions, check_example]

@@ -28,12 +28,12 @@ def check(mcpd, installed, how, level):
             assert "sleep" in commands, commands
             status = daemon.stop(how)
             assert status == (0 if how == signal.SIGTERM else -how), status
-            eventually(lambda: not daemon.left(), "no process is left", seconds=5)
+            eventually(lambda: not daemon.left(), "no process is left")
 
 
 async def _use(daemon):
     async with sdk.connect(Socket(daemon).transport()) as agent:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while {"npx", "uvx", "forking"} != {tool["name"].partition("__")[0] for tool in await agent.tools()}:
                 await anyio.sleep(0.1)
         assert await agent.text("forking__echo", {"message": "hello"}) == "Echo: hello"

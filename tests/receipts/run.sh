@@ -47,7 +47,7 @@ selected() { [ $# -eq 1 ] || [[ " ${*:2} " == *" $1 "* ]]; }
 
 each() { # Runs a function for each selected server, several at once.
     local run=$1; shift
-    while IFS='|' read -r name variables line call note; do
+    while IFS='|' read -r name variables line call _; do
         name=$(echo $name)
         [[ -z $name || $name == \#* ]] && continue
         selected "$name" "$@" || continue
@@ -62,7 +62,7 @@ mkdir -p "$HOME/.config/mcpd"
 cat "$place"/*.toml > "$HOME/.config/mcpd/config.toml"
 sed -i 's/^sandbox = /handshake_timeout = "3m"\nsandbox = /' "$HOME/.config/mcpd/config.toml"
 # The definitions were approved for each configuration by itself.
-mkdir -p -m 700 "$HOME/.local/state/mcpd/pins/default"
+(umask 077; mkdir -p "$HOME/.local/state/mcpd/pins/default")
 find "$HOME/.local/state/mcpd/pins" -name '*.json' ! -path '*/default/*' -exec cp -p {} "$HOME/.local/state/mcpd/pins/default" \;
 "$mcpd" serve > "$place/daemon.log" 2>&1 &
 daemon=$!

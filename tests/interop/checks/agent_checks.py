@@ -14,7 +14,7 @@ LONG = "everything__trigger-long-running-operation"
 async def handshake(testbed, door):
     """connects at once, whichever way it opens"""
     # A peer that leaves `server/discover` unanswered holds line 2 of the SDK up for ten seconds.
-    with anyio.fail_after(3):
+    with anyio.fail_after(9):
         async with sdk.connect(door(testbed.daemon).transport()):
             pass
 
@@ -111,7 +111,7 @@ async def leaving(testbed, door):
             tasks.start_soon(call, agent)
             await under_way.wait()
             await leaver.cut()
-        with anyio.fail_after(5):
+        with anyio.fail_after(15):
             while not _was_cancelled(testbed.received("everything")):
                 await anyio.sleep(0.05)
         assert await other.text("everything__echo", {"message": "still here"}) == "Echo: still here"

@@ -51,6 +51,7 @@ use crate::config::{self, LoadedConfig};
 use crate::duration;
 use crate::logging::{self, Limiter, ServerOutput};
 use crate::manager::{Manager, ManagerError, ServedProfile, Setup};
+use crate::masking::KnownSecrets;
 use crate::oauth;
 use crate::pin_files::PinDirectory;
 use crate::server::{
@@ -132,15 +133,17 @@ fn server_context(
     directory: &RuntimeDir,
     inherited: ProcessAttributes,
     cgroups: Cgroups,
-    logins: Option<Logins>,
 ) -> ServerContext {
+    let secrets = KnownSecrets::default();
+    secrets.add(config.secret_values());
     let mut host = ServerContext {
         inherited,
         max_message: config.daemon.max_message_bytes,
         cgroups,
         cache: cache_directory(),
         output: ServerOutput::open(server_output_path()),
-        logins,
+        logins: logins().map(|logins| logins.noted_in(&secrets)),
+        secrets,
         serves_agents: true,
         reaper: ReaperHandle::of_subreaper(),
         ..ServerContext::new(GuardProgram::available())
@@ -176,18 +179,17 @@ pub async fn run(
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
     let calls = History::new(config.daemon.call_log.clone());
-    let logins = logins();
-    let host = server_context(&loaded, directory, inherited, cgroups, logins.clone());
+    let host = server_context(&loaded, directory, inherited, cgroups);
     let warnings: Arc<Limiter> = Arc::default();
     let admission = Admission::new(host.guards.clone(), host.reaper.clone(), Arc::clone(&warnings));
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
-    let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?;
+    let listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?;
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
-    let (secret_programs, tap) = (host.secret_programs.clone(), host.tap.clone());
+    let ServerContext { secret_programs, secrets, logins, tap, .. } = host.clone();
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait, pins: pin_directory(&files) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
-    let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone(), tap.clone());
+    let (operators, requests) = Operators::new(listener, manager.clone(), calls.clone(), tap.clone(), secrets.clone());
     let sessions =
         Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping, tap);
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
@@ -198,6 +200,7 @@ pub async fn run(
     let reload = Reload {
         environment: Environment::default(),
         secret_programs,
+        secrets,
         files,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),

@@ -49,12 +49,37 @@ pub(crate) async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send +
 /// # Errors
 /// If that is impossible.
 pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    written_beside(path, bytes)?.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// As [`replace_private`], for a new file.
+///
+/// # Errors
+/// If that is impossible, or there is one.
+pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    written_beside(path, bytes)?.persist_noclobber(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Whether [`create_private`] can create this file now.
+///
+/// # Errors
+/// If it cannot.
+pub(crate) fn can_create(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Err(io::Error::from(Errno::EXIST)),
+        Err(_) => written_beside(path, &[]).map(drop),
+    }
+}
+
+/// A file with another name in the same directory.
+fn written_beside(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     // It is made with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file)
 }
 
 /// Opens a file with these options, and creates it for its owner alone. Where others can create files, it must be no link and belong to

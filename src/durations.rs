@@ -1,6 +1,6 @@
 //! How long requests and sessions take: a histogram for each set of labels. Pure.
 //!
-//! Recording allocates only for a new set of labels. The number of sets is limited. Further sets share the set [`OTHER`].
+//! Recording allocates only for a new set of labels. The number of sets of each server is limited. Further sets of it share the set [`OTHER`].
 //!
 //! Source of names and bounds: opentelemetry.io/docs/specs/semconv/gen-ai/mcp
 
@@ -9,6 +9,7 @@
     reason = "sessions and servers record, and readers copy; nothing waits while it is locked"
 )]
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,8 +18,8 @@ use hashbrown::HashTable;
 
 use crate::calls::CallOutcome;
 
-/// Sets of labels of each metric. Further ones share the set [`OTHER`].
-const MAX_SERIES: usize = 2_000;
+/// Sets of labels of each metric and server. Further ones of the server share the set [`OTHER`].
+const MAX_SERIES: usize = 1_000;
 /// Upper bounds of the buckets, in seconds. The last bucket has none.
 pub const BOUNDS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 /// The same in milliseconds.
@@ -149,9 +150,9 @@ impl<'a> Labels<&'a Arc<str>> {
         hasher.hash_one((self.server, self.target, self.error))
     }
 
-    /// Those of everything beyond the limit.
-    fn other() -> Self {
-        Self { method: Some(OTHER), error: Some(ErrorType::Word(OTHER)), ..Self::default() }
+    /// Those of everything of a server beyond the limit.
+    fn other(server: Option<&'a Arc<str>>) -> Self {
+        Self { server, method: Some(OTHER), error: Some(ErrorType::Word(OTHER)), ..Self::default() }
     }
 }
 
@@ -195,6 +196,8 @@ pub struct Durations(Arc<[Mutex<Series>; 4]>);
 struct Series {
     hasher: RandomState,
     all: HashTable<(Labels, Histogram)>,
+    /// The number of sets of each server.
+    of_servers: HashMap<Option<Arc<str>>, usize>,
 }
 
 impl Series {
@@ -202,11 +205,12 @@ impl Series {
         if let Some(histogram) = self.find(labels) {
             return histogram.add(took);
         }
-        let is_full = self.all.len() >= MAX_SERIES;
-        let labels = if is_full { Labels::other() } else { labels };
-        if let Some(histogram) = self.find(labels) {
+        let is_full = self.of_servers.get(&labels.server.cloned()).is_some_and(|count| *count >= MAX_SERIES);
+        let labels = if is_full { Labels::other(labels.server) } else { labels };
+        if is_full && let Some(histogram) = self.find(labels) {
             return histogram.add(took);
         }
+        *self.of_servers.entry(labels.server.cloned()).or_default() += 1;
         self.insert(labels).add(took);
     }
 
@@ -216,7 +220,7 @@ impl Series {
     }
 
     fn insert(&mut self, labels: Labels<&Arc<str>>) -> &mut Histogram {
-        let Self { hasher, all } = self;
+        let Self { hasher, all, .. } = self;
         let new = (labels.to_owned(), Histogram::default());
         let entry = all.insert_unique(labels.hash(hasher), new, |(known, _)| known.borrowed().hash(hasher));
         &mut entry.into_mut().1
@@ -232,7 +236,9 @@ impl Durations {
     /// Removes the series of a server that is not configured any more.
     pub(crate) fn forget(&self, server: &str) {
         for measured in Measured::ALL {
-            self.series(measured).all.retain(|(labels, _)| labels.server.as_deref() != Some(server));
+            let Series { all, of_servers, .. } = &mut *self.series(measured);
+            all.retain(|(labels, _)| labels.server.as_deref() != Some(server));
+            of_servers.retain(|name, _| name.as_deref() != Some(server));
         }
     }
 
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn series_beyond_the_limit_share_one() {
+    fn series_of_a_server_beyond_its_limit_share_one() {
         let durations = Durations::default();
         let add = |target: usize| {
             durations.add(
@@ -285,10 +291,12 @@ mod tests {
         };
         (0..MAX_SERIES + 50).for_each(add);
         add(7);
+        durations.add(Measured::ClientOperation, labels("b", "t").borrowed(), Duration::ZERO);
         let all = durations.read(Measured::ClientOperation);
-        assert_eq!(all.len(), MAX_SERIES + 1);
+        assert_eq!(all.len(), MAX_SERIES + 2);
         let count = |of: Labels| all.iter().find(|(labels, _)| *labels == of).map(|(_, it)| it.count());
-        assert_eq!(count(Labels::other().to_owned()), Some(50));
+        assert_eq!(count(Labels::other(Some(&"a".into())).to_owned()), Some(50));
+        assert_eq!(count(labels("b", "t")), Some(1), "another server has its own");
         assert_eq!(count(labels("a", "7")), Some(2), "a series that exists goes on");
         assert!(durations.read(Measured::ServerOperation).is_empty());
     }

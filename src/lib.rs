@@ -41,6 +41,7 @@ pub mod guard {
     pub use crate::server::{init_main, run_if_guard};
 }
 pub mod manager;
+mod masking;
 mod message_limit;
 mod methods;
 mod metrics;

@@ -7,13 +7,9 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-use futures_util::SinkExt;
-use tokio::task::yield_now;
-use tokio::time::timeout;
-
 use super::control::wait;
 use super::operator::{
-    Access, OPERATOR_TIMEOUT, Operator, event, parts, refuse, refuse_overload, respond, stopping, unknown_server,
+    Access, Operator, event, refuse, refuse_overload, respond, send, send_text, stopping, unknown_server,
 };
 use super::report::{ApprovalReport, ChangeReport, ChangesServer, ChangesSummary, DefinitionPart};
 use super::{AdminEvent, Answer, ApprovedDefinition, Params};
@@ -41,7 +37,7 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, server: Option<&str
     let mut servers = Vec::new();
     for ServerChanges { server, rule, problem, changes, left_out } in all {
         for change in &changes {
-            send(operator, &server, change).await?;
+            send_change(operator, &server, change).await?;
         }
         servers.push(ChangesServer {
             name: server.to_string(),
@@ -61,7 +57,7 @@ fn refusal(error: &ManagerError) -> ErrorObject {
     }
 }
 
-async fn send(operator: &mut Operator, server: &str, change: &DefinitionChange) -> io::Result<()> {
+async fn send_change(operator: &mut Operator, server: &str, change: &DefinitionChange) -> io::Result<()> {
     let report = ChangeReport {
         server: server.to_owned(),
         kind: change.kind.word().to_owned(),
@@ -73,24 +69,15 @@ async fn send(operator: &mut Operator, server: &str, change: &DefinitionChange) 
         approved: Vec::new(),
         current: String::new(),
     };
-    feed(operator, AdminEvent::Change(Box::new(report))).await?;
+    send(operator, event(AdminEvent::Change(Box::new(report)))).await?;
     for (index, text) in change.approved.iter().enumerate() {
-        send_text(operator, Some(index), text.get()).await?;
+        send_text(operator, text.get().to_owned(), part_of(Some(index))).await?;
     }
-    send_text(operator, None, &String::from_utf8_lossy(&change.current)).await
+    send_text(operator, String::from_utf8_lossy(&change.current).into_owned(), part_of(None)).await
 }
 
-async fn send_text(operator: &mut Operator, approved: Option<usize>, text: &str) -> io::Result<()> {
-    for part in parts(text) {
-        feed(operator, AdminEvent::Definition(DefinitionPart { approved, text: part.to_owned() })).await?;
-        // Let agents' tasks run in between.
-        yield_now().await;
-    }
-    Ok(())
-}
-
-async fn feed(operator: &mut Operator, message: AdminEvent) -> io::Result<()> {
-    timeout(OPERATOR_TIMEOUT, operator.feed(event(message))).await?
+fn part_of(approved: Option<usize>) -> impl Fn(String) -> AdminEvent {
+    move |text| AdminEvent::Definition(DefinitionPart { approved, text })
 }
 
 /// Answers request `id` for an approval.

@@ -14,7 +14,7 @@ use super::report::{
 };
 use super::{
     APPROVE, AdminEvent, ApprovedDefinition, CALLS, CHANGES, CHECK, CallsRequest, CallsSummary, Channel, DISABLE,
-    DaemonMessage, ENABLE, EnvironmentChanges, LOG_LEVEL, LOGS, LogsRequest, LogsSummary, METRICS, Notification,
+    DaemonMessage, ENABLE, EnvironmentChanges, LOG_LEVEL, LOGS, LogsRequest, LogsSummary, MASK, METRICS, Notification,
     PROCESS, Params, RELOAD, RESTART, Request, Response, STATUS, TAP, TOKENS, TOOLS, TapRequest, TapSummary,
     ToolsRequest, channel,
 };
@@ -25,6 +25,14 @@ use crate::tap::report::TapReport;
 
 /// A daemon normally answers within milliseconds.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Set for a command whose output must not have secrets.
+pub(crate) const MASKED_VARIABLE: &str = "MCPD_MASKED";
+
+/// Whether the daemon's answers to this process are masked.
+pub(crate) fn is_masked() -> bool {
+    std::env::var_os(MASKED_VARIABLE).is_some_and(|value| !value.is_empty())
+}
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +73,7 @@ pub async fn status(path: &Path) -> Result<Report, AdminError> {
     Connection::request(path, STATUS, Params::default()).await?.response().await
 }
 
-/// Requests the facts about the daemon's process.
+/// Requests the facts about the daemon's process. They are never masked: the environment is to read the configuration with, not to show.
 ///
 /// # Errors
 /// See [`AdminError`].
@@ -155,12 +163,12 @@ pub async fn calls(path: &Path, request: CallsRequest) -> Result<Feed<CallsSumma
     Feed::request(path, CALLS, Params { calls: Some(request), ..Params::default() }).await
 }
 
-/// Requests a feed of servers' stderr lines.
+/// Requests a feed of servers' stderr lines, with or without secrets.
 ///
 /// # Errors
 /// See [`AdminError`].
-pub async fn logs(path: &Path, request: LogsRequest) -> Result<Feed<LogsSummary>, AdminError> {
-    Feed::request(path, LOGS, Params { logs: Some(request), ..Params::default() }).await
+pub async fn logs(path: &Path, request: LogsRequest, masked: bool) -> Result<Feed<LogsSummary>, AdminError> {
+    Feed::request(path, LOGS, Params { logs: Some(request), masked, ..Params::default() }).await
 }
 
 /// Watches messages of agents and servers. Returns when the daemon has begun.
@@ -262,12 +270,25 @@ pub(crate) async fn changes(
 /// # Errors
 /// See [`AdminError`].
 pub async fn metrics(path: &Path) -> Result<String, AdminError> {
-    let mut connection: Connection<usize> = Connection::request(path, METRICS, Params::default()).await?;
+    text(path, METRICS, Params::default()).await
+}
+
+/// Returns `text` without the secrets of the daemon.
+///
+/// # Errors
+/// See [`AdminError`].
+pub(crate) async fn mask(path: &Path, unmasked: String) -> Result<String, AdminError> {
+    text(path, MASK, Params { text: Some(unmasked), ..Params::default() }).await
+}
+
+/// Requests a text.
+async fn text(path: &Path, method: &str, params: Params) -> Result<String, AdminError> {
+    let mut connection: Connection<usize> = Connection::request(path, method, params).await?;
     let mut text = String::new();
     loop {
         match connection.next_message_in(TIMEOUT).await? {
             DaemonMessage::Response(response) => return connection.result(response).map(|_| text),
-            DaemonMessage::Notification(Notification { event: AdminEvent::Metrics(part), .. }) => text += &part,
+            DaemonMessage::Notification(Notification { event: AdminEvent::Text(part), .. }) => text += &part,
             DaemonMessage::Notification(_) => {}
         }
     }
@@ -350,7 +371,8 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
             _ => AdminError::NoAnswer { path: path.to_owned(), reason: error.to_string() },
         })?;
         let mut channel: Channel<DaemonMessage<T>, Request> = channel(stream);
-        let params = Params { version: env!("CARGO_PKG_VERSION").to_owned(), ..params };
+        let masked = params.masked || is_masked() && method != PROCESS;
+        let params = Params { version: env!("CARGO_PKG_VERSION").to_owned(), masked, ..params };
         let request = Request { jsonrpc: "2.0".to_owned(), id: 1, method: method.to_owned(), params };
         let sent = timeout(TIMEOUT, channel.send(request)).await;
         let mut connection = Self { channel, path: path.to_owned() };

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::operator::{
-    Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond, secrets, send, unknown_server,
+    Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond, send, unknown_server,
 };
 use super::report::LineReport;
 use super::{AdminEvent, Answer, CallsRequest, CallsSummary, LogsRequest, LogsSummary};
@@ -18,7 +18,6 @@ use crate::calls::{CallEvent, Filter, Subscription};
 use crate::clock::{Moment, WallClockAnchor};
 use crate::manager::{Member, View};
 use crate::server::stderr::{Log, Reader};
-use crate::tap::mask::Mask;
 
 /// Pause after each batch, so that following costs little while many calls end.
 const BATCH_INTERVAL: Duration = Duration::from_millis(20);
@@ -82,16 +81,13 @@ async fn follow_calls(operator: &mut Operator, mut subscription: Subscription) -
 /// With `follow` it returns when the operator sends another message or disconnects.
 pub(super) async fn logs(operator: &mut Operator, id: u64, request: LogsRequest, access: &Access) -> io::Result<()> {
     let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
-    let LogsRequest { last, servers, follow, masked } = request;
+    let LogsRequest { last, servers, follow } = request;
     let view = access.view.clone();
     let unknown = servers.iter().find_map(|server| unknown_server(&view.borrow(), server));
     if let Some(error) = unknown {
         return refuse(operator, Some(id), error).await;
     }
     let mut lines = MergedLines::new(&view.borrow(), servers, last);
-    if masked {
-        lines.mask = Some(Mask::new(secrets(&view.borrow())));
-    }
     while timeout(OPERATOR_TIMEOUT, send_burst(operator, &mut lines)).await?? {}
     respond(operator, Some(id), Answer::Logs(LogsSummary {})).await?;
     if follow { follow_lines(operator, &mut lines, view).await } else { Ok(()) }
@@ -146,7 +142,6 @@ struct MergedLines {
     /// Reads only the logs of these servers, if there are any.
     only: Vec<String>,
     sources: Vec<Source>,
-    mask: Option<Mask>,
 }
 
 struct Source {
@@ -172,7 +167,7 @@ impl Source {
 impl MergedLines {
     /// Starts with the last `last` lines.
     fn new(view: &View, only: Vec<String>, last: usize) -> Self {
-        let mut lines = Self { only, sources: Vec::new(), mask: None };
+        let mut lines = Self { only, sources: Vec::new() };
         let selected = view.servers.iter().filter(|member| lines.selects(member));
         lines.sources = selected.map(|member| Source::new(member, last)).collect();
         lines.skip_all_but(last);
@@ -208,10 +203,7 @@ impl MergedLines {
             server: source.name.to_string(),
             pid: line.pid,
             purpose: line.purpose.as_deref().map(str::to_owned),
-            text: match &self.mask {
-                Some(mask) => mask.apply(line.text.to_string()).text,
-                None => line.text.to_string(),
-            },
+            text: line.text.to_string(),
         };
         Some(NextLine { missed, line })
     }

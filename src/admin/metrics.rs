@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::spawn_blocking;
 
-use super::operator::{Access, Operator, Query, ask, event, parts, refuse, refuse_overload, respond, send, stopping};
+use super::operator::{Access, Operator, Query, ask, refuse, refuse_overload, respond, send_text, stopping};
 use super::{AdminEvent, Answer};
 use crate::metrics::{DaemonProcess, Format, Scrape, encode};
 
@@ -24,10 +24,12 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, access: &Access) ->
         encode(Scrape::of_daemon(report.servers, agents, &durations, daemon), Format::Prometheus)
     });
     let Ok(text) = written.await else { return refuse(operator, Some(id), stopping()).await };
-    for part in parts(&text) {
-        send(operator, event(AdminEvent::Metrics(part.to_owned()))).await?;
-        // Let agents' tasks run in between.
-        yield_now().await;
-    }
-    respond(operator, Some(id), Answer::Metrics(text.len())).await
+    answer_text(operator, id, text).await
+}
+
+/// Answers request `id` with a text.
+pub(super) async fn answer_text(operator: &mut Operator, id: u64, text: String) -> io::Result<()> {
+    let len = text.len();
+    send_text(operator, text, AdminEvent::Text).await?;
+    respond(operator, Some(id), Answer::Text(len)).await
 }

@@ -3,12 +3,15 @@
 //! The daemon passes its channels in [`Access`]. Requests carry
 //! the client's version, so that the error for an unknown method can name both versions.
 //!
+//! With `masked`, an answer has no secrets of the daemon in its strings. If it cannot know all secrets, it refuses.
+//!
 //! | method | params beside `version` | result |
 //! | --- | --- | --- |
 //! | `status` | | [`report::Report`] |
 //! | `process` | | [`report::ProcessReport`] |
 //! | `check` | | a notification `waiting`, then [`report::Report`] |
-//! | `metrics` | | a notification `metrics` per part of the text, then the number of its bytes |
+//! | `metrics` | | a notification `text` per part of the text, then the number of its bytes |
+//! | `mask` | `text` | the same, for the text without secrets |
 //! | `log_level` | `filter`, to change it | the filter in effect |
 //! | `calls` | [`CallsRequest`] | a notification `call` per record, then [`CallsSummary`]; with `follow`, new records |
 //! | `logs` | [`LogsRequest`] | a notification `line` per line, then [`LogsSummary`]; with `follow`, new lines |
@@ -22,9 +25,11 @@
 //! | `tokens` | | `true`: the tokens of loopback addresses were read again |
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
+mod call_feed;
 mod changes;
 mod client;
 mod control;
+mod cpu;
 mod feeds;
 mod metrics;
 mod operator;
@@ -43,11 +48,15 @@ use tokio::net::UnixStream;
 use tokio_serde::formats::Json;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
+pub(crate) use self::call_feed::{CallFeedEvent, follow_calls};
 pub use self::client::{
     AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, metrics, read_tokens, reload, status,
     tools,
 };
-pub(crate) use self::client::{TIMEOUT, TapItem, approve, changes, process, reload_environment, tap};
+pub(crate) use self::client::{
+    MASKED_VARIABLE, TIMEOUT, TapItem, approve, changes, is_masked, mask, process, reload_environment, tap,
+};
+pub(crate) use self::cpu::CpuMeter;
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
 pub(crate) use self::report::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
@@ -55,6 +64,7 @@ use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::codec::{Line, NdJson};
 use crate::jsonrpc::reply::ErrorObject;
+use crate::masking::Masking;
 use crate::pins::{Digest, PinnedKind};
 use crate::tap::report::TapReport;
 
@@ -73,12 +83,17 @@ struct Request {
 struct Params {
     /// Version of the client.
     version: String,
+    /// Whether secrets in the answer are masked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    masked: bool,
     /// With `calls`.
     calls: Option<CallsRequest>,
     /// With `log_level`.
     filter: Option<String>,
     /// With `logs`.
     logs: Option<LogsRequest>,
+    /// With `mask`.
+    text: Option<String>,
     /// With `tap`.
     tap: Option<TapRequest>,
     /// With `tools`.
@@ -138,8 +153,6 @@ pub struct LogsRequest {
     pub servers: Vec<String>,
     /// Also sends lines that are written later, until the connection closes.
     pub follow: bool,
-    /// Without the secrets of the configuration.
-    pub masked: bool,
 }
 
 /// Follows the existing lines of a `logs` request.
@@ -203,8 +216,8 @@ pub enum AdminEvent {
     MessagePart(String),
     /// A line that a server wrote to stderr.
     Line(Box<report::LineReport>),
-    /// A part of the text of `metrics`.
-    Metrics(String),
+    /// A part of the text of `metrics` or `mask`.
+    Text(String),
     /// A tool that a server lists.
     Tool(Box<report::ToolReport>),
     /// A definition that is not approved.
@@ -258,7 +271,8 @@ enum Answer {
     Changes(report::ChangesSummary),
     Approval(report::ApprovalReport),
     Tokens(bool),
-    Metrics(usize),
+    /// The number of bytes of all parts.
+    Text(usize),
 }
 
 const STATUS: &str = "status";
@@ -277,6 +291,7 @@ const TOKENS: &str = "tokens";
 const CHANGES: &str = "changes";
 const APPROVE: &str = "approve";
 const METRICS: &str = "metrics";
+const MASK: &str = "mask";
 /// Largest admin message, in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
 
@@ -288,20 +303,27 @@ where
     In: for<'a> Deserialize<'a> + Unpin,
     Out: Serialize + Unpin,
 {
-    let lines = Framed::new(stream, LineCodec(NdJson::new(MAX_MESSAGE)));
+    let lines = Framed::new(stream, LineCodec { lines: NdJson::new(MAX_MESSAGE), masking: None });
     tokio_serde::Framed::new(lines, Json::default())
 }
 
 /// [`NdJson`] with the item types that `tokio_serde` needs.
 #[derive(Debug)]
-struct LineCodec(NdJson);
+struct LineCodec {
+    lines: NdJson,
+    /// Removes secrets from the messages that are sent.
+    masking: Option<Masking>,
+}
+
+/// Members of a message that masking does not change: they come before these.
+const CONTENT: [&str; 3] = ["\"params\":", "\"result\":", "\"error\":"];
 
 impl Decoder for LineCodec {
     type Item = BytesMut;
     type Error = io::Error;
 
     fn decode(&mut self, buffer: &mut BytesMut) -> io::Result<Option<BytesMut>> {
-        match self.0.decode(buffer)? {
+        match self.lines.decode(buffer)? {
             Some(Line::Whole(line)) => Ok(Some(BytesMut::from(line))),
             Some(Line::Oversized(_)) => Err(io::Error::other("the message is too large")),
             None => Ok(None),
@@ -312,7 +334,12 @@ impl Decoder for LineCodec {
 impl Encoder<Bytes> for LineCodec {
     type Error = io::Error;
 
-    fn encode(&mut self, message: Bytes, buffer: &mut BytesMut) -> io::Result<()> {
+    fn encode(&mut self, mut message: Bytes, buffer: &mut BytesMut) -> io::Result<()> {
+        if let Some(masking) = &mut self.masking {
+            let text = str::from_utf8(&message).map_err(io::Error::other)?;
+            let content = CONTENT.iter().filter_map(|name| text.find(name)).min().unwrap_or_default();
+            message = masking.current().map_err(io::Error::other)?.apply_to_strings(text, content).into();
+        }
         buffer.reserve(message.len() + 1);
         buffer.put(message);
         buffer.put_u8(b'\n');

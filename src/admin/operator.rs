@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use futures_util::SinkExt;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::report::{ReloadReport, Report};
 use super::{AdminEvent, Answer, Channel, DaemonMessage, EnvironmentChanges, Notification, Request, Response};
 use crate::calls::History;
 use crate::jsonrpc::mcpd_error::ErrorCode;
-use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::logging::BadFilter;
 use crate::manager::{Manager, View};
+use crate::masking::KnownSecrets;
+use crate::masking::mask::Masked;
 use crate::suggest::nearest;
 use crate::tap::Tap;
 
@@ -57,6 +60,7 @@ pub(crate) struct Access {
     pub(crate) queries: mpsc::Sender<Query>,
     pub(crate) calls: History,
     pub(crate) tap: Tap,
+    pub(crate) secrets: KnownSecrets,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) manager: Manager,
     pub(crate) reloads: mpsc::Sender<ReloadRequest>,
@@ -79,6 +83,37 @@ pub(super) async fn refuse(operator: &mut Operator, id: Option<u64>, error: Erro
 /// Sends one message, or fails if the operator does not read it in time.
 pub(super) async fn send(operator: &mut Operator, message: DaemonMessage<Answer>) -> io::Result<()> {
     timeout(OPERATOR_TIMEOUT, operator.send(message)).await?
+}
+
+/// Masks what is sent from now on, or does not. Fails if not all secrets are known.
+pub(super) fn set_masked(operator: &mut Operator, is_masked: bool, secrets: &KnownSecrets) -> Result<(), ErrorObject> {
+    let masking = is_masked.then(|| secrets.masking()).transpose();
+    let masking = masking.map_err(|error| ErrorObject::new(INTERNAL_ERROR, error.to_string()))?;
+    operator.get_mut().codec_mut().masking = masking;
+    Ok(())
+}
+
+/// `text` as this operator may see it.
+pub(super) fn shown(operator: &mut Operator, text: String) -> io::Result<Masked> {
+    match &mut operator.get_mut().codec_mut().masking {
+        Some(masking) => Ok(masking.current().map_err(io::Error::other)?.apply(&text)),
+        None => Ok(Masked { text, count: 0 }),
+    }
+}
+
+/// Sends a long text in parts, each in an event. It is masked before, since a secret may lie in two parts.
+pub(super) async fn send_text(
+    operator: &mut Operator,
+    text: String,
+    part_event: impl Fn(String) -> AdminEvent,
+) -> io::Result<()> {
+    let text = shown(operator, text)?.text;
+    for part in parts(&text) {
+        timeout(OPERATOR_TIMEOUT, operator.feed(event(part_event(part.to_owned())))).await??;
+        // Let agents' tasks run in between.
+        yield_now().await;
+    }
+    Ok(())
 }
 
 /// The parts of a long text.
@@ -131,12 +166,6 @@ fn no_server(server: &str, names: &[&str]) -> String {
         _ => names.join(", "),
     };
     format!("there is no server `{server}`{similar}; servers: {configured}")
-}
-
-/// The secrets of all servers, to be masked.
-pub(super) fn secrets(view: &View) -> Vec<String> {
-    let launches = view.servers.iter().filter_map(|member| member.config.launch.as_ref().ok());
-    launches.flat_map(|launch| launch.secret_values()).collect()
 }
 
 pub(super) fn stopping() -> ErrorObject {

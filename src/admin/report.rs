@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::calls::report::RunningCallReport;
 use crate::manager::report::Defect;
 pub use crate::manager::report::{
     ChangesReport, CutReport, InstanceReport, LimitsReport, LimitsState, OverrideReport, RemoteReport, ServerReport,
@@ -51,6 +52,9 @@ pub struct Report {
     pub servers: Vec<ServerReport>,
     /// Connected agents, oldest first.
     pub agents: Vec<AgentReport>,
+    /// The 100 oldest tool calls without an answer, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running_calls: Vec<RunningCallReport>,
     /// Agent sockets, the default profile first.
     pub profiles: Vec<ProfileReport>,
 }

@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
+use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond, set_masked};
 use super::report::{ProcessReport, Report};
 use super::{
-    APPROVE, Answer, CALLS, CHANGES, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, METRICS, PROCESS, RELOAD, RESTART,
+    APPROVE, Answer, CALLS, CHANGES, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, MASK, METRICS, PROCESS, RELOAD, RESTART,
     Request, STATUS, TAP, TOKENS, TOOLS, changes, channel, control, feeds, metrics, tap, tools,
 };
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
@@ -73,6 +73,10 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         Err(error) => return refuse(operator, None, ErrorObject::new(INVALID_REQUEST, error.to_string())).await,
     };
     let id = Some(request.id);
+    let is_masked = request.params.masked || [TAP, MASK].contains(&&*request.method);
+    if let Err(error) = set_masked(operator, is_masked, &access.secrets) {
+        return refuse(operator, id, error).await;
+    }
     let outcome = match &*request.method {
         STATUS => status(access).await.map(|report| Answer::Status(Box::new(report))),
         PROCESS => Ok(Answer::Process(process().await)),
@@ -86,6 +90,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
                 Err(error) => Err(error),
             }
         }
+        MASK => return metrics::answer_text(operator, request.id, request.params.text.unwrap_or_default()).await,
         METRICS => return metrics::answer(operator, request.id, access).await,
         CHECK => return control::check(operator, request.id, access).await,
         CALLS => return feeds::calls(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
@@ -109,10 +114,11 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
     }
 }
 
-/// The status, with what the servers use.
+/// The status, with what the servers use and the calls that run.
 async fn status(access: &Access) -> Result<Report, ErrorObject> {
     access.manager.measure_usage().await;
-    ask(&access.queries, Query::Status).await
+    let report = ask(&access.queries, Query::Status).await?;
+    Ok(Report { running_calls: access.calls.running().await, ..report })
 }
 
 /// Facts that the kernel shows to no other process of the user.

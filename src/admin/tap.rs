@@ -1,6 +1,5 @@
 //! The method `tap`: sends the messages of agents and servers as they pass, without secrets.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use futures_util::StreamExt;
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::sleep;
 
-use super::operator::{Access, Operator, Query, ask, event, refuse, respond, secrets, unknown_server};
+use super::operator::{Access, Operator, Query, ask, event, parts, refuse, respond, unknown_server};
 use super::report::Report;
 use super::{AdminEvent, Answer, TapRequest, TapSummary};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::tap::mask::Mask;
+use crate::masking::Masking;
 use crate::tap::matcher::Matcher;
 use crate::tap::report::TapReport;
 use crate::tap::{Event, Filter, MAX_WATCHES, Passed, is_agent};
@@ -22,8 +21,6 @@ use crate::transport::http::one_line;
 
 /// Pause after each batch, so that a tap costs little while many messages pass.
 const BATCH_INTERVAL: Duration = Duration::from_millis(20);
-/// Bytes of text in one admin message.
-const PART: usize = 64 << 10;
 /// Maximum number of agents listed in an error.
 const MAX_NAMED: usize = 10;
 
@@ -43,9 +40,9 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, request: TapRequest
         return refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, error)).await;
     };
     respond(operator, Some(id), Answer::Tap(TapSummary {})).await?;
-    let (mut reader, mut has_ended) = (Reader::default(), false);
+    let masking = access.secrets.masking().map_err(io::Error::other)?;
+    let (mut reader, mut has_ended) = (Reader { matcher: Matcher::default(), masking }, false);
     loop {
-        reader.learn_secrets(access);
         while let Some(next) = watch.next_queued() {
             let report;
             match next {
@@ -96,20 +93,13 @@ async fn filter(peer: String, access: &Access) -> Result<Filter, ErrorObject> {
 /// Sends a report, a large text in parts.
 async fn send(operator: &mut Operator, mut report: TapReport) -> io::Result<()> {
     let text = std::mem::take(&mut report.text);
-    let mut parts = Vec::new();
-    let mut rest = text.as_str();
-    while rest.len() > PART {
-        let end = (0..=PART).rev().find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
-        let (part, more) = rest.split_at(end);
-        parts.push(part);
-        rest = more;
-    }
-    parts.push(rest);
-    report.parts = parts.len() - 1;
-    parts[0].clone_into(&mut report.text);
+    let mut parts = parts(&text).map(str::to_owned);
+    report.text = parts.next().unwrap_or_default();
+    let rest: Vec<_> = parts.collect();
+    report.parts = rest.len();
     operator.feed(event(AdminEvent::Message(Box::new(report)))).await?;
-    for part in &parts[1..] {
-        operator.feed(event(AdminEvent::MessagePart((*part).to_owned()))).await?;
+    for part in rest {
+        operator.feed(event(AdminEvent::MessagePart(part))).await?;
     }
     Ok(())
 }
@@ -118,52 +108,38 @@ async fn send(operator: &mut Operator, mut report: TapReport) -> io::Result<()> 
 #[derive(Debug)]
 struct Reader {
     matcher: Matcher,
-    /// Also those of servers that were removed meanwhile.
-    secrets: BTreeSet<String>,
-    mask: Mask,
-}
-
-impl Default for Reader {
-    fn default() -> Self {
-        Self { matcher: Matcher::default(), secrets: BTreeSet::new(), mask: Mask::new([]) }
-    }
+    masking: Masking,
 }
 
 impl Reader {
-    /// Adds the secrets of the servers that are configured now.
-    fn learn_secrets(&mut self, access: &Access) {
-        let before = self.secrets.len();
-        self.secrets.extend(secrets(&access.view.borrow()));
-        if self.secrets.len() > before {
-            self.mask = Mask::new(self.secrets.iter().cloned());
-        }
-    }
-
-    /// Reads a message, a large one on another thread. `None` if it does not concern `method`.
+    /// Reads a message, a large one on another thread. `None` if it does not concern `method`. Fails if not all secrets are known.
     async fn read_any_size(
         mut self,
         passed: Box<Passed>,
         method: Option<String>,
     ) -> io::Result<(Self, Option<TapReport>)> {
         if passed.text.len() <= INLINE {
-            let report = self.read(&passed, method.as_deref());
+            let report = self.read(&passed, method.as_deref())?;
             return Ok((self, report));
         }
         let reading = spawn_blocking(move || {
-            let report = self.read(&passed, method.as_deref());
-            (self, report)
+            let report = self.read(&passed, method.as_deref())?;
+            Ok((self, report))
         });
-        reading.await.map_err(io::Error::other)
+        reading.await.map_err(io::Error::other)?
     }
 
-    fn read(&mut self, passed: &Passed, method: Option<&str>) -> Option<TapReport> {
+    /// Its other members are masked with the whole report.
+    fn read(&mut self, passed: &Passed, method: Option<&str>) -> io::Result<Option<TapReport>> {
         let meaning = self.matcher.read(passed);
         if !method.is_none_or(|method| meaning.concerns(method)) {
-            return None;
+            return Ok(None);
         }
-        let masked = |text: &[u8]| self.mask.apply(String::from_utf8_lossy(text).into_owned());
-        let id = meaning.id.as_deref().map(|id| masked(id).text);
-        let masked = masked(&one_line(passed.text.clone()));
-        Some(TapReport::new(passed, meaning, id, masked))
+        let mask = self.masking.current().map_err(io::Error::other)?;
+        let id = meaning.id.as_deref().map(|id| mask.apply(&String::from_utf8_lossy(id)).text);
+        let text = one_line(passed.text.clone());
+        let text = String::from_utf8_lossy(&text);
+        let masked = if passed.size > passed.text.len() { mask.apply_to_cut(&text) } else { mask.apply(&text) };
+        Ok(Some(TapReport::new(passed, meaning, id, masked)))
     }
 }

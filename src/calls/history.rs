@@ -12,6 +12,8 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::file::{self, FileWriter};
+use super::report::RunningCallReport;
+use super::running::{QuestionReceiver, Questions};
 use super::{CompletedCall, Entry};
 
 /// Subscribers at once. A further request gets entries without a subscription.
@@ -29,6 +31,7 @@ pub struct History(Arc<Parts>);
 struct Parts {
     state: Mutex<HistoryState>,
     subscribers: broadcast::Sender<Arc<Entry>>,
+    questions: Questions,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,18 @@ impl History {
     #[must_use]
     pub fn new(file: Option<PathBuf>) -> Self {
         let state = Mutex::new(HistoryState { entries: VecDeque::new(), file: file.and_then(file::start) });
-        Self(Arc::new(Parts { state, subscribers: broadcast::Sender::new(QUEUE_LEN) }))
+        let (subscribers, questions) = (broadcast::Sender::new(QUEUE_LEN), Questions::new());
+        Self(Arc::new(Parts { state, subscribers, questions }))
+    }
+
+    /// The oldest calls that run, of all sessions, oldest first. Does not wait long.
+    pub async fn running(&self) -> Vec<RunningCallReport> {
+        self.0.questions.ask().await
+    }
+
+    /// For a session, which answers with its running calls.
+    pub(crate) fn questions(&self) -> QuestionReceiver {
+        self.0.questions.subscribe()
     }
 
     pub(crate) fn push(&self, record: CompletedCall) {

@@ -13,6 +13,7 @@ mod file;
 mod history;
 mod outcome;
 pub mod report;
+pub(crate) mod running;
 pub(crate) mod span;
 
 use std::sync::Arc;

@@ -46,6 +46,23 @@ pub struct CallReport {
     pub arguments: Option<String>,
 }
 
+/// One call that has not ended.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RunningCallReport {
+    /// Number of the agent's connection, counted since the daemon started.
+    pub session: u64,
+    /// `name version` of the agent's `clientInfo`.
+    pub client: Option<String>,
+    /// The server it was routed to; absent while it waits for a server to start.
+    pub server: Option<String>,
+    /// The server's own name for the tool. Without a server, the name that the agent sent.
+    pub tool: String,
+    /// Time since the agent's request.
+    pub running_ms: u64,
+}
+
 impl CallReport {
     /// How long ago it ended, by the clock of this machine; `None` if its time cannot be read.
     #[must_use]

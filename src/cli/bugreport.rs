@@ -5,9 +5,7 @@
 mod parts;
 mod redaction;
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,6 +25,7 @@ use super::style::OutputStyle;
 use super::{CommandResult, FAILED, USAGE, fail, try_print};
 use crate::clock::unix_seconds;
 use crate::config;
+use crate::disk;
 use crate::duration;
 use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
@@ -86,9 +85,9 @@ struct JsonPart<'a> {
 pub(super) async fn run(report: Bugreport, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> CommandResult {
     let Bugreport { output, tap, config, json } = report;
     let path = output.unwrap_or_else(|| PathBuf::from(format!("mcpd-bugreport-{}.tar.gz", unix_seconds())));
-    // Created first, so that nothing is gathered in vain.
-    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    let mut archive = created.map_err(|error| fail(USAGE, format!("cannot write {}: {error}", path.display())))?;
+    let unwritable = |code, error: io::Error| fail(code, format!("cannot write {}: {error}", path.display()));
+    // Before anything is gathered in vain.
+    disk::can_create(&path).map_err(|error| unwritable(USAGE, error))?;
     let options = runtime_dir_options(given.as_deref());
     let probe = DaemonProbe::run(directory.clone(), options.clone(), &config).await;
     let loaded = config::load(&probe.files, &probe.sources);
@@ -99,10 +98,9 @@ pub(super) async fn run(report: Bugreport, given: Option<PathBuf>, directory: Op
         .map(|Gathered { part, text }| Gathered { part, text: redaction.apply(text) })
         .filter(|gathered| !gathered.text.is_empty())
         .collect();
-    if let Err(error) = write(&mut archive, &gathered) {
-        let _ = std::fs::remove_file(&path);
-        return Err(fail(FAILED, format!("cannot write {}: {error}", path.display())));
-    }
+    // As a whole, so that Ctrl-C leaves nothing behind.
+    let written = archive(&gathered).and_then(|bytes| disk::create_private(&path, &bytes));
+    written.map_err(|error| unwritable(FAILED, error))?;
     if json {
         let contents = gathered.iter().map(|Gathered { part: Part { name, content }, text }| JsonPart {
             name,
@@ -117,15 +115,15 @@ pub(super) async fn run(report: Bugreport, given: Option<PathBuf>, directory: Op
     let table = OutputStyle::of_stdout().table(["FILE", "BYTES", "CONTENT"], rows);
     let shown = shell_word(&path.to_string_lossy());
     try_print(format!(
-        "{table}\nwrote {}\nSecrets of the configuration are replaced by `…`. Names of servers, tools and directories are not, nor is \
+        "{table}\nwrote {}\nSecrets are replaced by `…`. Names of servers, tools and directories are not, nor is \
          what servers have written.\nLook at it before you give it to others: `tar -xOzf {shown} | less`\n",
         path.display()
     ))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(archive: &mut File, gathered: &[Gathered]) -> io::Result<()> {
-    let mut tar = Builder::new(GzEncoder::new(archive, Compression::default()));
+fn archive(gathered: &[Gathered]) -> io::Result<Vec<u8>> {
+    let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for Gathered { part, text } in gathered {
         let mut header = Header::new_gnu();
         header.set_size(text.len() as u64);
@@ -133,5 +131,5 @@ fn write(archive: &mut File, gathered: &[Gathered]) -> io::Result<()> {
         header.set_mtime(unix_seconds());
         tar.append_data(&mut header, Path::new(ROOT).join(part.name), text.as_bytes())?;
     }
-    tar.into_inner()?.finish()?.flush()
+    tar.into_inner()?.finish()
 }

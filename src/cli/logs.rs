@@ -28,7 +28,7 @@ pub(super) struct Logs {
     /// Also show lines that are written from now on
     #[arg(short, long)]
     follow: bool,
-    /// Replace the secrets of the configuration by `…`
+    /// Replace secrets by `…`, which only a running daemon can do
     #[arg(long)]
     masked: bool,
     /// Print each line as a line of JSON
@@ -40,18 +40,21 @@ pub(super) struct Logs {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, masked, json, last }: Logs) -> CommandResult {
-    let request = LogsRequest { last, servers, follow, masked };
-    show(directory, request, json).await.map(|()| ExitCode::SUCCESS)
+    let request = LogsRequest { last, servers, follow };
+    show(directory, request, masked || admin::is_masked(), json).await.map(|()| ExitCode::SUCCESS)
 }
 
-async fn show(directory: &RuntimeDir, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
+async fn show(directory: &RuntimeDir, request: LogsRequest, masked: bool, as_json: bool) -> Result<(), ExitCode> {
     let socket = &directory.socket(ADMIN_SOCKET);
     let time_format = time_format(OutputStyle::of_stdout().width());
     let (follow, last, servers) = (request.follow, request.last, request.servers.clone());
     let mut is_empty = true;
-    let mut lines = match admin::logs(socket, request).await {
+    let mut lines = match admin::logs(socket, request, masked).await {
         Ok(lines) => lines,
-        Err(AdminError::NotRunning(socket)) => return show_kept(directory, &socket, &servers, last, as_json).await,
+        // Only a daemon knows all secrets.
+        Err(AdminError::NotRunning(socket)) if !masked => {
+            return show_kept(directory, &socket, &servers, last, as_json).await;
+        }
         Err(error) => return Err(admin_failure(&error)),
     };
     loop {

@@ -62,6 +62,9 @@ pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> CommandResul
         return Err(fail(USAGE, format!("there is no server `{}`{}", one_line(name), hint(name, known()))));
     }
     report.servers.retain(|server| servers.is_empty() || servers.contains(&server.name));
+    if !servers.is_empty() && !as_json {
+        report.profiles.clear();
+    }
     let printed = if as_json { print_report(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
     Ok(if report.servers.iter().any(has_failed) { ExitCode::from(FAILED) } else { printed })
 }
@@ -115,7 +118,7 @@ pub(super) fn server_notes(server: &ServerReport, style: OutputStyle) -> Vec<Str
 /// The versions of MCP in use with one server.
 pub(super) use tables::versions;
 
-/// A shorter report for small terminals: one line for each server with a problem, and a table of the others.
+/// A shorter report for small terminals: a few lines for each server with a problem, and a table of the others.
 fn render_brief(report: &Report, style: OutputStyle) -> String {
     let others: Vec<_> = report.servers.iter().filter(|server| !is_down(server)).cloned().collect();
     join_parts([
@@ -254,7 +257,7 @@ fn without_timers(mut report: Value) -> Value {
         match value {
             Value::Array(items) => items.iter_mut().for_each(strip),
             Value::Object(members) => {
-                for timer in ["uptime_ms", "connected_ms", "checked_ms", "retry_in_ms"] {
+                for timer in ["uptime_ms", "connected_ms", "checked_ms", "retry_in_ms", "running_ms"] {
                     members.remove(timer);
                 }
                 members.values_mut().for_each(strip);

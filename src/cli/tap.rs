@@ -9,12 +9,14 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use futures_util::StreamExt;
+use serde::Deserialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 use unicode_width::UnicodeWidthStr;
 
 use super::calls::format_duration;
 use super::outcome::{exact_report_line, server_text};
+use super::status;
 use super::style::{OutputStyle, Tone};
 use super::text::{TimeFormat, count, local_time, one_line, truncate};
 use super::{CommandResult, FAILED, NOT_RUNNING, USAGE, admin_failure, completions, fail, try_print};
@@ -58,9 +60,9 @@ enum Target {
 pub(super) async fn run(directory: &RuntimeDir, Tap { peer, method, raw, json, output }: Tap) -> CommandResult {
     // From here on Ctrl-C ends the output in order.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| fail(FAILED, error))?;
-    let mut messages = admin::tap(&directory.socket(ADMIN_SOCKET), TapRequest { peer, method })
-        .await
-        .map_err(|error| admin_failure(&error))?;
+    let socket = directory.socket(ADMIN_SOCKET);
+    let named = peer.clone();
+    let mut messages = admin::tap(&socket, TapRequest { peer, method }).await.map_err(|error| admin_failure(&error))?;
     let mut form = match (raw, json || output.is_some()) {
         (true, _) => Form::Raw,
         (false, true) => Form::Json,
@@ -68,6 +70,12 @@ pub(super) async fn run(directory: &RuntimeDir, Tap { peer, method, raw, json, o
     };
     let mut target = Target::open(output)?;
     print_note!("mcpd: watching; Ctrl-C ends it");
+    if let (Some(named), Ok(report)) = (named, admin::status(&socket).await)
+        && let Some(server) = report.servers.iter().find(|server| server.name == named)
+        && (server.disabled || status::has_failed(server))
+    {
+        print_note!("mcpd: {} is {}, so it gets no messages; `mcpd status {0}` shows why", server.name, server.state);
+    }
     let (mut written, mut is_finished) = (0, false);
     loop {
         let next = tokio::select! {
@@ -138,6 +146,8 @@ impl Form {
 /// Minimum and maximum columns of the peer, and of the message's meaning.
 const PEER: (usize, usize) = (12, 24);
 const MEANING: (usize, usize) = (16, 40);
+/// Columns of everything else in a line, with the longest peer.
+const OTHERS: usize = 60;
 
 /// One line for each message, in columns that widen as needed.
 struct Table {
@@ -156,7 +166,8 @@ impl Table {
     fn line(&mut self, report: &TapReport) -> String {
         let (peer, meaning) = (one_line(&peer(&report.peer)), one_line(&meaning(report)));
         self.peer = self.peer.max(peer.width().min(PEER.1));
-        self.meaning = self.meaning.max(meaning.width().min(MEANING.1));
+        let room = self.style.width().map_or(MEANING.1, |width| width.saturating_sub(OTHERS).max(MEANING.0));
+        self.meaning = self.meaning.max(meaning.width().min(MEANING.1.min(room)));
         let took = report.took_ms.map(format_duration).unwrap_or_default();
         let arrow = if report.is_towards_servers() { "→" } else { "←" };
         let head = format!(
@@ -203,12 +214,31 @@ fn meaning(report: &TapReport) -> String {
     let id = report.id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
     let response = if report.is_error { "error" } else { "answer" };
     match (&report.method, &report.answers) {
-        (Some(method), _) => format!("{method}{id}"),
+        (Some(method), _) => match target(report) {
+            // The first columns have the tool, since a narrow terminal cuts the rest.
+            Some(target) => format!("{target}{id} {method}"),
+            None => format!("{method}{id}"),
+        },
         (None, Some(request)) => format!("{response} to {request}{id}"),
         (None, None) if report.id.is_some() => format!("{response}{id}"),
         (None, None) if report.message().is_some() => "JSON, but no message".to_owned(),
         (None, None) => "no JSON".to_owned(),
     }
+}
+
+/// The tool or prompt that a request names.
+fn target(report: &TapReport) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Message {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        name: String,
+    }
+    let method = report.method.as_deref()?;
+    let message = ["tools/call", "prompts/get"].contains(&method).then(|| report.message())??;
+    serde_json::from_str(message.get()).ok().map(|Message { params }| params.name)
 }
 
 fn padded(text: &str, width: usize) -> String {

@@ -1,8 +1,7 @@
 //! `mcpd top`: call rates, errors, latency, memory and processor time by server and tool, and the details of one server.
 
-mod cpu;
 mod detail;
-mod feeds;
+mod last_lines;
 pub(super) mod model;
 mod view;
 
@@ -17,9 +16,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use unicode_width::UnicodeWidthStr;
 
-use self::cpu::CpuMeter;
 use self::detail::{Detail, Stderr};
-use self::feeds::{CallEvent, LastLines};
+use self::last_lines::LastLines;
 pub(super) use self::model::Sort;
 use self::model::{CallWindow, RowKey, Selection, Source, TopModel};
 use self::view::{CallTable, ViewOptions, view};
@@ -30,8 +28,8 @@ use super::style::OutputStyle;
 use super::terminal::{Screen, ScreenEvent, dimensions};
 use super::text::truncate;
 use super::{CommandResult, FAILED, admin_failure, fail, print};
-use crate::admin::AdminError;
 use crate::admin::report::{Report, ServerReport};
+use crate::admin::{AdminError, CallFeedEvent, CpuMeter, follow_calls};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 const MINUTE_MS: i64 = 60_000;
@@ -42,16 +40,16 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The last line of the list, in full and for a narrow terminal.
 const LIST_KEYS: [&str; 2] = [
-    "↑↓ Enter opens · sort c calls, l latency, e errors, m memory, p CPU, n name, d down · w 1m/all · s slow/last · q quits",
-    "↑↓ Enter opens · sort c l e m p n d · w 1m/all · s slowest/last · q quits",
+    "↑↓ Enter opens · sort c calls, l latency, e errors, m memory, p CPU, n name, d down · w 1m/all · s slow/last/now · q quits",
+    "↑↓ Enter opens · sort c l e m p n d · w 1m/all · s slow/last/now · q quits",
 ];
 /// While a server is chosen, so the order is kept.
 const CHOSEN_KEYS: [&str; 2] = [
-    "↑↓ Enter opens · the order is kept until Home · sort c l e m p n d · w 1m/all · s slowest/last · q quits",
+    "↑↓ Enter opens · the order is kept until Home · sort c l e m p n d · w 1m/all · s slow/last/now · q quits",
     "↑↓ Enter opens · Home sorts again · sort c l e m p n d · w 1m/all · q quits",
 ];
 const DETAIL_KEYS: [&str; 2] = [
-    "↑↓ PgUp PgDn scroll · s slowest/last calls · w 1m/all · Esc back · q quits",
+    "↑↓ PgUp PgDn scroll · s slowest/last calls/now · w 1m/all · Esc back · q quits",
     "↑↓ scroll · s slow/last · w 1m/all · Esc back · q quits",
 ];
 const SORT_KEYS: [(char, Sort); 7] = [
@@ -107,7 +105,7 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> CommandResult {
     let socket = directory.socket(ADMIN_SOCKET);
     let mut reports = daemon_report::poll(socket.clone());
     let latest = LatestReport::first(&mut reports).await?;
-    let calls = feeds::calls(socket.clone());
+    let calls = follow_calls(socket.clone());
     let mut state = State {
         socket,
         started: Instant::now(),
@@ -133,7 +131,7 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> CommandResult {
 async fn run_once(
     mut state: State,
     mut reports: Reports,
-    mut calls: mpsc::Receiver<CallEvent>,
+    mut calls: mpsc::Receiver<CallFeedEvent>,
     as_json: bool,
 ) -> CommandResult {
     let end = sleep(POLL_INTERVAL);
@@ -163,7 +161,7 @@ async fn run_once(
 async fn run_live(
     mut state: State,
     mut reports: Reports,
-    mut calls: mpsc::Receiver<CallEvent>,
+    mut calls: mpsc::Receiver<CallFeedEvent>,
 ) -> io::Result<ExitCode> {
     let mut screen = Screen::open()?;
     loop {
@@ -212,18 +210,18 @@ impl State {
         self.cpu.update(self.now(), &self.latest.report);
     }
 
-    fn apply(&mut self, event: CallEvent) {
+    fn apply(&mut self, event: CallFeedEvent) {
         match event {
-            CallEvent::Reset => {
+            CallFeedEvent::Reset => {
                 let uptime = i64::try_from(self.latest.report.uptime_ms).unwrap_or(i64::MAX);
                 self.window = CallWindow::new(self.now().saturating_sub(uptime));
             }
-            CallEvent::HistoryTruncated => self.window.truncate_history(),
-            CallEvent::Call(call) => {
+            CallFeedEvent::HistoryTruncated => self.window.truncate_history(),
+            CallFeedEvent::Call(call) => {
                 let ago = call.ended_ago().map_or(0, |ago| i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
                 self.window.add(self.now().saturating_sub(ago), &call);
             }
-            CallEvent::Missed(count) => self.window.missed += count,
+            CallFeedEvent::Missed(count) => self.window.missed += count,
         }
     }
 
@@ -241,8 +239,8 @@ impl State {
             (ScreenEvent::Move(motion), None) => self.choose(motion),
             (ScreenEvent::Enter, None) => self.open(),
             (ScreenEvent::Escape | ScreenEvent::Key('b'), Some(_)) => self.opened = None,
-            (ScreenEvent::Key('s'), Some(opened)) => opened.call_table = opened.call_table.other(),
-            (ScreenEvent::Key('s'), None) => self.call_table = self.call_table.other(),
+            (ScreenEvent::Key('s'), Some(opened)) => opened.call_table = opened.call_table.next(),
+            (ScreenEvent::Key('s'), None) => self.call_table = self.call_table.next(),
             (ScreenEvent::Key('w'), _) => self.only_last_minute = !self.only_last_minute,
             (ScreenEvent::Key(key), None) => {
                 if let Some((_, sort)) = SORT_KEYS.iter().find(|(of, _)| *of == key) {

@@ -25,7 +25,7 @@ pub(crate) use self::sources::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::unusable::UnusableValue;
 pub(super) use self::unusable::{TemplateError, malformed};
-use super::secret::{is_secret_name, is_secret_value};
+use super::secret::{is_secret, is_secret_name, is_secret_value};
 use super::secret_values::SecretCommand;
 use super::{AGENT_CWD, Secrets};
 
@@ -145,8 +145,8 @@ impl Template {
         sources.filter(|_| is_changed)
     }
 
-    /// Expands every reference. Adds the values of `${file:…}` and `${cred:…}` to `secrets`, and the programs of `${cmd:…}`, which have
-    /// placeholders.
+    /// Expands every reference. Adds to `secrets` the values of `${file:…}`, `${cred:…}` and variables that look like secrets, and the programs of
+    /// `${cmd:…}`, which have placeholders.
     pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UnusableValue> {
         let mut filled = String::new();
         for piece in &self.pieces {
@@ -154,6 +154,7 @@ impl Template {
             match piece {
                 Piece::File(_) | Piece::Credential(_) => secrets.add(&value),
                 Piece::Command(command) => secrets.add_command(command),
+                Piece::Variable { name, .. } if is_secret(name, &value) => secrets.add(&value),
                 _ => {}
             }
             filled.push_str(&value);

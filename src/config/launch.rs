@@ -16,7 +16,7 @@ use url::Url;
 use super::address::{Address, is_unix, url_complaint};
 use super::interpolate::{Process, Sources, Template, UnusableValue};
 use super::known_commands::{PackageWord, package_words};
-use super::secret::{in_arguments, is_secret, url_passwords};
+use super::secret::{in_arguments, is_secret, url_secrets};
 use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
 use super::value_types::Choice;
 
@@ -191,18 +191,31 @@ impl Launch {
         }
     }
 
-    /// The values that must not leave this machine: [`Self::secrets`], and each variable, header, argument and URL that looks like a secret.
+    /// The values that must not leave this machine: [`Self::secrets`], the client secret, and each variable, header, argument and part of a URL
+    /// that looks like a secret.
     pub(crate) fn secret_values(&self) -> Vec<String> {
         let mut values = self.secrets().all();
         if let Some(program) = self.program() {
             let args: Vec<_> = program.args.iter().map(String::as_str).collect();
             values.extend(in_arguments(&args).into_iter().map(|index| named_value(args[index]).to_owned()));
+            values.extend(args.iter().flat_map(|arg| url_secrets(arg)));
             values.extend(secret_entries(&program.env));
+            let passed = program.pass_env.iter().filter_map(|name| {
+                let passed = program.passed.as_ref();
+                let value = passed.map_or_else(|| Process.var(name), |passed| passed.get(name).cloned())?;
+                Some((name.clone(), value))
+            });
+            values.extend(secret_entries(&passed.collect()));
         }
         if let Some(remote) = self.remote() {
             values.extend(secret_entries(&remote.latest_headers()));
-            values.extend(url_passwords(&remote.url));
+            values.extend(url_secrets(&remote.url));
+            if let OAuth::On(settings) = &remote.oauth {
+                values.extend(settings.client_secret.clone());
+            }
         }
+        // The agent's directory is no secret, and the output of a program is not known yet.
+        values.retain(|value| !value.contains('\0'));
         values
     }
 
@@ -294,14 +307,13 @@ impl PartialEq for Remote {
 
 impl Eq for Remote {}
 
-/// The secrets among variables or headers, and what follows the scheme of a credential.
+/// The secrets among variables or headers, what follows the scheme of a credential, and the secret parts of URLs.
 fn secret_entries(entries: &BTreeMap<String, String>) -> Vec<String> {
     let secrets = entries.iter().filter(|(name, value)| is_secret(name, value));
-    secrets
-        .flat_map(|(_, value)| {
-            value.split_once(' ').map(|(_, rest)| rest.to_owned()).into_iter().chain([value.clone()])
-        })
-        .collect()
+    let whole = secrets.flat_map(|(_, value)| {
+        value.split_once(' ').map(|(_, rest)| rest.to_owned()).into_iter().chain([value.clone()])
+    });
+    whole.chain(entries.values().flat_map(|value| url_secrets(value))).collect()
 }
 
 /// The value in `--token=X`, `TOKEN=X` or `Authorization: X`, or the whole.
@@ -506,6 +518,12 @@ impl RotatingHeaders {
         values.into_iter().map(|(name, value)| (name, value.replace(AGENT_CWD, agent_cwd))).collect()
     }
 
+    /// The secrets of the server, and those of the values that were read last.
+    pub(crate) fn secret_values(&self) -> Vec<String> {
+        let known = self.shared.iter().flat_map(|shared| shared.secrets.all());
+        known.chain(secret_entries(&self.latest())).filter(|value| !value.contains('\0')).collect()
+    }
+
     /// The programs of their `${cmd:…}`.
     pub(crate) fn commands(&self) -> Vec<SecretCommand> {
         let templates = self.shared.iter().flat_map(|shared| shared.templates.values());
@@ -569,6 +587,30 @@ mod tests {
         ["ab", "abc", "", "ab"].into_iter().for_each(|secret| secrets.add(secret));
         assert_eq!(secrets.masked("cannot run `/x/abc/ab`, ab"), "cannot run `/x/…/…`, …");
         assert_eq!(format!("{secrets:?}"), "Secrets(2)");
+    }
+
+    #[test]
+    fn secret_values_have_parts_of_urls_client_secrets_and_inherited_variables() {
+        let remote = Remote {
+            url: "https://u:pass%21@x.org/mcp?api_key=que%2Fry&lang=german".to_owned(),
+            oauth: OAuth::On(OAuthSettings { client_secret: Some("client-s".to_owned()), ..OAuthSettings::default() }),
+            ..Remote::default()
+        };
+        let named = |entries: &[(&str, &str)]| {
+            entries.iter().map(|(name, it)| ((*name).to_owned(), (*it).to_owned())).collect()
+        };
+        let program = Program {
+            args: ["--db", "postgres://u:dbpass@h/x"].map(str::to_owned).into(),
+            env: named(&[("DB", "postgres://u:envpass@h/x"), ("LANG", "german")]),
+            pass_env: vec!["GITHUB_TOKEN".to_owned()],
+            passed: Some(named(&[("GITHUB_TOKEN", "inherited"), ("OTHER_TOKEN", "not-passed")])),
+            ..Program::default()
+        };
+        let values = Launch::Served(program, Box::new(remote)).secret_values();
+        for value in ["pass%21", "pass!", "que%2Fry", "que/ry", "client-s", "dbpass", "envpass", "inherited"] {
+            assert!(values.iter().any(|one| one == value), "{value}: {values:?}");
+        }
+        assert!(!values.iter().any(|value| ["german", "not-passed", "x.org", ""].contains(&&**value)), "{values:?}");
     }
 
     #[test]

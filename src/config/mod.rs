@@ -88,6 +88,15 @@ pub struct Config {
     pub profiles: Vec<Arc<Profile>>,
 }
 
+impl Config {
+    /// The secrets of all servers, as far as they are known without starting them.
+    pub(crate) fn secret_values(&self) -> Vec<String> {
+        let launches = self.servers.iter().filter_map(|server| server.launch.as_ref().ok());
+        let otlp = self.daemon.otlp_endpoint.iter().flat_map(|endpoint| secret::url_secrets(endpoint));
+        launches.flat_map(Launch::secret_values).chain(otlp).collect()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         let daemon = DaemonConfig::default();

@@ -290,6 +290,16 @@ pub(super) fn url_passwords(url: &str) -> Vec<String> {
     vec![format!("{user}:{password}"), password.to_owned(), decoded.into_owned()]
 }
 
+/// The secret parts of a URL: [`url_passwords`], the values in its query with secrets' names, encoded and decoded, and tokens.
+pub(super) fn url_secrets(url: &str) -> Vec<String> {
+    let query = url.split(['?', '&', '#']).skip(1).filter_map(|part| part.split_once('='));
+    let named = query.filter(|(name, value)| is_secret(name, value)).map(|(_, value)| value);
+    let tokens = parts(url).filter(|part| is_token(part) || is_random(part));
+    let found =
+        named.chain(tokens).flat_map(|part| [part.to_owned(), percent_decode_str(part).decode_utf8_lossy().into()]);
+    url_passwords(url).into_iter().chain(found).collect()
+}
+
 /// `scheme://host/path?name=secret#name=secret`
 fn has_secret_in_query(value: &str) -> bool {
     let Some((_, query)) = value.split_once("://").and_then(|(_, rest)| rest.split_once('?')) else { return false };

@@ -12,6 +12,7 @@ use super::admission::Admission;
 use crate::admin::{self, Activity};
 use crate::calls::History;
 use crate::manager::Manager;
+use crate::masking::KnownSecrets;
 use crate::sockets::Listener;
 use crate::tap::Tap;
 
@@ -38,11 +39,18 @@ pub(super) struct OperatorRequests {
 }
 
 impl Operators {
-    pub(super) fn new(listener: Listener, manager: Manager, calls: History, tap: Tap) -> (Self, OperatorRequests) {
+    pub(super) fn new(
+        listener: Listener,
+        manager: Manager,
+        calls: History,
+        tap: Tap,
+        secrets: KnownSecrets,
+    ) -> (Self, OperatorRequests) {
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let long_requests = Arc::new(Semaphore::new(admin::MAX_LONG_REQUESTS));
-        let access = admin::Access { queries, calls, tap, view: manager.view(), manager, reloads, long_requests };
+        let view = manager.view();
+        let access = admin::Access { queries, calls, tap, secrets, view, manager, reloads, long_requests };
         let (tasks, connected, idle_notify) = Default::default();
         let operators = Self { listener: listener.with_reserve(), access, tasks, connected, idle_notify };
         (operators, OperatorRequests { queries: received_queries, reloads: received_reloads })

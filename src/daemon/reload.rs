@@ -22,6 +22,7 @@ use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
+use crate::masking::KnownSecrets;
 use crate::server::SecretPrograms;
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
@@ -35,6 +36,8 @@ pub(super) struct Reload {
     /// Variables that the configuration in force was read with.
     pub(super) environment: Environment,
     pub(super) secret_programs: SecretPrograms,
+    /// Those of all configurations.
+    pub(super) secrets: KnownSecrets,
     /// The `[daemon]` table at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
@@ -125,6 +128,7 @@ impl Reload {
         let rejected = |reason| RejectedConfig::now(reason, loaded.stamps.clone());
         prepare(&self.prepare_sockets, &config.profiles).await.map_err(rejected)?;
         let exposed = Some(ViewConfig { naming, profiles: config.profiles.clone() });
+        self.secrets.add(config.secret_values());
         let desired = DesiredState { servers: config.servers.clone(), exposed };
         let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
         self.idle_limit.send_replace(config.daemon.idle_exit);

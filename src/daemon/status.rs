@@ -50,6 +50,7 @@ impl Daemon {
             usage_age_ms: self.manager.figures().usage_age().map(millis),
             servers: self.manager.figures().of_servers(&view),
             agents: self.sessions.report(),
+            running_calls: Vec::new(),
             profiles: self.agents.iter().flat_map(AgentSockets::all).map(|one| self.profile(one)).collect(),
         }
     }

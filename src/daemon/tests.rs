@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{self, interpolate::Process};
+use crate::masking::KnownSecrets;
 use crate::tap::Tap;
 
 #[tokio::test]
@@ -23,7 +24,8 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
     let calls = History::new(None);
-    let (operators, requests) = Operators::new(operator_listener, manager.clone(), calls.clone(), Tap::default());
+    let (operators, requests) =
+        Operators::new(operator_listener, manager.clone(), calls.clone(), Tap::default(), KnownSecrets::default());
     let (stopping, key) = (StopChannel::new(), TaskTokenKey::generate().expect("random numbers"));
     let daemon = Daemon {
         started: Instant::now(),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::history::{History, POINTS, STEP_MS};
 use super::sentences::Advice;
+use crate::admin::CpuMeter;
 use crate::admin::report::Report;
 use crate::calls::report::CallReport;
 
@@ -16,7 +17,7 @@ const SHOWN_CALLS: usize = 300;
 /// Calls that pages get at once. More are counted.
 const MAX_CALLS: usize = 100;
 /// Members that change all the time. Pages count times on by themselves, and get memory and processor time with the points.
-const MOVING: [&str; 5] = ["uptime_ms", "checked_ms", "connected_ms", "retry_in_ms", "usage"];
+const MOVING: [&str; 6] = ["uptime_ms", "checked_ms", "connected_ms", "retry_in_ms", "running_ms", "usage"];
 
 /// A part of the report that is sent as a whole.
 #[derive(Debug, Default)]
@@ -57,11 +58,12 @@ pub(super) struct Event {
 
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// `daemon`, `agents`, `profiles`, `configuration`, `notes` and `outage`.
+    /// `daemon`, `agents`, `running`, `profiles`, `configuration`, `notes` and `outage`.
     parts: BTreeMap<&'static str, Part>,
     order: Vec<String>,
     servers: BTreeMap<String, Part>,
     history: History,
+    cpu: CpuMeter,
     calls: VecDeque<CallReport>,
     /// Calls that pages do not have yet: the last of `calls`.
     new_calls: usize,
@@ -77,6 +79,7 @@ impl Board {
         let mut changes = Map::new();
         for (name, latest) in [
             ("agents", whole.remove("agents").unwrap_or_default()),
+            ("running", whole.remove("running_calls").unwrap_or_else(|| json!([]))),
             ("profiles", whole.remove("profiles").unwrap_or_default()),
             ("configuration", value(&advice.configuration)),
             ("notes", value(&advice.notes)),
@@ -87,10 +90,11 @@ impl Board {
         }
         let mut changed = Map::new();
         let Some(Value::Array(servers)) = servers else { return None };
+        let is_measured = self.cpu.update(now, report);
         for (report, latest) in report.servers.iter().zip(servers) {
             let name = &report.name;
-            if let Some((memory, cpu)) = usage(&latest) {
-                self.history.usage(name, now, memory, cpu);
+            if let (true, Some(usage)) = (is_measured, report.usage) {
+                self.history.usage(name, now, usage.memory_bytes, self.cpu.of_server(report));
             }
             let latest = json!({"report": latest, "advice": advice.servers.get(name)});
             let part = self.servers.entry(name.clone()).or_default();
@@ -177,12 +181,6 @@ impl Board {
 
 fn value(of: impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
-}
-
-/// The memory and the processor time of the subtree of a server, in bytes and milliseconds.
-fn usage(server: &Value) -> Option<(u64, u64)> {
-    let usage = server.get("usage")?;
-    Some((usage.get("memory_bytes")?.as_u64()?, usage.get("cpu_ms")?.as_u64()?))
 }
 
 #[cfg(test)]

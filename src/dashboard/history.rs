@@ -19,29 +19,15 @@ struct Point {
     /// How many calls took so long, by the step of the latency.
     latencies: BTreeMap<i16, u32>,
     memory: Option<u64>,
-    cpu: Option<Cpu>,
+    /// Sum of the measured percentages, and their number.
+    cpu: (f64, u32),
     /// It has something that pages do not have yet.
     is_new: bool,
-}
-
-/// Processor time within some of the time of a point.
-#[derive(Debug, Default, Clone, Copy)]
-struct Cpu {
-    used_ms: u64,
-    within_ms: i64,
-}
-
-/// The last sample of a server.
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    at: i64,
-    cpu_ms: u64,
 }
 
 #[derive(Debug, Default)]
 struct Series {
     points: VecDeque<(i64, Point)>,
-    sample: Option<Sample>,
 }
 
 /// All servers, by name. Calls of unknown tools belong to none.
@@ -58,18 +44,13 @@ impl History {
         point.is_new = true;
     }
 
-    /// The memory and the processor time of a server, measured now.
-    pub(super) fn usage(&mut self, server: &str, now: i64, memory: u64, cpu_ms: u64) {
-        let series = self.series(server);
-        let former = series.sample.replace(Sample { at: now, cpu_ms });
-        // A new process counts from the beginning.
-        let used = former.and_then(|former| Some((cpu_ms.checked_sub(former.cpu_ms)?, now - former.at)));
-        let Some(point) = series.point(now, now) else { return };
+    /// The memory of a server, and its processor time in percent since the last measurement.
+    pub(super) fn usage(&mut self, server: &str, now: i64, memory: u64, cpu: Option<f64>) {
+        let Some(point) = self.series(server).point(now, now) else { return };
         let shown = (point.memory, point.cpu_percent());
         point.memory = point.memory.max(Some(memory));
-        if let Some((used_ms, within_ms)) = used {
-            let cpu = point.cpu.get_or_insert_default();
-            (cpu.used_ms, cpu.within_ms) = (cpu.used_ms + used_ms, cpu.within_ms + within_ms);
+        if let Some(percent) = cpu {
+            point.cpu = (point.cpu.0 + percent, point.cpu.1 + 1);
         }
         point.is_new |= shown != (point.memory, point.cpu_percent());
     }
@@ -135,10 +116,8 @@ impl Point {
 
     /// Of one core, to a tenth.
     fn cpu_percent(&self) -> Option<f64> {
-        let cpu = self.cpu.filter(|cpu| cpu.within_ms > 0)?;
-        #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
-        let percent = cpu.used_ms as f64 / cpu.within_ms as f64 * 1000.0;
-        Some(percent.round() / 10.0)
+        let (sum, count) = self.cpu;
+        (count > 0).then(|| (sum / f64::from(count) * 10.0).round() / 10.0)
     }
 
     /// In milliseconds.
@@ -189,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_a_share_of_the_time_between_samples_of_one_process() {
+    fn a_point_has_the_most_memory_and_the_mean_processor_time() {
         let mut history = History::default();
-        for (at, memory, cpu_ms) in [(0, 100, 5000), (2000, 300, 6000), (4000, 200, 6500), (6000, 200, 10)] {
-            history.usage("a", at, memory, cpu_ms);
+        for (at, memory, cpu) in [(0, 100, None), (2000, 300, Some(50.0)), (4000, 200, Some(25.0)), (6000, 200, None)] {
+            history.usage("a", at, memory, cpu);
         }
         assert_eq!(history.all(), json!({"a": [[0, 0, 0, null, null, 300, 37.5]]}));
     }

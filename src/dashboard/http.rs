@@ -1,7 +1,8 @@
 //! The listener of the page, and what becomes of each request.
 //!
-//! The bare address gives this user's browser the page and a cookie; everything else needs the cookie. Only GET exists, so nothing changes
-//! anything. A page of another origin can neither read a response nor frame the page.
+//! The bare address leads this user's browser to a random path, with a cookie for that path alone. Browsers send cookies to all ports of an
+//! address, so a server that listens on another port would get one without a path. Everything but the empty page needs the cookie. Only GET
+//! exists, so nothing changes anything. A page of another origin can neither read a response nor frame the page.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
-    ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -26,7 +27,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
@@ -37,13 +38,24 @@ use super::queries;
 use super::sentences::Sentences;
 use crate::admin::{self, AdminError};
 use crate::config::Profile;
+use crate::random::{self, NoRandomNumbers};
 
-/// Concurrent connections; more wait.
-const MAX_CONNECTIONS: usize = 16;
+/// Concurrent connections of visible programs of this user; more wait.
+const PLACES: usize = 16;
+/// The same for programs that mcpd cannot see.
+const UNSEEN_PLACES: usize = 4;
+/// Connections of each kind that wait. More are closed.
+const MAX_WAITING: usize = 64;
+/// Connections whose peer is looked up at once. No peer can prolong that.
+const LOOKUPS: usize = 4;
+/// Connections that are refused at once. More are closed without an answer.
+const REFUSALS: usize = 16;
 /// Maximum size of the headers of a request.
 const MAX_HEAD: usize = 16 << 10;
 /// How long a browser may take for the headers of a request, or keep a connection without one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for a program that mcpd cannot see.
+const UNSEEN_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// For the refusal of a connection.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Delay before the next attempt after `accept` has failed.
@@ -54,6 +66,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      frame-ancestors 'none'; form-action 'none'",
 );
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
@@ -64,22 +77,23 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const EVENTS: &str = "text/event-stream";
 
-/// The files of the page, besides `/`.
+/// The files of the page, below its path.
 const FILES: &[(&str, &str, &str)] = &[
-    ("/page.css", CSS, include_str!("web/page.css")),
-    ("/page.js", SCRIPT, include_str!("web/page.js")),
-    ("/model.js", SCRIPT, include_str!("web/model.js")),
-    ("/dom.js", SCRIPT, include_str!("web/dom.js")),
-    ("/format.js", SCRIPT, include_str!("web/format.js")),
-    ("/plot.js", SCRIPT, include_str!("web/plot.js")),
-    ("/servers.js", SCRIPT, include_str!("web/servers.js")),
-    ("/server.js", SCRIPT, include_str!("web/server.js")),
-    ("/agents.js", SCRIPT, include_str!("web/agents.js")),
-    ("/calls.js", SCRIPT, include_str!("web/calls.js")),
-    ("/tools.js", SCRIPT, include_str!("web/tools.js")),
-    ("/changes.js", SCRIPT, include_str!("web/changes.js")),
+    ("page.css", CSS, include_str!("web/page.css")),
+    ("page.js", SCRIPT, include_str!("web/page.js")),
+    ("model.js", SCRIPT, include_str!("web/model.js")),
+    ("dom.js", SCRIPT, include_str!("web/dom.js")),
+    ("format.js", SCRIPT, include_str!("web/format.js")),
+    ("plot.js", SCRIPT, include_str!("web/plot.js")),
+    ("servers.js", SCRIPT, include_str!("web/servers.js")),
+    ("server.js", SCRIPT, include_str!("web/server.js")),
+    ("agents.js", SCRIPT, include_str!("web/agents.js")),
+    ("calls.js", SCRIPT, include_str!("web/calls.js")),
+    ("tools.js", SCRIPT, include_str!("web/tools.js")),
+    ("changes.js", SCRIPT, include_str!("web/changes.js")),
 ];
 const INDEX: &str = include_str!("web/index.html");
+const COOKIE_NAME: &str = "mcpd";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Reply = Response<Body>;
@@ -91,6 +105,8 @@ enum Refusal {
     OtherUser,
     #[error("servers of mcpd may not see this page")]
     Server,
+    #[error("mcpd cannot see which program connects, and a server of mcpd hides from it: this may be that server")]
+    MaybeServer,
     #[error("header `Host` does not name this address")]
     Host,
     #[error("this request comes from another page")]
@@ -119,12 +135,33 @@ impl Refusal {
 
 pub(super) struct Site {
     page: ServedPage,
-    /// With a port, since a browser sends cookies to all ports of an address.
-    cookie: String,
+    /// The path of the page, which only this user's browser knows.
+    root: String,
     hosts: [String; 2],
     socket: PathBuf,
     sentences: Sentences,
     pages: Arc<Pages>,
+    places: Places,
+    unseen_places: Places,
+    refusals: Semaphore,
+}
+
+/// Room for connections of one kind.
+struct Places {
+    free: Semaphore,
+    waiting: Semaphore,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Self { free: Semaphore::new(count), waiting: Semaphore::new(MAX_WAITING) }
+    }
+
+    /// Waits for a place; `None` if too many wait.
+    async fn take(&self) -> Option<SemaphorePermit<'_>> {
+        let _turn = self.waiting.try_acquire().ok()?;
+        self.free.acquire().await.ok()
+    }
 }
 
 /// Listens on a free port.
@@ -137,14 +174,15 @@ pub(super) async fn listen() -> io::Result<TcpListener> {
 
 /// Serves connections, for ever.
 pub(super) async fn accept(listener: TcpListener, site: Arc<Site>) {
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    while let Ok(permit) = Arc::clone(&connections).acquire_owned().await {
+    let lookups = Arc::new(Semaphore::new(LOOKUPS));
+    while let Ok(lookup) = Arc::clone(&lookups).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let site = Arc::clone(&site);
                 tokio::spawn(async move {
-                    site.serve(stream).await;
-                    drop(permit);
+                    let peer = Peer::of(&stream).await;
+                    drop(lookup);
+                    site.serve(stream, peer).await;
                 });
             }
             Err(_) => sleep(ACCEPT_AGAIN).await,
@@ -153,26 +191,43 @@ pub(super) async fn accept(listener: TcpListener, site: Arc<Site>) {
 }
 
 impl Site {
-    pub(super) fn new(page: ServedPage, socket: PathBuf, sentences: Sentences, pages: Arc<Pages>) -> Self {
-        let port = page.address.port();
-        let hosts = [page.address.to_string(), format!("localhost:{port}")];
-        Self { cookie: format!("mcpd-{port}"), hosts, page, socket, sentences, pages }
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(super) fn new(
+        page: ServedPage,
+        socket: PathBuf,
+        sentences: Sentences,
+        pages: Arc<Pages>,
+    ) -> Result<Self, NoRandomNumbers> {
+        let hosts = [page.address.to_string(), format!("localhost:{}", page.address.port())];
+        let (places, unseen_places) = (Places::new(PLACES), Places::new(UNSEEN_PLACES));
+        let (root, refusals) = (format!("/{}/", random::token()?), Semaphore::new(REFUSALS));
+        Ok(Self { page, root, hosts, socket, sentences, pages, places, unseen_places, refusals })
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
-        let peer = Peer::of(&stream).await;
-        match peer {
-            Peer::OtherUser => return refuse(stream, Refusal::OtherUser).await,
-            Peer::Server => return refuse(stream, Refusal::Server).await,
-            Peer::Own | Peer::Unseen => {}
-        }
-        let service = service_fn(move |request| {
+    /// A connection takes a place only once its peer is known, so that others cannot keep this user's browser out.
+    async fn serve(self: Arc<Self>, stream: TcpStream, peer: Peer) {
+        let (places, limit) = match peer {
+            Peer::OtherUser => return self.refuse(stream, Refusal::OtherUser).await,
+            Peer::Server => return self.refuse(stream, Refusal::Server).await,
+            Peer::MaybeServer => return self.refuse(stream, Refusal::MaybeServer).await,
+            Peer::Own => (&self.places, HEAD_TIMEOUT),
+            Peer::Unseen => (&self.unseen_places, UNSEEN_HEAD_TIMEOUT),
+        };
+        let Some(_place) = places.take().await else { return };
+        let service = service_fn(|request| {
             let site = Arc::clone(&self);
             async move { Ok::<_, Infallible>(site.respond(&request, peer).await) }
         });
         let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD);
+        server.timer(TokioTimer::new()).header_read_timeout(limit).max_buf_size(MAX_HEAD);
         let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    }
+
+    async fn refuse(&self, stream: TcpStream, refusal: Refusal) {
+        if let Ok(_turn) = self.refusals.try_acquire() {
+            refuse(stream, refusal).await;
+        }
     }
 
     async fn respond(&self, request: &Request<Incoming>, peer: Peer) -> Reply {
@@ -196,11 +251,15 @@ impl Site {
         if request.method() != Method::GET {
             return Err(Refusal::Method);
         }
-        let has_cookie = self.has_cookie(headers);
         if path == "/" {
-            return self.index(has_cookie, request.uri(), peer);
+            return self.enter(request.uri(), peer);
         }
-        if !has_cookie {
+        let path = path.strip_prefix(&self.root).ok_or(Refusal::Path)?;
+        // After a link on another page, a browser sends the cookie only with the requests of the page itself.
+        if path.is_empty() {
+            return Ok(whole(HTML, Bytes::from_static(INDEX.as_bytes())));
+        }
+        if !self.has_cookie(headers) {
             return Err(Refusal::NoCookie);
         }
         if let Some((_, kind, text)) = FILES.iter().find(|(name, ..)| *name == path) {
@@ -208,14 +267,14 @@ impl Site {
         }
         let given = |name| parameter(request.uri(), name);
         match path {
-            "/api/events" => Ok(self.events()),
-            "/api/status" => Ok(answer(admin::status(&self.socket).await.map(|report| json!(report)))),
-            "/api/tools" => {
+            "api/events" => Ok(self.events()),
+            "api/status" => Ok(answer(admin::status(&self.socket).await.map(|report| json!(report)))),
+            "api/tools" => {
                 let profile = given("profile").unwrap_or_else(|| Profile::DEFAULT.to_owned());
                 Ok(answer(queries::tools(&self.socket, &profile, self.sentences).await))
             }
-            "/api/changes" => Ok(answer(queries::changes(&self.socket, self.sentences).await)),
-            "/api/lines" => Ok(answer(queries::lines(&self.socket, &given("server").ok_or(Refusal::Path)?).await)),
+            "api/changes" => Ok(answer(queries::changes(&self.socket, self.sentences).await)),
+            "api/lines" => Ok(answer(queries::lines(&self.socket, &given("server").ok_or(Refusal::Path)?).await)),
             _ => Err(Refusal::Path),
         }
     }
@@ -231,29 +290,33 @@ impl Site {
         let is_own =
             |origin: &HeaderValue| origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")) == Some(host);
         let is_own_site = |site: &HeaderValue| ["same-origin", "none"].iter().any(|own| site == own);
-        let is_foreign = !headers.get_all(ORIGIN).iter().all(is_own)
-            || path != "/" && !headers.get_all(FETCH_SITE).iter().all(is_own_site);
+        // Another page may lead here, but not load anything.
+        let is_allowed = if path == "/" || path == self.root {
+            headers.get_all(FETCH_DEST).iter().all(|destination| destination == "document")
+        } else {
+            headers.get_all(FETCH_SITE).iter().all(is_own_site)
+        };
+        let is_foreign = !is_allowed || !headers.get_all(ORIGIN).iter().all(is_own);
         if is_foreign { Err(Refusal::Origin) } else { Ok(()) }
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies = cookies.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.any(|(name, value)| name == self.cookie && is_same(value, &self.page.token))
+        cookies.any(|(name, value)| name == COOKIE_NAME && is_same(value, &self.page.token))
     }
 
-    fn index(&self, has_cookie: bool, uri: &Uri, peer: Peer) -> Result<Reply, Refusal> {
-        let mut reply = whole(HTML, Bytes::from_static(INDEX.as_bytes()));
-        if has_cookie {
-            return Ok(reply);
-        }
+    /// The bare address.
+    fn enter(&self, uri: &Uri, peer: Peer) -> Result<Reply, Refusal> {
         let has_key = || parameter(uri, "key").is_some_and(|key| is_same(&key, &self.page.token));
         if peer != Peer::Own && !has_key() {
             return Err(Refusal::NoKey);
         }
-        let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.page.token);
-        let cookie = HeaderValue::try_from(cookie).map_err(|_| Refusal::NoKey)?;
-        reply.headers_mut().insert(SET_COOKIE, cookie);
+        let cookie = format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict; Path={}", self.page.token, self.root);
+        let mut reply = reply(StatusCode::SEE_OTHER, TEXT, Full::default().boxed_unsync());
+        for (name, value) in [(SET_COOKIE, &cookie), (LOCATION, &self.root)] {
+            reply.headers_mut().insert(name, HeaderValue::from_str(value).map_err(|_| Refusal::Path)?);
+        }
         Ok(reply)
     }
 

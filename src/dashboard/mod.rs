@@ -3,7 +3,7 @@
 //! It is a read-only client of `admin.sock`, as `mcpd top` is. The daemon has no web server, and a closed page costs nothing.
 //!
 //! - `page_file`: the file in the runtime directory that names the process that serves the page (with a lock)
-//! - `feed`: what the daemon reports: the status, and calls as they end
+//! - `feed`: the status of the daemon, polled
 //! - `history`: load, latency, memory and processor time of the last hour (pure)
 //! - `board`: what all open pages show, and the differences that they get (pure)
 //! - `pages`: the open pages and their event streams
@@ -12,7 +12,8 @@
 //! - `queries`: what a page requests once: tools, changes, lines of stderr
 //! - `sentences`: what `cli` writes for people
 //!
-//! The process ends on SIGTERM, after 10 minutes without an open page, or with the daemon.
+//! The process ends on SIGTERM, after 10 minutes without an open page, or with the daemon, and
+//! when its file is gone.
 
 mod board;
 mod feed;
@@ -30,12 +31,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use self::feed::{CallFeed, CallFeedEvent, StatusFeed};
+use self::feed::StatusFeed;
 use self::http::Site;
 pub(crate) use self::page_file::{PageFile, ServedPage};
 use self::pages::Pages;
 pub(crate) use self::sentences::{Advice, Sentences, ServerAdvice};
-use crate::admin::AdminError;
+use crate::admin::{AdminError, CallFeedEvent, follow_calls};
 use crate::random::{self, NoRandomNumbers};
 use crate::server::{self, StopLevel};
 use crate::signals;
@@ -83,10 +84,10 @@ pub(crate) async fn serve(
 
     let pages = Arc::new(Pages::new());
     pages.report(&first, &(sentences.advice)(&first));
-    let site = Arc::new(Site::new(page.clone(), socket.clone(), sentences, Arc::clone(&pages)));
+    let site = Arc::new(Site::new(page, socket.clone(), sentences, Arc::clone(&pages))?);
     let accepting = tokio::spawn(http::accept(listener, site));
     started();
-    let (mut reports, mut calls) = (StatusFeed::start(socket.clone(), Arc::clone(&pages)), CallFeed::start(socket));
+    let (mut reports, mut calls) = (StatusFeed::start(socket.clone(), Arc::clone(&pages)), follow_calls(socket));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut answered = Instant::now();
@@ -102,11 +103,19 @@ pub(crate) async fn serve(
                 }
                 Err(error) => pages.outage(&error),
             },
-            Some(event) = calls.next() => match event {
+            Some(event) = calls.recv() => match event {
                 CallFeedEvent::Call(call) => pages.call(*call),
                 CallFeedEvent::Missed(count) => pages.missed(count),
+                // The calls before are past all the same.
+                CallFeedEvent::Reset | CallFeedEvent::HistoryTruncated => {}
             },
-            _ = ticks.tick() => pages.tick(),
+            _ = ticks.tick() => {
+                // Without it, another process may serve the page.
+                if !file.is_in_place() {
+                    break;
+                }
+                pages.tick();
+            }
             () = sleep_until(answered + outage_limit) => break,
             () = pages.idle_for(idle_limit) => break,
             () = stopping.receiver.at_least(StopLevel::FinishRunning) => break,

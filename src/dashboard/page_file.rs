@@ -82,9 +82,14 @@ impl PageFile {
         self.file.write_all_at(text.as_bytes(), 0)
     }
 
+    /// Whether others find it.
+    pub(super) fn is_in_place(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+
     /// Removes it, unless it is another process's by now.
     pub(super) fn remove(self) {
-        if is_at(&self.file, &self.path) {
+        if self.is_in_place() {
             let _ = fs::remove_file(&self.path);
         }
     }

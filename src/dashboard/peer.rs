@@ -1,8 +1,11 @@
 //! Who is at the other end of a connection: the system knows the user of each socket, and its process.
 //!
 //! Other users get nothing. Neither does a process below a server, which has no operator rights. Of a process that cannot be seen, such as
-//! `sshd` with a forwarded port, nothing is known but the user. It needs the key.
+//! `sshd` with a forwarded port, nothing is known but the user. It needs the key. While a server hides, such a process may be that server, and
+//! gets nothing.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use rustix::process::geteuid;
@@ -23,6 +26,8 @@ pub(super) enum Peer {
     OtherUser,
     /// A process below a server.
     Server,
+    /// A process of this user that cannot be seen, while a process below a server cannot be seen either.
+    MaybeServer,
 }
 
 impl Peer {
@@ -40,7 +45,7 @@ impl Peer {
         match socket.uid {
             // It reads this process anyway, and relays connections for WSL.
             ROOT if own != ROOT => Self::Own,
-            user if user == own => socket.process().map_or(Self::Unseen, Self::of_process),
+            user if user == own => socket.process().map_or_else(Self::unseen, Self::of_process),
             _ => Self::OtherUser,
         }
     }
@@ -50,9 +55,35 @@ impl Peer {
         match ancestry.end {
             _ if !ancestry.supervisors.is_empty() => Self::Server,
             AncestryEnd::Root => Self::Own,
-            AncestryEnd::Unreadable | AncestryEnd::Unsettled => Self::Unseen,
+            AncestryEnd::Unreadable | AncestryEnd::Unsettled => Self::unseen(),
         }
     }
+
+    fn unseen() -> Self {
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        if pids.any(|pid| is_hidden(pid) && is_of_own_server(pid)) { Self::MaybeServer } else { Self::Unseen }
+    }
+}
+
+/// Whether the kernel does not show the open files of a process (`PR_SET_DUMPABLE` in prctl(2)).
+fn is_hidden(pid: i32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/fd")).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// Whether a process of this user is below a guard, and none of mcpd's own.
+fn is_of_own_server(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    if field("Uid:").split_ascii_whitespace().next() != Some(&*geteuid().as_raw().to_string()) {
+        return false;
+    }
+    // The first process in a sandbox is in a PID namespace below this one.
+    let is_init = matches!(field("NSpid:").split_ascii_whitespace().collect::<Vec<_>>()[..], [_, "1"]);
+    let supervisors = ancestry(pid).supervisors;
+    // A server may call itself a guard, but it is one more.
+    let is_supervisor = supervisors.first() == Some(&pid) && supervisors.len() <= 2;
+    !supervisors.is_empty() && !is_supervisor && !is_init
 }
 
 /// An IPv4 address may be that of an IPv6 socket.

@@ -72,7 +72,7 @@ pub(super) async fn changes(socket: &Path, sentences: Sentences) -> Result<Value
 /// The last lines of stderr of one server.
 pub(super) async fn lines(socket: &Path, server: &str) -> Result<Value, AdminError> {
     let request = LogsRequest { last: LINES, servers: vec![server.to_owned()], ..LogsRequest::default() };
-    let mut feed = admin::logs(socket, request).await?;
+    let mut feed = admin::logs(socket, request, false).await?;
     let mut lines: Vec<LineReport> = Vec::new();
     while let Some(FeedItem::Event(event)) = feed.next().await? {
         if let AdminEvent::Line(line) = event {

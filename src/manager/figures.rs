@@ -25,7 +25,7 @@ impl Figures {
 
     /// Measures what the servers in `view` use ([`super::Manager::measure_usage`]).
     pub(crate) async fn measure(&self, view: &View) {
-        self.usage.refresh(guards(view)).await;
+        self.usage.refresh(|| guards(view)).await;
     }
 
     /// Time since the last measurement.

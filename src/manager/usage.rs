@@ -138,14 +138,14 @@ impl UsageSampler {
     }
 
     /// Measures again, unless the last values are recent. Waits if they are old, and not for long.
-    pub(super) async fn refresh(&self, guards: Guards) {
+    pub(super) async fn refresh(&self, guards: impl FnOnce() -> Guards) {
         let age = self.latest().age().unwrap_or(Duration::MAX);
         if age < MIN_AGE {
             return;
         }
         let mut running = self.change(|sampler| {
             let running = sampler.running.clone().filter(|running| running.has_changed().is_ok());
-            running.unwrap_or_else(|| sampler.running.insert(self.begin(guards)).clone())
+            running.unwrap_or_else(|| sampler.running.insert(self.begin(guards())).clone())
         });
         if age >= MAX_AGE {
             // The sender is dropped at the end of the measurement.
@@ -199,12 +199,12 @@ mod tests {
         let guards = || vec![(Arc::from("a"), vec![std::process::id()])];
         // A measurement that takes longer is awaited again.
         while sampler.latest().at.is_none() {
-            sampler.refresh(guards()).await;
+            sampler.refresh(guards).await;
         }
         let first = sampler.latest();
         assert!(first.of("a").total().is_some_and(|total| total.processes >= 1 && total.memory_bytes > 0));
         assert_eq!(first.of("b").total(), None);
-        sampler.refresh(guards()).await;
+        sampler.refresh(guards).await;
         assert!(Arc::ptr_eq(&first, &sampler.latest()) || first.at.is_some_and(|at| at.elapsed() >= MIN_AGE));
     }
 }

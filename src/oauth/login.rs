@@ -157,6 +157,12 @@ impl Login {
         Ok(self.applicable(self.store().read().await?))
     }
 
+    /// Makes the tokens of a grant known before they are sent.
+    pub(super) fn note(&self, Grant { access_token, refresh_token, registration, .. }: &Grant) {
+        let tokens = [Some(access_token), refresh_token.as_ref(), registration.secret.as_ref()];
+        self.0.logins.secrets().add_tokens(tokens.into_iter().flatten().map(String::as_str));
+    }
+
     /// The record, if it is for this URL. Its grant is removed if it is not of the configured kind.
     pub(super) fn applicable(&self, stored: Option<LoginRecord>) -> Option<LoginRecord> {
         let mut record = stored.filter(|stored| stored.url == self.url())?;
@@ -170,6 +176,7 @@ impl Login {
             };
             !is_as_configured
         });
+        record.grant.iter().for_each(|grant| self.note(grant));
         Some(record)
     }
 

@@ -81,6 +81,7 @@ impl Login {
         };
         match (obtained, &record.grant) {
             (Ok(grant), _) => {
+                self.note(&grant);
                 let grant = Grant { is_public: self.http().was_public(), ..grant };
                 let token = Token::of(&grant);
                 // The token is valid even if it could not be stored.

@@ -20,6 +20,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::record::LoginRecord;
 use crate::config::interpolate::Sources;
 use crate::disk::{on_disk, replace_private};
+use crate::masking::KnownSecrets;
 
 /// Largest file that is read, in bytes: tokens have a few KiB.
 const MAX_FILE: u64 = 1 << 20;
@@ -195,6 +196,8 @@ const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Logins {
     directory: PathBuf,
     renewals: TaskTracker,
+    /// Where their tokens are added before they are used.
+    secrets: KnownSecrets,
 }
 
 impl Logins {
@@ -204,7 +207,16 @@ impl Logins {
         let renewals = TaskTracker::new();
         // A closed tracker still counts. It only lets `wait` end once it is empty.
         renewals.close();
-        Self { directory, renewals }
+        Self { directory, renewals, secrets: KnownSecrets::default() }
+    }
+
+    /// The same logins. Their tokens are added to `secrets`.
+    pub(crate) fn noted_in(self, secrets: &KnownSecrets) -> Self {
+        Self { secrets: secrets.clone(), ..self }
+    }
+
+    pub(super) fn secrets(&self) -> &KnownSecrets {
+        &self.secrets
     }
 
     pub(super) fn directory(&self) -> &Path {

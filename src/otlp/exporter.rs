@@ -25,7 +25,7 @@ use super::span::Span;
 use crate::backoff::Backoff;
 use crate::clock::WallClockAnchor;
 use crate::config::{Address, Remote};
-use crate::net::client::{Client, Clients, NetError, ReadError, SendError};
+use crate::net::client::{Client, Clients, NetError, SendError};
 
 /// Spans in the queue, some 2 MiB. Further ones are lost.
 const QUEUE_LEN: usize = 8192;
@@ -35,6 +35,9 @@ const MAX_BATCH: usize = 512;
 const BATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read, and the time for it.
+const MAX_ANSWER: usize = 64 << 10;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two attempts to send a batch.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Time between two warnings.
@@ -48,8 +51,6 @@ const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf")
 enum ExportError {
     #[error(transparent)]
     NoAnswer(#[from] SendError),
-    #[error(transparent)]
-    Interrupted(#[from] ReadError),
     #[error("it does not answer within {} s", TIMEOUT.as_secs())]
     TooLate,
     #[error("it answers with HTTP status {0}")]
@@ -110,15 +111,24 @@ impl Collector {
     async fn receive(&self, batch: Bytes) -> Result<(), ExportError> {
         let exchange = async {
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, PROTOBUF)]);
-            let mut response = self.client.configured().send(Method::POST, &self.url, headers, batch).await?;
+            let response = self.client.configured().send(Method::POST, &self.url, headers, batch).await?;
             if !response.status().is_success() {
                 return Err(ExportError::Refused(response.status()));
             }
-            // Read to its end, so that the connection is used again.
-            while response.chunk().await?.is_some() {}
-            Ok(())
+            Ok(response)
         };
-        timeout(TIMEOUT, exchange).await.unwrap_or(Err(ExportError::TooLate))
+        let mut response = timeout(TIMEOUT, exchange).await.unwrap_or(Err(ExportError::TooLate))?;
+        // The batch is received. The rest is read to its end, so that the connection is used again, but not for ever.
+        let rest = async {
+            let mut len = 0;
+            while let Ok(Some(chunk)) = response.chunk().await
+                && len <= MAX_ANSWER
+            {
+                len += chunk.len();
+            }
+        };
+        let _ = timeout(ANSWER_TIMEOUT, rest).await;
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
 use crate::durations::Durations;
 use crate::logging::ServerOutput;
+use crate::masking::KnownSecrets;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 use crate::tap::Tap;
@@ -93,6 +94,8 @@ pub struct ServerContext {
     pub clients: Clients,
     /// The logins that `mcpd login` has stored. Without them no server gets a token.
     pub logins: Option<Logins>,
+    /// The secrets that they have used.
+    pub secrets: KnownSecrets,
     /// Where messages from and to servers are noted.
     pub tap: Tap,
     /// Counts how long requests and sessions take.
@@ -121,6 +124,7 @@ impl ServerContext {
             secret_programs: SecretPrograms::default(),
             clients: Clients::default(),
             logins: None,
+            secrets: KnownSecrets::default(),
             tap: Tap::default(),
             durations: Durations::default(),
             serves_agents: false,

@@ -159,6 +159,7 @@ impl<T: Transport> Session<T> {
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
         events.watch_closing(closing);
+        events.watch_questions(setup.history.questions());
         events.watch_order(orders.profile_removed, |()| Event::ProfileRemoved);
         events.watch_order(orders.cut_off, Event::CutOff);
         let PeerIdentity { uid, pid, cwd } = identity;
@@ -232,6 +233,10 @@ impl<T: Transport> Session<T> {
                 Wakeup::Event(Event::HandshakeEnded(server, era)) => {
                     self.view.stop_awaiting_handshake(&server, era);
                     self.retry_parked().await;
+                }
+                Wakeup::Event(Event::RunningCalls(questions, sender)) => {
+                    self.events.watch_questions(questions);
+                    self.recorder.report_running(&self.unanswered, &sender);
                 }
                 Wakeup::Event(Event::Withdrawn(id, withdrawal)) => {
                     self.server_requests.withdraw(id, withdrawal, &mut self.output);

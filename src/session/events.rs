@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::calls::running::{QuestionReceiver, RunningCallSender};
 use crate::era::Era;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::View;
@@ -41,6 +42,8 @@ pub(super) enum Event {
     Closing,
     /// Several connections together use too much memory, and this one has to be closed. The agent receives the error.
     CutOff(ErrorObject),
+    /// An operator requests the running calls.
+    RunningCalls(QuestionReceiver, RunningCallSender),
     /// The agent had finished sending, and has closed the connection.
     HungUp,
 }
@@ -78,6 +81,14 @@ impl Events {
             // A dropped sender means the same.
             let _ = closing.wait_for(|closing| *closing).await;
             Event::Closing
+        });
+    }
+
+    /// Waits for an operator's question.
+    pub(super) fn watch_questions(&mut self, mut questions: QuestionReceiver) {
+        self.push(async move {
+            let sender = questions.next().await;
+            Event::RunningCalls(questions, sender)
         });
     }
 

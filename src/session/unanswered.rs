@@ -169,6 +169,19 @@ impl UnansweredRequests {
         self.calls.iter().find(|(_, call)| call.key == key).map(|(id, _)| id)
     }
 
+    /// Calls at servers.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &UnansweredCall> {
+        self.calls.iter().map(|(_, call)| call)
+    }
+
+    /// Parked calls.
+    pub(super) fn parked_calls(&self) -> impl Iterator<Item = &ReceivedCall> {
+        self.parked.iter().filter_map(|(parked, _)| match parked {
+            ParkableRequest::Call { call, .. } => Some(call),
+            ParkableRequest::Own(_) => None,
+        })
+    }
+
     /// Unanswered calls that begin a subscription, each with its server.
     pub(super) fn subscriptions(&self) -> impl Iterator<Item = (&ResourceSubscriptionChange, &ServerHandle)> {
         self.calls.iter().filter_map(|(_, call)| match &call.on_response {

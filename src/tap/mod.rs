@@ -5,14 +5,13 @@
 //! watcher receives the number of dropped messages in their place.
 //!
 //! ```text
-//! session's transport, server's link ─ TapPoint::note ─► queue of each Watch ─► admin: Matcher, Mask ─► mcpd tap
+//! session's transport, server's link ─ TapPoint::note ─► queue of each Watch ─► admin: Matcher, Masking ─► mcpd tap
 //! ```
 //!
-//! [`matcher`] finds what a message is and which request it answers. [`mask`] removes secrets. Both run in the task of the operator.
+//! [`matcher`] finds what a message is and which request it answers, and [`crate::masking`] removes secrets, in the task of the operator.
 
 #![expect(clippy::disallowed_types, reason = "transports write and operators read; nothing waits while it is locked")]
 
-pub(crate) mod mask;
 pub(crate) mod matcher;
 pub(crate) mod report;
 

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use super::mask::Masked;
 use super::matcher::Meaning;
 use super::{Direction, Passed, Peer};
 use crate::clock::WallClockAnchor;
+use crate::masking::mask::Masked;
 
 /// A message that passed. Its text follows in parts.
 #[skip_serializing_none]

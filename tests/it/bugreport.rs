@@ -10,7 +10,8 @@ use std::process::Stdio;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, MCPD, Place, Server, Setup, arguments, until, wait_exit};
+use crate::reload::{change, changing, text};
+use crate::support::{Agent, MCPD, Place, Server, Setup, arguments, initialize_params, result, until, wait_exit};
 
 /// The files of an archive, by name.
 fn unpacked(path: &Path) -> BTreeMap<String, String> {
@@ -78,6 +79,32 @@ fn a_report_has_all_parts_and_no_secrets() {
     assert_eq!(names.len(), unpacked(&other).len(), "{report}");
 }
 
+/// Case H9.
+#[test]
+fn outputs_of_programs_and_replaced_secrets_are_masked_even_if_the_configuration_is_broken() {
+    let server = |secret: &str| Server::named("a").env("PRINTED", &format!("${{cmd:printf {CANARY}-{secret}}}"));
+    let (mut daemon, place) = changing(&[server("first")]);
+    let mut agent = Agent::connect(&daemon);
+    let mut params = initialize_params("2025-11-25", &json!({}));
+    params["clientInfo"]["name"] = json!(format!("{CANARY}-first"));
+    result(&agent.request("initialize", &params));
+    arguments(&agent.call("a__stderr", &json!({"text": format!("leaks {CANARY}-first")})));
+    change(&mut daemon, text(&[server("second")], &place), "reloaded: changed a");
+    arguments(&agent.call("a__stderr", &json!({"text": format!("leaks {CANARY}-second and {CANARY}-first")})));
+    let logged = || daemon.client(&["logs"]).expect_code(0).stdout;
+    until("all is logged", || (logged().matches("leaks").count() == 2).then_some(()));
+    let broken = format!("[servers.a]\ncomand = 'x'\nenv = {{ API_KEY = '{CANARY}-broken' }}\n");
+    change(&mut daemon, broken, "not reloaded, nothing has changed");
+    let path = place.path("report.tar.gz");
+    daemon.client(&["bugreport", "-o", &path.display().to_string()]).expect_code(0);
+    let files = unpacked(&path);
+    assert!(files["status.json"].contains("\"… 7\"") && files["doctor.txt"].contains("comand"), "{files:#?}");
+    assert_eq!(files["servers.jsonl"].matches("leaks …").count(), 2, "{files:#?}");
+    for (name, text) in &files {
+        assert!(!text.contains(CANARY), "{name}: {text}");
+    }
+}
+
 #[test]
 fn a_report_needs_neither_a_daemon_nor_a_valid_configuration() {
     let place = Place::new();
@@ -88,6 +115,8 @@ fn a_report_needs_neither_a_daemon_nor_a_valid_configuration() {
     assert!(files["check.txt"].contains("did you mean `command`"), "{files:#?}");
     assert!(files["doctor.txt"].contains("comand"), "{files:#?}");
     assert!(files["notes.txt"].contains("mcpd status --json: exit status: 3"), "{files:#?}");
+    assert!(files["notes.txt"].contains("The daemon's log and the journal are left out, because"), "{files:#?}");
+    assert!(!["daemon.log", "journal.log", "servers.jsonl"].iter().any(|name| files.contains_key(*name)), "{files:#?}");
     assert!(!files.contains_key("status.json") && !format!("{files:?}").contains(CANARY), "{files:#?}");
 }
 
@@ -103,6 +132,7 @@ fn a_report_with_a_tap_has_the_messages_of_that_time() {
     let note = notes.map(|line| line.expect("text")).find(|line| line.contains("watching")).expect("a note");
     assert!(note.contains("watching for 1h: cause the problem now"), "{note}");
     arguments(&agent.call("a__echo", &json!({"text": format!("{CANARY}-literal")})));
+    assert!(!path.exists(), "it is written as a whole");
     crate::support::signal(child.id(), rustix::process::Signal::INT);
     assert_eq!(wait_exit(&mut child).code(), Some(0));
     let files = unpacked(&path);

@@ -46,23 +46,26 @@ impl Page {
         HttpAgent::connect_tcp(self.address).request(&format!("GET {target}"), headers)
     }
 
-    /// The headers of a browser that has opened the page.
-    fn opened(&self) -> String {
+    /// The path to which the bare address leads, and the headers of a browser that has opened it.
+    fn opened(&self) -> (String, String) {
         let reply = self.get("/", &self.host());
-        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.status, 303, "{reply:?}");
         let (cookie, _) = reply.header("set-cookie").and_then(|cookie| cookie.split_once(';')).expect("a cookie");
-        format!("{}Cookie: other=1; {cookie}\r\nSec-Fetch-Site: same-origin\r\n", self.host())
+        let headers = format!("{}Cookie: other=1; {cookie}\r\nSec-Fetch-Site: same-origin\r\n", self.host());
+        (reply.header("location").expect("a path").to_owned(), headers)
     }
 
     fn json(&self, target: &str) -> Value {
-        let reply = self.get(target, &self.opened());
+        let (root, opened) = self.opened();
+        let reply = self.get(&format!("{root}{target}"), &opened);
         assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")), "{reply:?}");
         reply.json()
     }
 
     fn events(&self) -> Events {
         let mut agent = HttpAgent::connect_tcp(self.address);
-        let reply = agent.request("GET /api/events", &self.opened());
+        let (root, opened) = self.opened();
+        let reply = agent.request(&format!("GET {root}api/events"), &opened);
         assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/event-stream")), "{reply:?}");
         Events(agent)
     }
@@ -103,15 +106,19 @@ impl Events {
 }
 
 #[test]
-fn bare_address_gives_only_this_user_the_page_and_a_cookie() {
+fn bare_address_leads_only_this_user_to_a_random_path_with_a_cookie_for_it() {
     let daemon = Server::named("a").start();
     let page = Page::of(&daemon);
     let reply = page.get("/", &page.host());
-    assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    let cookie = reply.header("set-cookie").expect("a cookie");
-    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/") && cookie.len() > 60, "{cookie}");
-    let refused = page.get("/api/status", &page.host());
-    for reply in [&reply, &refused] {
+    assert_eq!(reply.status, 303);
+    let (cookie, root) = (reply.header("set-cookie").expect("a cookie"), reply.header("location").expect("a path"));
+    assert!(cookie.ends_with(&format!("; HttpOnly; SameSite=Strict; Path={root}")), "{cookie}");
+    assert!(root.len() > 30 && !cookie[..cookie.find(';').expect("attributes")].contains(root.trim_matches('/')));
+    let index = page.get(root, &page.host());
+    assert_eq!((index.status, index.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(index.header("set-cookie"), None);
+    let refused = page.get(&format!("{root}api/status"), &page.host());
+    for reply in [&reply, &index, &refused] {
         for (name, value) in [
             ("content-security-policy", POLICY),
             ("x-content-type-options", "nosniff"),
@@ -140,49 +147,56 @@ fn bare_address_gives_only_this_user_the_page_and_a_cookie() {
 fn everything_else_needs_the_cookie() {
     let daemon = Server::named("a").start();
     let page = Page::of(&daemon);
-    let (opened, host) = (page.opened(), page.host());
-    let port = page.address.port();
-    for target in ["/page.js", "/page.css", "/api/status", "/api/tools", "/api/changes", "/api/lines?server=a"] {
-        assert_eq!(page.get(target, &opened).status, 200, "{target}");
-        for headers in
-            [host.clone(), format!("{host}Cookie: mcpd-{port}=guessed\r\n"), format!("{host}Cookie: mcpd-{port}\r\n")]
-        {
-            assert_eq!(page.get(target, &headers).status, 403, "{target}: {headers}");
+    let ((root, opened), host) = (page.opened(), page.host());
+    for target in ["page.js", "page.css", "api/status", "api/tools", "api/changes", "api/lines?server=a"] {
+        let target = format!("{root}{target}");
+        assert_eq!(page.get(&target, &opened).status, 200, "{target}");
+        for headers in [host.clone(), format!("{host}Cookie: mcpd=guessed\r\n"), format!("{host}Cookie: mcpd\r\n")] {
+            assert_eq!(page.get(&target, &headers).status, 403, "{target}: {headers}");
         }
     }
-    assert_eq!(page.get("/api/events", &host).status, 403);
-    for unknown in ["/nothing", "/api/", "/api/lines", "/api/tools?profile=no", "/..%2f", "/web/page.js"] {
-        assert_eq!(page.get(unknown, &opened).status, 404, "{unknown}");
+    assert_eq!(page.get(&format!("{root}api/events"), &host).status, 403);
+    for unknown in ["nothing", "api/", "api/lines", "api/tools?profile=no", "..%2f", "web/page.js"] {
+        assert_eq!(page.get(&format!("{root}{unknown}"), &opened).status, 404, "{unknown}");
     }
-    assert!(page.get("/", &opened).header("set-cookie").is_none(), "it has one");
+    for elsewhere in ["/page.js", "/api/status", "/guessed/api/status", root.trim_end_matches('/')] {
+        assert_eq!(page.get(elsewhere, &opened).status, 404, "{elsewhere}");
+    }
 }
 
 #[test]
 fn other_hosts_pages_and_methods_are_refused() {
     let daemon = Server::named("a").start();
     let page = Page::of(&daemon);
-    let (opened, own) = (page.opened(), page.address);
+    let ((root, opened), own) = (page.opened(), page.address);
+    let status = &*format!("{root}api/status");
     let cookie = opened.split_once("\r\n").expect("a host first").1;
     for host in ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", ""] {
-        for target in ["/", "/api/status"] {
+        for target in ["/", &root, status] {
             assert_eq!(page.get(target, &format!("Host: {host}\r\n{cookie}")).status, 403, "{host}");
         }
     }
     assert_eq!(page.get("/", "").status, 403, "no host");
     assert_eq!(page.get("/", &format!("Host: {own}\r\nHost: evil.example\r\n")).status, 403, "two hosts");
-    assert_eq!(page.get("/", &format!("Host: localhost:{}\r\n", own.port())).status, 200);
+    assert_eq!(page.get("/", &format!("Host: localhost:{}\r\n", own.port())).status, 303);
     for origin in ["http://evil.example", "http://127.0.0.1:1", "null", "https://127.0.0.1"] {
-        assert_eq!(page.get("/api/status", &format!("{opened}Origin: {origin}\r\n")).status, 403, "{origin}");
+        assert_eq!(page.get(status, &format!("{opened}Origin: {origin}\r\n")).status, 403, "{origin}");
     }
-    assert_eq!(page.get("/api/status", &format!("{opened}Origin: http://{own}\r\n")).status, 200);
+    assert_eq!(page.get(status, &format!("{opened}Origin: http://{own}\r\n")).status, 200);
     for site in ["cross-site", "same-site"] {
         let headers = opened.replace("same-origin", site);
-        assert_eq!(page.get("/api/status", &headers).status, 403, "{site}");
-        assert_eq!(page.get("/", &headers).status, 200, "a link may lead to the page");
+        assert_eq!(page.get(status, &headers).status, 403, "{site}");
+        for (target, expected) in [("/", 303), (&*root, 200)] {
+            let to = |destination: &str| format!("{headers}Sec-Fetch-Dest: {destination}\r\n");
+            assert_eq!(page.get(target, &to("document")).status, expected, "a link may lead to the page");
+            for part in ["iframe", "script", "image", "empty"] {
+                assert_eq!(page.get(target, &to(part)).status, 403, "{part}");
+            }
+        }
     }
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let mut agent = HttpAgent::connect_tcp(page.address);
-        agent.write(format!("{method} /api/status HTTP/1.1\r\n{opened}Content-Length: 0\r\n\r\n"));
+        agent.write(format!("{method} {status} HTTP/1.1\r\n{opened}Content-Length: 0\r\n\r\n"));
         assert_eq!(agent.reply().status, 405, "{method}");
     }
 }
@@ -193,7 +207,7 @@ fn key_opens_the_page_and_a_wrong_key_does_not_help() {
     let page = Page::of(&daemon);
     let target = page.secret.strip_prefix(&format!("http://{}", page.address)).expect("the same address").to_owned();
     let with_key = page.get(&target, &page.host());
-    assert!(with_key.status == 200 && with_key.header("set-cookie").is_some(), "{with_key:?}");
+    assert!(with_key.status == 303 && with_key.header("set-cookie").is_some(), "{with_key:?}");
     // The same page for the next command.
     assert_eq!(Page::of(&daemon).secret, page.secret);
 }
@@ -269,17 +283,17 @@ fn tools_come_with_what_hides_them_and_lines_with_their_server() {
     let mut agent = Agent::ready(&daemon);
     agent.call("a__stderr", &json!({"text": "<b>a complaint</b>"}));
     let page = Page::of(&daemon);
-    let tools = page.json("/api/tools?profile=default");
+    let tools = page.json("api/tools?profile=default");
     let tool = |name: &str| {
         tools["tools"].as_array().and_then(|all| all.iter().find(|tool| tool["tool"] == name)).expect(name)
     };
     assert_eq!(tool("die")["why_hidden"], "denied by `die` of [servers.a]");
     assert!(tool("echo")["why_hidden"].is_null() && tool("echo")["tokens"].as_u64() > Some(0));
     assert_eq!(tools["summary"]["profile"], "default");
-    let lines = page.json("/api/lines?server=a");
+    let lines = page.json("api/lines?server=a");
     assert_eq!(lines["lines"][0]["text"], "<b>a complaint</b>");
-    assert_eq!(page.json("/api/changes")["changes"], json!([]));
-    assert_eq!(page.json("/api/status")["pid"], daemon.pid());
+    assert_eq!(page.json("api/changes")["changes"], json!([]));
+    assert_eq!(page.json("api/status")["pid"], daemon.pid());
 }
 
 #[test]
@@ -302,6 +316,14 @@ fn stop_ends_the_page_and_a_killed_page_is_replaced() {
     signal(pid.expect("a process"), Signal::KILL);
     until("the process ends", || killed.has_ended().then_some(()));
     assert_ne!(Page::of(&daemon).secret, killed.secret);
+}
+
+#[test]
+fn page_ends_once_its_file_is_gone() {
+    let daemon = Server::named("a").start();
+    let page = Page::of(&daemon);
+    fs::remove_file(daemon.place().runtime_dir().join("dashboard")).expect("it is there");
+    until("the process ends", || page.has_ended().then_some(()));
 }
 
 #[test]

@@ -227,6 +227,11 @@ fn top_counts_past_and_new_calls() {
     let gate = daemon.gate();
     let waiting = agent.start_call("a__sleep", &gate.arguments());
     terminal.wait("1 in flight");
+    terminal.key("s");
+    terminal.key("s");
+    let screen = terminal.wait("a/sleep");
+    assert!(screen.contains("IN FLIGHT  ") && screen.contains("test-agent 7 (agent "), "{screen}");
+    terminal.key("s");
     gate.open();
     agent.answer(&waiting);
     let screen = terminal.wait("7 calls");

@@ -3,7 +3,10 @@
 mod collector;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
+use std::thread;
 
 use serde_json::{Value, json};
 
@@ -193,6 +196,46 @@ fn absent_collector_delays_nothing_and_receives_what_waited_once_it_listens() {
     let collector = Collector::answering(address, |_| 200);
     let spans = collector.wait(400);
     assert_eq!((spans.len(), warnings(&daemon)), (400, 1));
+}
+
+/// Answers each POST at `listener` with the beginning of a body, and returns what was posted.
+fn endless_answers(listener: TcpListener) -> mpsc::Receiver<String> {
+    let (sender, received) = mpsc::channel();
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for connection in listener.incoming() {
+            let mut reader = BufReader::new(connection.expect("a connection"));
+            let (mut head, mut line) = (String::new(), String::new());
+            while reader.read_line(&mut line).is_ok_and(|len| len > 2) {
+                head += &std::mem::take(&mut line).to_lowercase();
+            }
+            let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+            let mut body = vec![0; len.parse().expect("a number")];
+            reader.read_exact(&mut body).expect("a body");
+            let mut connection = reader.into_inner();
+            connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nx").expect("it reads");
+            open.push(connection);
+            if sender.send(String::from_utf8_lossy(&body).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    received
+}
+
+/// Case F9.
+#[test]
+fn batch_whose_answer_does_not_end_is_received_and_not_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let daemon = Setup::with(Server::named("a")).head(&head(listener.local_addr().expect("it is bound"))).start();
+    let batches = endless_answers(listener);
+    let mut agent = Agent::ready(&daemon);
+    agent.call("a__echo", &json!({}));
+    assert!(batches.recv().expect("a batch").contains("a__echo"));
+    agent.call("a__cwd", &json!({}));
+    let next = batches.recv().expect("a batch");
+    assert!(next.contains("a__cwd") && !next.contains("a__echo"), "{next}");
+    assert_eq!(warnings(&daemon), 0);
 }
 
 /// Case F9.

@@ -43,6 +43,33 @@ fn server_row_shows_what_runs_and_its_counters() {
 }
 
 #[test]
+fn report_has_the_calls_in_flight_with_their_agent_server_and_tool() {
+    let daemon = Server::named("a").start();
+    let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let gate = daemon.gate();
+    let pending = [first.start_call("a__sleep", &gate.arguments()), second.start_call("a__sleep", &gate.arguments())];
+    let running = |status: &Value| status["running_calls"].as_array().cloned().unwrap_or_default();
+    let status = daemon.wait_status("shows both calls", |status| running(status).len() == 2);
+    let sessions = |rows: Vec<Value>| {
+        let mut all: Vec<_> = rows.iter().filter_map(|row| row["session"].as_u64()).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(sessions(running(&status)), sessions(status["agents"].as_array().cloned().expect("agents")));
+    for row in running(&status) {
+        assert_eq!(
+            (&row["client"], &row["server"], &row["tool"]),
+            (&json!("test-agent 7"), &json!("a"), &json!("sleep"))
+        );
+        assert!(row["running_ms"].is_u64(), "{row}");
+    }
+    gate.open();
+    first.answer(&pending[0]);
+    second.answer(&pending[1]);
+    daemon.wait_status("shows none", |status| running(status).is_empty());
+}
+
+#[test]
 fn report_shows_the_daemon_its_agents_and_its_sockets() {
     let daemon = Server::named("a").flags("--bare --tool echo").start();
     let mut agent = Agent::ready(&daemon);

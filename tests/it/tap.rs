@@ -10,10 +10,12 @@ use rustix::process::Signal;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::reload::{change, changing, text};
 use crate::support::http::{Behavior, Front};
 use crate::support::http_agent::{HttpAgent, POST, request};
 use crate::support::{
-    Agent, Daemon, MCPD, Place, Server, Setup, arguments, call_text, initialize, result, signal, until, wait_exit,
+    Agent, Daemon, MCPD, Place, Server, Setup, arguments, call_text, initialize, initialize_params, result, signal,
+    until, wait_exit,
 };
 
 /// A running `mcpd tap`. Its output is read as far as the test wants.
@@ -165,6 +167,32 @@ fn no_form_of_a_tap_has_secrets() {
             assert!(line["masked"].as_u64() >= Some(4) && line["bytes"].as_u64() > Some(200), "{line}");
         }
     }
+}
+
+/// Case H9.
+#[test]
+fn a_tap_masks_names_of_clients_and_methods_encoded_secrets_and_those_of_a_later_configuration() {
+    let server = |secret: &str| Server::named("a").env("API_KEY", secret);
+    let (mut daemon, place) = changing(&[server("key-0123456789")]);
+    let mut tap = Tap::start(&daemon, &["--json"]);
+    let mut agent = Agent::connect(&daemon);
+    let mut params = initialize_params("2025-11-25", &json!({}));
+    params["clientInfo"]["name"] = json!("key-0123456789");
+    result(&agent.request("initialize", &params));
+    agent.request("key-0123456789/run", &json!({"last": 1}));
+    let first = tap.until(r#""answers":"…/run""#).join("\n");
+    change(&mut daemon, text(&[server("new\"key-42")], &place), "reloaded: changed a");
+    let nested = json!({"api_token": "agents-own", "a": "new\"key-42 of key-0123456789"}).to_string();
+    let call = json!({
+        "nested": nested, "url": "https://x.org/?k=new%22key-42", "basic": "dTpuZXcia2V5LTQyOjE=",
+        "headers": [{"name": "X-Api-Key", "value": "agents-own"}], "password": ["agents-own", 987_654], "last": 2,
+    });
+    assert_eq!(*arguments(&agent.call("a__echo", &call)), call, "agents get everything");
+    let second = tap.until(r#""answers":"tools/call""#).join("\n");
+    for canary in ["key-0123", "key-42", "agents-own", "987654", "bmV3Im", "ldyJrZXktN"] {
+        assert!(!first.contains(canary) && !second.contains(canary), "{canary}: {first}\n{second}");
+    }
+    assert!(first.contains(r#""client":"… 7""#) && second.contains("https://x.org/?k=…"), "{first}\n{second}");
 }
 
 /// Case F10.

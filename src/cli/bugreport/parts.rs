@@ -12,7 +12,7 @@ use signal_hook_tokio::Signals;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::admin::{self, TapItem, TapRequest};
+use crate::admin::{self, AdminError, TapItem, TapRequest};
 use crate::autostart;
 use crate::cli::outcome::exact_report_line;
 use crate::cli::terminal::with_spinner;
@@ -52,10 +52,7 @@ const COMMANDS: [(Part, &[&str]); 9] = [
     (part("tools.txt", "tools of the default profile, and why others are hidden"), &["tools", "--all"]),
     (part("metrics.txt", "counts, times and memory"), &["metrics"]),
     (part("calls.jsonl", "the last calls, without arguments"), &["calls", "--json", "--last", "200"]),
-    (
-        part("servers.jsonl", "the last lines that servers wrote to stderr"),
-        &["logs", "--json", "--masked", "--last", "500"],
-    ),
+    (part("servers.jsonl", "the last lines that servers wrote to stderr"), &["logs", "--json", "--last", "500"]),
     (part("logins.json", "logins at servers, without tokens"), &["login", "--json"]),
 ];
 /// Commands that accept `--config`.
@@ -64,7 +61,7 @@ const SYSTEM: Part = part("system.txt", "versions of mcpd, kernel and distributi
 const LOG: Part = part("daemon.log", "the end of the daemon's log");
 const JOURNAL: Part = part("journal.log", "the end of the journal of mcpd.service");
 const TAP: Part = part("tap.jsonl", "messages of agents and servers, see `mcpd tap`");
-const NOTES: Part = part("notes.txt", "what could not be gathered");
+const NOTES: Part = part("notes.txt", "what could not be gathered, or not without secrets");
 
 /// For each command. `mcpd doctor` has a limit for each check.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
@@ -82,7 +79,10 @@ pub(super) async fn gather(
 ) -> Vec<Gathered> {
     let mut notes = String::new();
     let mut gathered = vec![Gathered { part: SYSTEM, text: system() }];
-    let commands = COMMANDS.iter().map(|(part, words)| {
+    let mut masks = Masks::find(directory).await;
+    // A daemon that cannot mask may answer with secrets.
+    let is_usable = |words: &[&str]| words[0] == "check" || masks.may_ask();
+    let commands = COMMANDS.iter().filter(|(_, words)| is_usable(words)).map(|(part, words)| {
         let files = files.iter().filter(|_| WITH_CONFIG.contains(&words[0]));
         let mut command = Command::new("/proc/self/exe");
         command.args(*words).args(options).args(files.flat_map(|file| [Path::new("--config"), file]));
@@ -95,21 +95,17 @@ pub(super) async fn gather(
             text = without_arguments(&text);
         }
         notes += &note.map(|note| format!("mcpd {words}: {note}\n")).unwrap_or_default();
+        // These read the configuration themselves. Without a daemon, it has all secrets that they know.
+        if WITH_CONFIG.contains(&words.split(' ').next().unwrap_or_default()) {
+            text = masks.apply(&text).await.unwrap_or(text);
+        }
         gathered.push(Gathered { part, text });
     }
-    gathered.push(Gathered { part: LOG, text: log(directory) });
-    let mut journal = Command::new("journalctl");
-    journal.args([
-        "--user",
-        "--no-pager",
-        "--no-hostname",
-        "--quiet",
-        "--lines=1000",
-        "--output=short-iso",
-        "--unit",
-        SERVICE,
-    ]);
-    gathered.push(Gathered { part: JOURNAL, text: output(journal, false).await.text });
+    let log = masks.apply(&log(directory)).await;
+    gathered.push(Gathered { part: LOG, text: log.unwrap_or_default() });
+    let journal = masks.apply(end(&output(journal(), false).await.text)).await;
+    gathered.push(Gathered { part: JOURNAL, text: journal.unwrap_or_default() });
+    notes += &masks.note();
     if let Some(time) = tap {
         let text = match directory {
             Some(directory) => watch(directory, time).await,
@@ -127,6 +123,49 @@ pub(super) async fn gather(
     gathered
 }
 
+/// Has the daemon remove the secrets that it knows.
+struct Masks<'a> {
+    directory: Option<&'a RuntimeDir>,
+    /// Why it does not.
+    refusal: Option<AdminError>,
+}
+
+impl<'a> Masks<'a> {
+    async fn find(directory: Option<&'a RuntimeDir>) -> Self {
+        let mut masks = Self { directory, refusal: None };
+        masks.apply("").await;
+        masks
+    }
+
+    /// What is left out, and why.
+    fn note(&self) -> String {
+        let reason = self.refusal.as_ref().map(ToString::to_string);
+        let Some(reason) = reason.or_else(|| self.directory.is_none().then(|| "no runtime directory".to_owned()))
+        else {
+            return String::new();
+        };
+        let left_out = if self.may_ask() { "" } else { ", nor does the archive have answers of the daemon" };
+        format!(
+            "The daemon's log and the journal are left out{left_out}, because only a running daemon knows all secrets: {reason}\n"
+        )
+    }
+
+    /// Whether commands may request what they show: no daemon runs, or one that masks.
+    fn may_ask(&self) -> bool {
+        matches!(self.refusal, None | Some(AdminError::NotRunning(_)))
+    }
+
+    /// `None` if the text may have secrets.
+    async fn apply(&mut self, text: &str) -> Option<String> {
+        let directory = self.directory?;
+        if self.refusal.is_some() {
+            return None;
+        }
+        let masked = admin::mask(&directory.socket(ADMIN_SOCKET), text.to_owned()).await;
+        masked.map_err(|error| self.refusal = Some(error)).ok()
+    }
+}
+
 /// What a command has printed.
 struct Output {
     text: String,
@@ -135,7 +174,7 @@ struct Output {
 }
 
 async fn output(mut command: Command, with_stderr: bool) -> Output {
-    command.stdin(Stdio::null()).env("NO_COLOR", "1").kill_on_drop(true);
+    command.stdin(Stdio::null()).env("NO_COLOR", "1").env(admin::MASKED_VARIABLE, "1").kill_on_drop(true);
     let failed = |note: String| Output { text: String::new(), note: Some(note) };
     let output = match timeout(COMMAND_LIMIT, command.output()).await {
         Ok(Ok(output)) => output,
@@ -173,15 +212,25 @@ fn without_arguments(calls: &str) -> String {
     stripped.collect()
 }
 
+fn journal() -> Command {
+    let mut journal = Command::new("journalctl");
+    journal.args(["--user", "--no-pager", "--no-hostname", "--quiet", "--lines=1000", "--output=short-iso"]);
+    journal.args(["--unit", SERVICE]);
+    journal
+}
+
 /// The end of the log of a daemon that runs without systemd.
 fn log(directory: Option<&RuntimeDir>) -> String {
     let beside = directory.filter(|directory| directory.is_given()).map(|directory| directory.path().join("serve.log"));
     let Some(path) = beside.or_else(|| autostart::log_path(&Process)) else { return String::new() };
-    let log = fs::read(path).unwrap_or_default();
-    let end = &log[log.len().saturating_sub(LOG_BYTES)..];
-    // From the first whole line on.
-    let start = if end.len() == log.len() { 0 } else { memchr::memchr(b'\n', end).map_or(0, |at| at + 1) };
-    String::from_utf8_lossy(&end[start..]).into_owned()
+    end(&String::from_utf8_lossy(&fs::read(path).unwrap_or_default())).to_owned()
+}
+
+/// The last whole lines of a log.
+fn end(log: &str) -> &str {
+    let Some(from) = log.len().checked_sub(LOG_BYTES) else { return log };
+    let line = memchr::memchr(b'\n', &log.as_bytes()[from..]);
+    line.and_then(|at| log.get(from + at + 1..)).unwrap_or_default()
 }
 
 /// Watches all messages for `time`, or until Ctrl-C.

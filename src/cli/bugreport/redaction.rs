@@ -3,10 +3,12 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
+
 use crate::config::Config;
 use crate::config::interpolate::{Process, Sources};
-use crate::config::secret::is_secret_value;
-use crate::tap::mask::Mask;
+use crate::config::secret::{is_secret, is_secret_name, is_secret_value};
+use crate::masking::mask::{Mask, strings};
 
 /// A shorter home directory, such as `/`, is no name.
 const SHORTEST_HOME: usize = 3;
@@ -17,28 +19,59 @@ pub(super) struct Redaction {
 }
 
 impl Redaction {
-    /// For a daemon with this configuration. Without one, secrets are found by their names and forms.
+    /// With this configuration, which may be newer than the daemon's. Without one, secrets are found by their names and forms.
     pub(super) fn new(config: Option<&Config>) -> Self {
-        let launches =
-            config.iter().flat_map(|config| &config.servers).filter_map(|server| server.launch.as_ref().ok());
         let home = Process.home().map(|home| home.to_string_lossy().trim_end_matches('/').to_owned());
         Self {
-            mask: Mask::new(launches.flat_map(|launch| launch.secret_values())),
+            mask: Mask::new(config.map(Config::secret_values).unwrap_or_default()),
             home: home.filter(|home| home.len() >= SHORTEST_HOME),
         }
     }
 
     pub(super) fn apply(&self, text: String) -> String {
-        // By line, since each may be JSON.
-        let lines = text
-            .split_inclusive('\n')
-            .map(|line| without_secret_words(&self.mask.apply(line.to_owned()).text).into_owned());
-        let text: String = lines.collect();
+        let text = self.mask.apply(&text).text;
+        let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+        let text: String = if is_json(&text) {
+            without_secret_strings(&text)
+        } else {
+            // By line, since each may be JSON.
+            let lines = text.split_inclusive('\n');
+            lines.map(|line| if is_json(line) { without_secret_strings(line) } else { without_named(line) }).collect()
+        };
         match &self.home {
             Some(home) => text.replace(home, "~"),
             None => text,
         }
     }
+}
+
+/// A text of JSON, whose strings are read as lines.
+fn without_secret_strings(json: &str) -> String {
+    let (mut shown, mut done) = (String::new(), 0);
+    for string in strings(json.as_bytes()) {
+        shown += &json[done..string.start];
+        shown += &json[string.clone()].split_inclusive("\\n").map(without_named).collect::<String>();
+        done = string.end;
+    }
+    shown + &json[done..]
+}
+
+/// A line without what follows the name of a secret, such as in `Authorization: Bearer X` or `password: two words`, and without words that look
+/// like secrets by their form.
+fn without_named(line: &str) -> String {
+    let is_name_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let line_end = line.trim_end_matches("\\n").trim_end().len();
+    let (text, end) = line.split_at(line_end);
+    for (at, _) in text.match_indices(':') {
+        let before = text[..at].trim_end_matches(['"', '\'', '\\', ' ']);
+        let name = &before[before.rfind(|c| !is_name_part(c)).map_or(0, |end| end + 1)..];
+        let value = &text[at + 1..];
+        let gap = value.len() - value.trim_start_matches([' ', '"', '\'', '\\']).len();
+        if gap > 0 && is_secret_name(name) && is_secret(name, &value[gap..]) {
+            return format!("{}…{end}", without_secret_words(&text[..at + 1 + gap]));
+        }
+    }
+    without_secret_words(line).into_owned()
 }
 
 /// `text` without words that look like secrets by their form.
@@ -76,6 +109,16 @@ mod tests {
             (format!("{{\"text\":\"see {token}.\"}}\n"), "{\"text\":\"see …\"}\n".to_owned()),
             ("https://me:pa55w0rd@example.org/x y".to_owned(), "… y".to_owned()),
             ("{\"password\":\"correct horse\",\"n\":1}".to_owned(), "{\"password\":\"…\",\"n\":1}".to_owned()),
+            (
+                "authorization: Bearer of two-words\npassword: correct horse\n".to_owned(),
+                "authorization: …\npassword: …\n".to_owned(),
+            ),
+            ("x {'Authorization': 'Basic abc def'}".to_owned(), "x {'Authorization': '…".to_owned()),
+            (
+                "{\"text\":\"a\\npassword: correct horse\\nb\",\"n\":1}\n".to_owned(),
+                "{\"text\":\"a\\npassword: …\\nb\",\"n\":1}\n".to_owned(),
+            ),
+            ("token: none\n".to_owned(), "token: none\n".to_owned()),
             ("nothing: here = 12\n\n".to_owned(), "nothing: here = 12\n\n".to_owned()),
         ] {
             assert_eq!(redaction.apply(text.clone()), expected, "{text}");

@@ -13,8 +13,10 @@ use crate::cli::text::{
 };
 
 const MAX_SERVERS: usize = 10;
-/// In the brief report, which has one line for each server.
+/// In the brief report, which has a few lines for each server.
 const MAX_BRIEF_SERVERS: usize = 15;
+/// Lines of the reason why a configuration was rejected; `mcpd check` prints them all.
+const MAX_REASON_LINES: usize = 6;
 /// Lines of stderr; `mcpd logs` prints more.
 const MAX_STDERR_LINES: usize = 5;
 /// Columns for the purpose of an instance.
@@ -34,7 +36,11 @@ pub(super) fn of_configuration(report: &Report, style: OutputStyle) -> String {
     }
     let mut text =
         error(&format!("the configuration was rejected at {time}; mcpd still uses the previous one:"), style);
-    details(reason.lines(), style, &mut text);
+    let most = style.limit(MAX_REASON_LINES);
+    details(reason.lines().take(most), style, &mut text);
+    if reason.lines().count() > most {
+        details(["…"].into_iter(), style, &mut text);
+    }
     text + &next_command("mcpd check", style)
 }
 
@@ -52,15 +58,16 @@ pub(super) fn other_daemons(report: &Report, style: OutputStyle) -> String {
     report.other_daemons.iter().map(one).collect()
 }
 
-/// One line for each server that is down.
+/// Each server that is down, with its last line on stderr.
 pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
     let down: Vec<_> = servers.iter().filter(|server| has_failed(server)).collect();
     let mut text = String::new();
     let most = style.limit(MAX_BRIEF_SERVERS);
     for server in down.iter().take(most) {
-        let line = one_line(&failures(server, style).swap_remove(0));
-        let line = style.width().map_or_else(|| line.clone(), |width| truncate(&line, width.saturating_sub(2)));
-        text += &format!("{} {line}\n", style.paint(Tone::Bad, "✗"));
+        text += &error(&failures(server, style).swap_remove(0), style);
+        let line = server.stderr.last().map(|line| one_line(&line.replace('\t', "    ")));
+        let room = style.width().map_or(usize::MAX, |width| width.saturating_sub(INDENT));
+        details(line.map(|line| truncate(&line, room)).as_deref().into_iter(), style, &mut text);
     }
     if let Some(left @ 1..) = down.len().checked_sub(most) {
         let _ = writeln!(text, "… {left} more");

@@ -168,6 +168,9 @@ pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
         Column::number("AGENTS").drop_rank(1),
         Column::text("SOCKET").min_width(24).drop_rank(2),
     ];
+    if report.profiles.is_empty() {
+        return String::new();
+    }
     let row = |profile: &ProfileReport| {
         let servers: Cell = match profile.servers.len() {
             0 => "none".into(),

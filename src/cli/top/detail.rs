@@ -2,9 +2,11 @@
 
 use anstream::adapter::strip_str;
 
-use super::cpu::CpuMeter;
 use super::model::{RowKey, TopModel};
-use super::view::{CallTable, NO_TOOL, calls_of, cpu, dash, load, memory, percentage, size, state, tool_table};
+use super::view::{
+    CallTable, NO_TOOL, calls_of, cpu, dash, load, memory, percentage, running_table, size, state, tool_table,
+};
+use crate::admin::CpuMeter;
 use crate::admin::report::{InstanceReport, LineReport, ServerReport};
 use crate::cli::calls::format_duration;
 use crate::cli::status;
@@ -42,6 +44,10 @@ impl Detail<'_> {
         let mut parts = vec![self.head(style)];
         parts.extend(self.server.map(|server| problems(server, style)).filter(|text| !text.is_empty()));
         parts.push(self.figures(style));
+        let running = &self.model.running[..self.model.running.len().min(ROWS)];
+        if !running.is_empty() && call_table != CallTable::Running {
+            parts.push(running_table(running, style));
+        }
         let calls = calls_of(self.model, call_table, ROWS, style);
         let used = parts.iter().chain(&calls).map(|part| part.lines().count() + 1).sum::<usize>() + 1;
         let lines = height.saturating_sub(used).max(MIN_STDERR_LINES);
@@ -168,7 +174,8 @@ fn stderr_line(line: &LineReport, with_pid: bool, style: OutputStyle) -> String 
 
 fn memory_text(server: &ServerReport) -> String {
     let limit = server.limits.as_ref().and_then(|limits| limits.memory_max);
-    let limit = limit.map(|max| format!(" · at most {} for each instance", size(max as u64))).unwrap_or_default();
+    let limit =
+        limit.map(|max| format!(" · at most {} of memory for each instance", size(max as u64))).unwrap_or_default();
     match server.usage {
         Some(usage) => {
             let processes = if usage.processes == 1 { "process" } else { "processes" };

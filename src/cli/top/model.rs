@@ -10,9 +10,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
-use super::cpu::CpuMeter;
+use crate::admin::CpuMeter;
 use crate::admin::report::{Report, StateName};
-use crate::calls::report::CallReport;
+use crate::calls::report::{CallReport, RunningCallReport};
 use crate::cli::status::has_failed;
 
 /// Maximum number of tools, slowest calls and last calls.
@@ -85,6 +85,8 @@ pub(in crate::cli) struct TopModel {
     pub(super) slowest: Vec<CallRow>,
     /// At most 50 calls, the latest first.
     pub(super) last: Vec<CallRow>,
+    /// At most 100 calls without an answer, the oldest first.
+    pub(super) running: Vec<RunningCallReport>,
 }
 
 /// Calls of one server.
@@ -214,6 +216,7 @@ impl TopModel {
             slowest: rows(slowest(calls(), MAX_ROWS)),
             // The order of reports is finer than the recorded times.
             last: rows(calls().rev().take(MAX_ROWS).collect()),
+            running: report.running_calls.iter().filter(|call| selects(call.server.as_deref())).cloned().collect(),
         }
     }
 }
@@ -243,6 +246,8 @@ fn sort_servers(servers: &mut [ServerRow], sort: Sort) {
             servers.sort_by(|a, b| p95(b).total_cmp(&p95(a)));
         }
     }
+    // Calls of tools that do not exist are no server's.
+    servers.sort_by_key(|server| server.name.is_none());
 }
 
 impl CallRow {

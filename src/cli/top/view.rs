@@ -2,6 +2,7 @@
 
 use super::model::{CallRow, CallStats, ServerRow, Sort, ToolRow, TopModel};
 use crate::admin::report::StateName;
+use crate::calls::report::RunningCallReport;
 use crate::cli::calls::format_duration;
 use crate::cli::scroll::Scroll;
 use crate::cli::style::{Cell, Column, OutputStyle, Tone};
@@ -16,13 +17,15 @@ pub(super) enum CallTable {
     #[default]
     Slowest,
     Last,
+    Running,
 }
 
 impl CallTable {
-    pub(super) fn other(self) -> Self {
+    pub(super) fn next(self) -> Self {
         match self {
             Self::Slowest => Self::Last,
-            Self::Last => Self::Slowest,
+            Self::Last => Self::Running,
+            Self::Running => Self::Slowest,
         }
     }
 }
@@ -70,6 +73,7 @@ pub(super) fn calls_of(model: &TopModel, table: CallTable, most: usize, style: O
     let (heading, rows) = match table {
         CallTable::Slowest => ("SLOWEST CALLS", &model.slowest),
         CallTable::Last => ("LAST CALLS", &model.last),
+        CallTable::Running => return Some(running_table(&model.running[..model.running.len().min(most)], style)),
     };
     let rows = &rows[..rows.len().min(most)];
     (!rows.is_empty()).then(|| call_table_of(heading, rows, style))
@@ -226,6 +230,25 @@ fn call_table_of(heading: &'static str, calls: &[CallRow], style: OutputStyle) -
         ]
     };
     style.fit_table(&columns, calls.iter().map(row).collect())
+}
+
+/// The calls without an answer.
+pub(super) fn running_table(calls: &[RunningCallReport], style: OutputStyle) -> String {
+    const COLUMNS: [Column; 3] =
+        [Column::text("IN FLIGHT").min_width(16), Column::number("SINCE"), Column::text("AGENT").min_width(12)];
+    let row = |call: &RunningCallReport| {
+        let agent = call.client.as_deref().unwrap_or("unnamed");
+        let server = call.server.as_deref().or(Some("waiting"));
+        [
+            name(server, &call.tool).into(),
+            short_duration(call.running_ms).into(),
+            format!("{agent} (agent {})", call.session).into(),
+        ]
+    };
+    if calls.is_empty() {
+        return format!("{}\n{}\n", style.paint(Tone::Head, "IN FLIGHT"), style.paint(Tone::Faint, "no call"));
+    }
+    style.fit_table(&COLUMNS, calls.iter().map(row).collect())
 }
 
 fn name(server: Option<&str>, tool: &str) -> String {

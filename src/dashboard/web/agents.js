@@ -31,7 +31,7 @@ export class AgentsView {
     this.shown = shown;
     const found = model.agents.filter((agent) => matches(this.filter, agent.client, agent.profile, agent.server, agent.pid, agent.listener));
     replace(this.agents, found.map((agent) => el("tr", {},
-      el("td", { class: "number" }, el("a", { href: `#calls/${encodeURIComponent(`#${agent.session}`)}`, "aria-label": `Calls of agent ${agent.session}` }, agent.session)),
+      el("td", { class: "number" }, el("a", { class: "row", href: `#calls/${encodeURIComponent(`#${agent.session}`)}`, "aria-label": `Calls of agent ${agent.session}` }, agent.session)),
       el("td", {}, agent.client ?? "unnamed"), el("td", { class: "number wide" }, agent.pid ?? "–"), el("td", {}, agent.profile),
       el("td", { class: "wide" }, agent.server ? `only ${agent.server}` : "whole profile"), el("td", { class: "wide" }, agent.listener),
       el("td", { class: "wide" }, agent.protocol ?? "–"),

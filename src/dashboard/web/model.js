@@ -5,7 +5,7 @@ const MAX_CALLS = 300;
 const MIN_SHOWN = 20;
 /** Members of a point. */
 export const [NUMBER, CALLS, ERRORS, MEDIAN, P95, MEMORY, CPU] = [0, 1, 2, 3, 4, 5, 6];
-const PARTS = ["daemon", "agents", "profiles", "configuration", "notes", "outage"];
+const PARTS = ["daemon", "agents", "running", "profiles", "configuration", "notes", "outage"];
 
 export class Model {
   constructor() {
@@ -13,6 +13,7 @@ export class Model {
     this.points = new Map();
     this.order = [];
     this.agents = [];
+    this.running = [];
     this.profiles = [];
     this.notes = [];
     this.configuration = "";

@@ -168,14 +168,12 @@ function receive() {
   });
 }
 
-// The key has done its part.
-if (location.search) history.replaceState(null, "", location.pathname + location.hash);
 receive();
 
 // --- Keys
 
 /** Rows of the view that lead somewhere. */
-const rowLinks = () => [...document.querySelectorAll("main tbody a.name, main summary")];
+const rowLinks = () => [...document.querySelectorAll("main tbody a.name, main tbody a.row, main summary")];
 
 function moveRow(step) {
   const links = rowLinks();

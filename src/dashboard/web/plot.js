@@ -6,7 +6,7 @@ const WIDTH = 120;
 const HEIGHT = 28;
 
 /** A greatest value that is easy to read: 1, 2 or 5 times a power of ten. */
-function roundUp(value) {
+export function roundUp(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999);

@@ -4,7 +4,7 @@ import { Rows, command, el, replace, setAttribute, setText, table } from "./dom.
 import { bytes, clock, count, dayAndTime, duration, latency, percent, short, stateWord, tone } from "./format.js";
 import { CALLS, CPU, ERRORS, MEDIAN, MEMORY, P95 } from "./model.js";
 import { callRow, CALL_COLUMNS } from "./calls.js";
-import { chart, roundUpBytes } from "./plot.js";
+import { chart, roundUp, roundUpBytes } from "./plot.js";
 
 const LINES_EVERY = 3000;
 const LAST_CALLS = 20;
@@ -20,7 +20,7 @@ function facts(model, name, server) {
   const limits = report.limits;
   const until = model.untilStart(server);
   const enforced = limits && [
-    limits.memory_max && `memory ${bytes(limits.memory_max)}`, limits.tasks_max && `${limits.tasks_max} processes and threads`,
+    limits.memory_max && `at most ${bytes(limits.memory_max)} of memory for each instance`, limits.tasks_max && `${limits.tasks_max} processes and threads`,
     limits.state,
   ].filter(Boolean).join(", ");
   return [
@@ -69,7 +69,7 @@ export class ServerView {
       [chart("Calls / 30 s", [{ label: "calls", kind: "bars", tone: "main" }, { label: "errors", kind: "bars", tone: "error" }], (value) => String(value ?? 0)), [CALLS, ERRORS]],
       [chart("Latency", [{ label: "p95", kind: "line", tone: "main" }, { label: "p50", kind: "line", tone: "second" }], latency), [P95, MEDIAN]],
       [chart("Memory", [{ label: "memory", kind: "line", tone: "main" }], bytes, roundUpBytes), [MEMORY]],
-      [chart("CPU, of one core", [{ label: "CPU", kind: "line", tone: "main" }], percent), [CPU]],
+      [chart("CPU, of one core", [{ label: "CPU", kind: "line", tone: "main" }], percent, (value) => Math.max(5, roundUp(value))), [CPU]],
     ];
     const calls = el("tbody", {});
     this.calls = new Rows(calls, callRow);

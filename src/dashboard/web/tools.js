@@ -30,6 +30,10 @@ export class ToolsView {
     this.choice = el("select", { "aria-label": "Profile", onchange: () => { location.hash = `#tools/${encodeURIComponent(this.choice.value)}`; } });
     this.input = filterField("", (text) => { this.filter = text; this.show(); }, "Filter: name, description, reason");
     const hidden = el("input", { type: "checkbox", checked: true, onchange: (event) => { this.withHidden = event.target.checked; this.show(); } });
+    this.showHidden = () => {
+      [this.filter, this.withHidden, this.input.value, hidden.checked] = ["hidden", true, "hidden", true];
+      this.show();
+    };
     this.node = el("section", { "aria-label": "Tools" },
       el("div", { class: "bar" }, el("h1", {}, "Tools"), el("label", { class: "check" }, "Profile ", this.choice), this.input,
         el("label", { class: "check" }, hidden, "Also hidden ones")), this.total, this.groups);
@@ -67,8 +71,8 @@ export class ToolsView {
     const seen = data.tools.filter((tool) => tool.why_hidden === null);
     const sum = (tools) => tools.reduce((total, { tokens }) => total + tokens, 0);
     const hidden = data.tools.length - seen.length;
-    setText(this.total, `Agents see ${count(seen.length, "tool")}, about ${short(sum(seen))} tokens, and ${bytes(data.summary.instructions_bytes)} of instructions. ` +
-      `${count(hidden, "tool")} ${hidden === 1 ? "is" : "are"} hidden.`);
+    replace(this.total, `Agents see ${count(seen.length, "tool")}, about ${short(sum(seen))} tokens, and ${bytes(data.summary.instructions_bytes)} of instructions. `,
+      hidden ? el("button", { type: "button", class: "link", onclick: this.showHidden }, `${count(hidden, "tool")} ${hidden === 1 ? "is" : "are"} hidden.`) : "None is hidden.");
     const most = Math.max(1, ...data.tools.map(({ tokens }) => tokens));
     const groups = data.summary.servers.map((server) => {
       const own = data.tools.filter((tool) => tool.server === server.name);

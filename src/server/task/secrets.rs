@@ -17,7 +17,7 @@ use crate::transport::http::ReadAgain;
 /// A file may be on a disk that has gone away.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The launch for a start now: runs its programs, and reads the files of its headers.
+/// The launch for a start now: runs its programs, and reads the files of its headers. Its secrets are known before anything is started.
 pub(in crate::server) async fn renewed(
     context: &ServerContext,
     server: &str,
@@ -34,6 +34,7 @@ pub(in crate::server) async fn renewed(
         // The next attempt reads it again.
         tracing::warn!(%server, "its headers stay as they were: {unusable}");
     }
+    context.secrets.add(launch.secret_values());
     Ok(launch)
 }
 
@@ -42,7 +43,12 @@ pub(super) fn reread(context: &ServerContext, headers: &RotatingHeaders) -> Read
     let (context, headers) = (context.clone(), headers.clone());
     Arc::new(move || {
         let (context, headers) = (context.clone(), headers.clone());
-        async move { read_again(&headers, outputs(&context, &headers.commands()).await?).await }.boxed()
+        async move {
+            let read = read_again(&headers, outputs(&context, &headers.commands()).await?).await;
+            context.secrets.add(headers.secret_values());
+            read
+        }
+        .boxed()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::admin::report::{InstanceReport, Report, ServerReport};
+use super::report::{InstanceReport, Report, ServerReport};
 use crate::manager::report::UsageReport;
 
 /// Measurements that are closer to each other are the same one: the daemon measures at most every 2 s.
@@ -12,7 +12,7 @@ const SAME_MS: i64 = 500;
 type Key = (String, Option<u32>);
 
 #[derive(Debug, Default)]
-pub(super) struct CpuMeter {
+pub(crate) struct CpuMeter {
     /// Time of the last measurement.
     at: Option<i64>,
     cpu_ms: HashMap<Key, u64>,
@@ -20,13 +20,13 @@ pub(super) struct CpuMeter {
 }
 
 impl CpuMeter {
-    /// Reads a report that was received at `now`.
-    pub(super) fn update(&mut self, now: i64, report: &Report) {
-        let Some(age) = report.usage_age_ms else { return };
+    /// Reads a report that was received at `now`. Returns whether it has a new measurement.
+    pub(crate) fn update(&mut self, now: i64, report: &Report) -> bool {
+        let Some(age) = report.usage_age_ms else { return false };
         let at = now - i64::try_from(age).unwrap_or(i64::MAX);
         let elapsed = self.at.map_or(i64::MAX, |before| at - before);
         if elapsed < SAME_MS {
-            return;
+            return false;
         }
         let elapsed = u32::try_from(elapsed).map_or(f64::MAX, f64::from);
         let measured: HashMap<_, _> = report.servers.iter().flat_map(measured).collect();
@@ -37,19 +37,20 @@ impl CpuMeter {
         };
         self.percent = measured.iter().filter_map(percent).collect();
         (self.at, self.cpu_ms) = (Some(at), measured);
+        true
     }
 
     /// Whether a process was measured twice, or none runs.
-    pub(super) fn is_known(&self, report: &Report) -> bool {
+    pub(crate) fn is_known(&self, report: &Report) -> bool {
         let runs = |server: &ServerReport| server.guard_pid.is_some() || !server.instances.is_empty();
         !self.percent.is_empty() || !report.servers.iter().any(runs)
     }
 
-    pub(super) fn of_server(&self, server: &ServerReport) -> Option<f64> {
+    pub(crate) fn of_server(&self, server: &ServerReport) -> Option<f64> {
         self.percent.get(&(server.name.clone(), None)).copied()
     }
 
-    pub(super) fn of_instance(&self, server: &str, instance: &InstanceReport) -> Option<f64> {
+    pub(crate) fn of_instance(&self, server: &str, instance: &InstanceReport) -> Option<f64> {
         self.percent.get(&(server.to_owned(), Some(instance.guard_pid?))).copied()
     }
 }

@@ -1,5 +1,5 @@
-//! What `mcpd top` receives besides the reports: the calls of all servers, and the lines that one server writes to stderr. Both begin with what the
-//! daemon has recorded, and reconnect when it restarts.
+//! The lines that one server writes to stderr, for `mcpd top`: those that the daemon has recorded, then new ones. Reconnects when the daemon
+//! restarts.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -9,65 +9,13 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::admin::report::LineReport;
-use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem, LogsRequest};
-use crate::calls::report::CallReport;
+use crate::admin::{self, AdminError, AdminEvent, FeedItem, LogsRequest};
 use crate::cli::daemon_report::POLL_INTERVAL;
 
-/// Recorded calls to request: the default size of the daemon's record.
-const HISTORY: usize = 1000;
-/// Received calls or lines that are not read yet. If the queue is full, the daemon skips calls or lines and reports their number.
+/// Received lines that are not read yet. If the queue is full, the daemon skips lines and reports their number.
 const QUEUE: usize = 1024;
 /// Maximum number of lines of a server.
 pub(super) const MAX_LINES: usize = 50;
-
-#[derive(Debug)]
-pub(super) enum CallEvent {
-    /// A new connection: earlier calls are sent again, or were another daemon's.
-    Reset,
-    /// A call has ended.
-    Call(Box<CallReport>),
-    /// The daemon has older calls that it did not send.
-    HistoryTruncated,
-    /// This number of calls was skipped.
-    Missed(u64),
-}
-
-/// Starts receiving calls. It ends when the receiver is dropped.
-pub(super) fn calls(socket: PathBuf) -> mpsc::Receiver<CallEvent> {
-    let (sender, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(async move {
-        while !sender.is_closed() {
-            // The poll of the status reports the error.
-            let _ = receive_calls(&socket, &sender).await;
-            sleep(POLL_INTERVAL).await;
-        }
-    });
-    receiver
-}
-
-async fn receive_calls(socket: &Path, sender: &mpsc::Sender<CallEvent>) -> Result<(), AdminError> {
-    let mut feed =
-        admin::calls(socket, CallsRequest { last: HISTORY, follow: true, ..CallsRequest::default() }).await?;
-    let mut received = 0;
-    let mut event = CallEvent::Reset;
-    loop {
-        if sender.send(event).await.is_err() {
-            return Ok(());
-        }
-        event = loop {
-            match feed.next().await? {
-                Some(FeedItem::Event(AdminEvent::Call(call))) => {
-                    received += 1;
-                    break CallEvent::Call(call);
-                }
-                Some(FeedItem::Event(AdminEvent::Missed(count))) => break CallEvent::Missed(count),
-                Some(FeedItem::Summary(_)) if received >= HISTORY => break CallEvent::HistoryTruncated,
-                Some(_) => {}
-                None => return Ok(()),
-            }
-        };
-    }
-}
 
 #[derive(Debug)]
 enum LineEvent {
@@ -147,9 +95,8 @@ impl LastLines {
 }
 
 async fn receive_lines(socket: &Path, server: &str, sender: &mpsc::Sender<LineEvent>) -> Result<(), AdminError> {
-    let request =
-        LogsRequest { last: MAX_LINES, servers: vec![server.to_owned()], follow: true, ..LogsRequest::default() };
-    let mut feed = admin::logs(socket, request).await?;
+    let request = LogsRequest { last: MAX_LINES, servers: vec![server.to_owned()], follow: true };
+    let mut feed = admin::logs(socket, request, false).await?;
     let mut event = LineEvent::Reset;
     while sender.send(event).await.is_ok() {
         event = loop {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs mcpd for the current user, below ~/.local. Run it again to upgrade. It runs nothing of what it installs.
 #
-# usage: install.sh [--from DIR]    DIR has a release: mcpd-VERSION-x86_64-linux.tar.gz and SHA256SUMS
+# usage: install.sh [--from DIR]    DIR has a release: mcpd-VERSION-MACHINE-linux.tar.gz and SHA256SUMS
 #        install.sh --uninstall     removes what it installed; configuration, logs and state stay
 #
 # It never needs root. Needed: tar, gzip, sha256sum and, without --from, curl or wget.
@@ -11,7 +11,8 @@ VERSION=0.2.0
 # The directory with the releases, one directory vVERSION each. There is no public address yet: use --from.
 ADDRESS=
 
-ARCHIVE=mcpd-$VERSION-x86_64-linux.tar.gz
+# MACHINE is x86_64 or aarch64.
+ARCHIVE=mcpd-$VERSION-$(uname -m)-linux.tar.gz
 # Relative to ~/.local: one line for each installed file, and for each directory (with a final slash) that was created for them.
 MANIFEST=share/mcpd/installed
 
@@ -55,8 +56,10 @@ main() {
 }
 
 install() {
-    [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] ||
-        fail "there is no binary for $(uname -s) on $(uname -m)" 'Build mcpd from its source: cargo install --locked --path .'
+    case $(uname -s)-$(uname -m) in
+        Linux-x86_64 | Linux-aarch64) ;;
+        *) fail "there is no binary for $(uname -s) on $(uname -m)" 'Build mcpd from its source: cargo install --locked --path .' ;;
+    esac
     fetch "$ARCHIVE"
     fetch SHA256SUMS
     verify

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian package and prints where it is. Needs cargo-deb (`cargo install --locked cargo-deb`) and dpkg-dev.
+# Builds the Debian package and prints where it is. Needs cargo-deb (`cargo install --locked cargo-deb`) and dpkg-dev. A package to pass on
+# also needs cargo-about (`cargo install --locked --features cli cargo-about`), for the notices of what the program contains.
 #
 # usage: build.sh [PROGRAM]    PROGRAM: an mcpd to package, with mcpd-init beside it, instead of what is built here
 set -euo pipefail
@@ -28,7 +29,16 @@ make_assets() {
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR%/installed} \
         cargo run --quiet --locked --features manual-pages --bin manual-pages -- "$package/man"
     gzip -9n "$package"/man/*.1
+    notices
     changelog | gzip -9n >"$package/changelog.Debian.gz"
+}
+
+notices() {
+    if command -v cargo-about >/dev/null; then
+        cargo-about generate --locked --offline --fail --config release/about.toml --output-file "$package/NOTICES.txt" release/about.hbs
+    else
+        echo 'This package is for trials: it was built without cargo-about, so the notices are missing.' >"$package/NOTICES.txt"
+    fi
 }
 
 # Debian's form of a list of changes; ours is beside it.

@@ -1,19 +1,29 @@
 #!/usr/bin/env bash
-# Makes the files of a release for x86_64 below target/releases/vVERSION: the archive that install.sh installs, the Debian package,
-# install.sh itself, and SHA256SUMS. Needs Rust, Python 3.11 with venv, dpkg-dev, git, and the registries of crates and of Python.
+# Makes the files of a release for this kind of machine, x86_64 or aarch64, below target/releases/vVERSION: the archive that install.sh
+# installs, the Debian package, the bill of materials (CycloneDX), install.sh itself, and SHA256SUMS. Needs Rust, Python 3.11 with venv,
+# dpkg-dev, git, and the registries of crates and of Python.
+#
+# The same commit gives the same bytes wherever it is built with the same Rust and the same Debian: reproduce.sh shows it.
 #
 # usage: build.sh VERSION    in a clean checkout of the tag vVERSION
+#        MCPD_RELEASE_TOOLS=DIR: keeps the tools there, for several builds
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The oldest that Rust's own standard library supports. mcpd needs nothing newer, so a newer one would only exclude systems.
 readonly glibc=2.17
-readonly cargo_deb=3.8.0
+readonly cargo_deb=3.8.0 cargo_about=0.9.3 cargo_cyclonedx=0.5.9
 version=${1:?usage: build.sh VERSION}
 mkdir -p "${CARGO_TARGET_DIR:-target}"
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+tools=${MCPD_RELEASE_TOOLS:-$target/tools}
 release=$target/releases/v$version
-name=mcpd-$version-x86_64-linux
+machine=$(uname -m)
+triple=$machine-unknown-linux-gnu
+name=mcpd-$version-$machine-linux
+# Directories are packaged with the mode that they are made with, and files are sorted as the locale says.
+umask 022
+export LC_ALL=C TZ=UTC
 
 fail() {
     echo "error: $*" >&2
@@ -32,24 +42,39 @@ check_source() {
         fail "Cargo.lock has crates that are not from the registry"
 }
 
-install_tools() {
-    python3 -m venv "$target/tools/zig"
-    "$target/tools/zig/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
-        --requirement release/requirements.txt
-    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --no-default-features \
-        --version "$cargo_deb" --root "$target/tools" cargo-deb
+# install_tool NAME VERSION [OPTION...]
+install_tool() {
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --root "$tools" --target-dir "$tools/build" "$1" --version "$2" "${@:3}"
 }
 
-# Without the paths of this machine in its messages.
+# cargo-about compares each file of 250 packages with every known licence: 13 minutes if it is not optimised.
+install_tools() {
+    python3 -m venv "$tools/zig"
+    "$tools/zig/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+        --requirement release/requirements.txt
+    install_tool cargo-deb "$cargo_deb" --debug --no-default-features
+    install_tool cargo-cyclonedx "$cargo_cyclonedx" --debug
+    CARGO_PROFILE_RELEASE_LTO=off install_tool cargo-about "$cargo_about" --features cli
+    PATH=$tools/bin:$tools/zig/bin:$PATH
+}
+
+# Replaces the paths of the crates, of this checkout and of generated files. rustc applies the last prefix that matches.
 build_program() {
-    local triple=x86_64-unknown-linux-gnu newest
+    local newest
     program=$target/portable/$triple/release/mcpd
-    PATH=$target/tools/zig/bin:$PATH \
-        RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$PWD=mcpd" \
+    RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$PWD=mcpd --remap-path-prefix=$target=target" \
         cargo-zigbuild zigbuild --release --locked --bin mcpd --bin mcpd-init --target "$triple.$glibc" --target-dir "$target/portable"
     newest=$(grep -ahoE 'GLIBC_[0-9.]+' "$program" "$program-init" | sort -uV | tail -n 1)
     [[ $(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] ||
         fail "the program needs $newest, which is newer than $glibc"
+    ! grep -aqF -e "$PWD" -e "$HOME" "$program" "$program-init" || fail "the program contains a path of this machine"
+}
+
+# What the program is made of. Its references to this package contain the path of the checkout.
+list_materials() {
+    cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --target "$triple" --no-build-deps --override-filename materials
+    sed "s|path+file://$PWD|mcpd|g" materials.json >"$release/$name.cdx.json"
+    rm materials.json
 }
 
 # The tree that install.sh copies to ~/.local. Manual pages and completions are those of the Debian package.
@@ -63,7 +88,7 @@ make_archive() {
     install -D -m 644 "$package/mcpd.bash" "$shared/bash-completion/completions/mcpd"
     install -D -m 644 "$package/mcpd.zsh" "$shared/zsh/site-functions/_mcpd"
     install -D -m 644 "$package/mcpd.fish" "$shared/fish/vendor_completions.d/mcpd.fish"
-    install -D -m 644 -t "$shared/doc/mcpd" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT debian/copyright
+    install -D -m 644 -t "$shared/doc/mcpd" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT debian/copyright "$package/NOTICES.txt"
     install -D -m 644 -t "$shared/doc/mcpd/examples" config/mcpd.toml systemd/*.conf
     for unit in systemd/*.service systemd/*.socket; do
         sed 's|%h/\.cargo/bin/mcpd|%h/.local/bin/mcpd|' "$unit" | install -D -m 644 /dev/stdin "$shared/doc/mcpd/examples/${unit##*/}"
@@ -81,8 +106,9 @@ install_tools
 build_program
 rm -rf "$release"
 mkdir -p "$release"
-cp "$(PATH=$target/tools/bin:$PATH debian/build.sh "$program")" "$release/"
+cp "$(debian/build.sh "$program")" "$release/"
 make_archive
+list_materials
 install -m 755 install.sh "$release/"
-(cd "$release" && sha256sum -- *.deb *.tar.gz install.sh >SHA256SUMS)
+(cd "$release" && sha256sum -- *.deb *.tar.gz *.cdx.json install.sh >SHA256SUMS)
 echo "$release"

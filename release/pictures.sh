@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes README's pictures of the page, docs/pictures/dashboard-{light,dark}.png: runs a daemon with some servers in a temporary directory, calls
-# their tools for a while, and takes pictures with Chromium. Needs Chromium, Node 20, Python 3 and npm's registry.
+# Makes README's pictures, from what mcpd really shows: docs/pictures/{status,top}.svg of a terminal, and dashboard-{light,dark}.png of the page.
+# Runs a daemon with some servers in a temporary directory, calls their tools for a while, and takes the pictures. Needs Chromium, Node 20,
+# Python 3 with venv, and the registries of npm and Python.
 #
 # usage: release/pictures.sh [MCPD [SECONDS]]   (default: the release build of this checkout, 300)
 set -euo pipefail
@@ -101,6 +102,68 @@ agent claude-code 2.1.4 default 0.5
 agent codex 0.61.0 default 0.8
 agent review-bot 1.2.0 reviewer 1.5
 
+# What a terminal of 100 columns shows, drawn by rich.
+terminal() {
+    python3 -m venv "$scratch/venv"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check pyte==0.8.2 rich==15.0.0
+    "$scratch/venv/bin/python" - "$mcpd" <<'PYTHON'
+import fcntl, io, itertools, os, pty, re, select, struct, subprocess, sys, termios, time
+
+import pyte
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+COLUMNS, ROWS = 100, 24
+COLOURS = {"brown": "yellow", "brightbrown": "bright_yellow"}
+
+
+def screen_of(arguments, seconds):
+    """The screen after a command has ended, or after this time, when a key ends it."""
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    os.set_blocking(main, False)
+    command = subprocess.Popen(
+        [sys.argv[1], *arguments], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), env={**os.environ, "TERM": "xterm-256color"},
+    )
+    screen = pyte.Screen(COLUMNS, ROWS)
+    stream = pyte.ByteStream(screen)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if select.select([main], [], [], 0.1)[0]:
+            stream.feed(os.read(main, 65536))
+        elif command.poll() is not None:
+            break
+    if command.poll() is None:
+        os.write(main, b"q")
+    command.wait(timeout=60)
+    return screen
+
+
+def style_of(cell):
+    names = [COLOURS.get(name, re.sub("^bright", "bright_", name)) for name in (cell.fg, cell.bg)]
+    names = [None if name == "default" else f"#{name}" if re.fullmatch("[0-9a-f]{6}", name) else name for name in names]
+    return Style(color=names[0], bgcolor=names[1], bold=cell.bold, underline=cell.underscore, reverse=cell.reverse)
+
+
+for name, seconds in [("status", 10), ("top", 5)]:
+    screen = screen_of([name], seconds)
+    lines = []
+    for row in (screen.buffer[number] for number in range(ROWS)):
+        runs = itertools.groupby((row[at] for at in range(COLUMNS)), style_of)
+        lines.append(Text.assemble(*(("".join(cell.data for cell in cells), style) for style, cells in runs)))
+    for line in lines:
+        line.rstrip()
+    while not lines[-1].plain:
+        lines.pop()
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False)
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="crop", highlight=False)
+    console.save_svg(f"docs/pictures/{name}.svg", title=f"mcpd {name}", unique_id=name)
+PYTHON
+}
+
 address=$("$mcpd" dashboard --no-open 2>/dev/null)
 # The page collects its plots meanwhile.
 for ((waited = 0; waited < seconds; waited += 30)); do
@@ -124,5 +187,6 @@ for (const colorScheme of ["light", "dark"]) {
 }
 await browser.close();
 SCRIPT
+terminal
 node "$scratch/pictures.mjs" "$scratch" "$chromium" "$address" "${size%,*}" "${size#*,}"
 ls -l docs/pictures

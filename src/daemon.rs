@@ -4,6 +4,7 @@
 //! module knows the order of shutdown. It uses no MCP methods and no processes, and JSON-RPC only to refuse a connection.
 //!
 //! ```text
+//! restart ─► sessions finish their calls, and refuse others ─► servers and sessions end as below ─► the next program, with all sockets
 //! SIGTERM ─► agent sockets removed ─► servers finish their calls and end, in parallel
 //!         ─► sessions write their last answers ─► admin socket removed ─► lock released
 //! ```
@@ -12,6 +13,7 @@ mod admission;
 mod agent_sockets;
 mod config_state;
 mod idle_exit;
+mod lifecycle;
 mod loopback_sockets;
 mod notify;
 mod operators;
@@ -19,6 +21,7 @@ mod pattern_check;
 mod reload;
 mod sessions;
 mod status;
+mod successor;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +35,7 @@ use futures_util::future::{OptionFuture, join};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet, yield_now};
+use tokio::task::{JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use self::admission::Admission;
@@ -40,26 +43,31 @@ use self::agent_sockets::{AgentConnection, AgentSockets, PrepareSockets};
 use self::config_state::ConfigState;
 pub use self::idle_exit::DaemonLifetime;
 use self::idle_exit::IdleExit;
+use self::lifecycle::Lifecycle;
 use self::operators::Operators;
 use self::pattern_check::PatternCheck;
 use self::reload::Reload;
 use self::sessions::Sessions;
+use self::successor::ProgramFile;
+pub use self::successor::Successor;
+pub(crate) use self::successor::without_inherited;
 use crate::admin;
 use crate::calls::History;
 use crate::config::interpolate::{Environment, Process, Sources};
-use crate::config::{self, LoadedConfig};
+use crate::config::{self, LoadedConfig, Profile};
 use crate::duration;
 use crate::logging::{self, Limiter, ServerOutput};
 use crate::manager::{Manager, ManagerError, ServedProfile, Setup};
 use crate::masking::KnownSecrets;
 use crate::oauth;
 use crate::pin_files::PinDirectory;
-use crate::server::{
-    self, Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopChannel, StopLevel,
-};
+use crate::server::{self, Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StopLevel};
 use crate::session::TaskTokenKey;
 use crate::signals::{self, SignalOrders};
-use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, RuntimeDir, SocketError, SocketMode, SocketUpkeep, Standing};
+use crate::sockets::{
+    ADMIN_SOCKET, Handover, InheritedDescriptors, Listener, Lock, PassedSockets, RuntimeDir, SocketError, SocketMode,
+    SocketUpkeep, Standing,
+};
 
 /// Time for servers to end after their manager has panicked.
 const LAST_SERVERS: Duration = Duration::from_secs(5);
@@ -69,13 +77,12 @@ struct Daemon {
     first_list_wait: Duration,
     manager: Manager,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
-    /// `None` once the daemon is being stopped.
+    /// `None` once the daemon ends without a successor.
     agents: Option<AgentSockets>,
     sessions: Sessions,
     operators: Operators,
     admission: Admission,
-    /// Raised by signals, and by the daemon itself if it has lost its lock.
-    stopping: StopChannel,
+    lifecycle: Lifecycle,
     log: logging::Control,
     config: ConfigState,
     idle_exit: IdleExit,
@@ -157,7 +164,8 @@ fn server_context(
 
 /// Serves `loaded` in `directory` until a signal stops the daemon. Servers with limits run in `cgroups`. SIGHUP reads the
 /// configuration again: `files` if any were named at start, otherwise the default files. With [`DaemonLifetime::WhileUsed`], the daemon
-/// also ends by itself. Returns when no process and no socket is left.
+/// also ends by itself. `inherited`: what the program before this one has passed on. Returns when no process and no socket is left, or
+/// no process and the program that comes next.
 ///
 /// # Errors
 /// Before anything was started: the directory is unsafe or served by another daemon, or a system call failed. Later:
@@ -169,34 +177,36 @@ pub async fn run(
     log: logging::Control,
     cgroups: Cgroups,
     lifetime: DaemonLifetime,
-) -> Result<(), DaemonError> {
+    inherited: Option<InheritedDescriptors>,
+) -> Result<Option<Successor>, DaemonError> {
     let failed = |operation| move |source| DaemonError::Start { operation, source };
-    let activated = ActivatedSockets::take_over().map_err(failed("take over the sockets of systemd"))?;
-    let inherited = prepare().map_err(failed("prepare the process"))?;
+    let (passed, lock) = PassedSockets::take_over(inherited).map_err(failed("take over its sockets"))?;
+    let program = ProgramFile::of_this_process().map_err(failed("find its program"))?;
+    let attributes = prepare().map_err(failed("prepare the process"))?;
     let signals = signals::listen().map_err(failed("handle signals"))?;
+    let successor = Successor::new(program.clone(), attributes, Arc::clone(&signals.is_stopped));
     let key = TaskTokenKey::generate().map_err(|error| failed("generate a random key")(io::Error::other(error)))?;
-    let mut lock = directory.lock()?;
+    let lock = lock.map_or_else(|| directory.lock(), |file| directory.continue_lock(file))?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
-    let calls = History::new(config.daemon.call_log.clone());
-    let host = server_context(&loaded, directory, inherited, cgroups);
-    let warnings: Arc<Limiter> = Arc::default();
+    let (calls, warnings) = (History::new(config.daemon.call_log.clone()), Arc::<Limiter>::default());
+    let host = server_context(&loaded, directory, attributes, cgroups);
     let admission = Admission::new(host.guards.clone(), host.reaper.clone(), Arc::clone(&warnings));
-    let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
-    let listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?;
+    let (agents, listener, lock) = open_sockets(&config.profiles, lock, passed)?;
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
     let ServerContext { secret_programs, secrets, logins, tap, .. } = host.clone();
     let setup = Setup { naming: config.daemon.naming, host, first_list_wait, pins: pin_directory(&files) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let (operators, requests) = Operators::new(listener, manager.clone(), calls.clone(), tap.clone(), secrets.clone());
-    let sessions =
-        Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &signals.stopping, tap);
     let state = ConfigState::new(loaded.stamps.clone(), loaded.secret_files.clone());
+    let mut helpers = background_tasks(config.daemon.watch, &state, &signals, &warnings);
+    let lifecycle = Lifecycle::new(signals.stopping, config.daemon.restart_wait, program);
+    let sessions = Sessions::new(config.daemon.clone(), calls.clone(), key, Arc::clone(&warnings), &lifecycle, tap);
+    helpers.spawn(notify::run(manager.view(), sessions.watch_count(), &lifecycle));
     let (idle_limit, idle_limit_receiver) = watch::channel(config.daemon.idle_exit);
     let idle_exit = IdleExit::new(lifetime, idle_limit_receiver).map_err(failed("create a timer"))?;
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
-    let mut helpers = background_tasks(config.daemon.watch, &state, &signals, &manager, &sessions, &warnings);
     let reload = Reload {
         environment: Environment::default(),
         secret_programs,
@@ -219,32 +229,35 @@ pub async fn run(
         sessions,
         operators,
         admission,
-        stopping: signals.stopping,
+        lifecycle,
         log,
-        config: state,
+        config: state.clone(),
         idle_exit,
     };
     let ended = daemon.serve(&mut upkeep, requests.queries, sockets_to_prepare, servers_ended).await;
     finish(&warnings, &calls, logins.as_ref()).await;
-    // Releases the lock: from here on another daemon may serve the directory.
-    drop(upkeep);
-    ended
+    // Without a successor, this releases the lock: from here on another daemon may serve the directory.
+    Ok(ended?.map(|handover| successor.with(handover, upkeep.into_lock(), state.environment())))
+}
+
+/// Opens the sockets for agents, then that for operators, or continues with those that were `passed` to this process.
+fn open_sockets(
+    profiles: &[Arc<Profile>],
+    mut lock: Lock,
+    mut passed: PassedSockets,
+) -> Result<(AgentSockets, Listener, Lock), SocketError> {
+    let mut passed_admin = passed.split_off_admin();
+    let agents = AgentSockets::create(profiles, &mut lock, passed)?;
+    let operators = lock.listen_or_take(ADMIN_SOCKET, SocketMode::Owner, &mut passed_admin)?;
+    Ok((agents, operators, lock))
 }
 
 /// Tasks that run beside the daemon until they are dropped. `watch`: whether changed files are reloaded.
-fn background_tasks(
-    watch: bool,
-    state: &ConfigState,
-    signals: &SignalOrders,
-    manager: &Manager,
-    sessions: &Sessions,
-    warnings: &Arc<Limiter>,
-) -> JoinSet<()> {
+fn background_tasks(watch: bool, state: &ConfigState, signals: &SignalOrders, warnings: &Arc<Limiter>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if watch {
         tasks.spawn(config_state::watch_files(state.clone(), Arc::clone(&signals.reload)));
     }
-    tasks.spawn(notify::run(manager.view(), sessions.watch_count(), signals.stopping.receiver.clone()));
     tasks.spawn(Arc::clone(warnings).report());
     tasks
 }
@@ -298,21 +311,21 @@ pub(crate) fn logins() -> Option<Logins> {
 }
 
 impl Daemon {
-    /// Serves until the manager has ended; then no server is left.
+    /// Serves until the manager has ended; then no server is left. Returns the sockets for a successor.
     async fn serve(
         mut self,
         upkeep: &mut SocketUpkeep,
         mut queries: mpsc::Receiver<admin::Query>,
         mut sockets: mpsc::Receiver<PrepareSockets>,
         mut servers_ended: JoinHandle<Vec<u32>>,
-    ) -> Result<(), DaemonError> {
-        let (mut stop, mut kill) = (self.stopping.receiver.clone(), self.stopping.receiver.clone());
+    ) -> Result<Option<Handover>, DaemonError> {
+        let (mut stop, mut kill) = (self.lifecycle.stopping(), self.lifecycle.stopping());
         let mut killed = pin!(kill.at_least(StopLevel::Kill));
         let (mut hurried, mut is_superseded) = (false, false);
         self.serve_profiles(upkeep);
         let ended = loop {
             tokio::select! {
-                Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
+                Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)), if self.lifecycle.is_serving() => {
                     if let Some(sockets) = &self.agents {
                         self.sessions.serve(agent, sockets.get(listener), &self.admission, &self.manager);
                     }
@@ -333,18 +346,23 @@ impl Daemon {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if upkeep.check(agents.chain([self.operators.listener()])) == Standing::Superseded {
                         is_superseded = true;
-                        self.stopping.raise(StopLevel::FinishRunning);
+                        self.lifecycle.require_end();
                     }
                 }
-                () = stop.at_least(StopLevel::FinishRunning), if self.agents.is_some() => {
-                    self.agents = None;
+                () = self.lifecycle.drained() => {
+                    self.lifecycle.end_for_successor();
                     self.manager.stop(StopLevel::FinishRunning);
                 }
-                () = &mut killed, if self.agents.is_none() && !hurried => {
+                () = stop.at_least(StopLevel::FinishRunning), if !self.lifecycle.is_ending() => {
+                    self.agents = None;
+                    self.lifecycle.end();
+                    self.manager.stop(StopLevel::FinishRunning);
+                }
+                () = &mut killed, if self.lifecycle.is_stopping() && !hurried => {
                     hurried = true;
                     self.manager.stop(StopLevel::Kill);
                 }
-                () = self.idle_exit.check_due(), if self.agents.is_some() => {
+                () = self.idle_exit.check_due(), if self.lifecycle.is_serving() => {
                     if self.idle_exit.is_over() {
                         self.end_if_unused();
                     }
@@ -353,17 +371,40 @@ impl Daemon {
             }
             self.idle_exit.observe(!self.sessions.is_empty());
         };
+        self.close(ended, is_superseded).await
+    }
+
+    /// Ends sessions after the servers.
+    async fn close(
+        mut self,
+        ended: Result<Vec<u32>, JoinError>,
+        is_superseded: bool,
+    ) -> Result<Option<Handover>, DaemonError> {
         if ended.is_err() {
             self.agents = None;
             self.after_manager().await;
         }
+        let has_successor = self.lifecycle.servers_ended();
         self.sessions.close().await;
         let left = ended.map_err(|_| DaemonError::Panicked)?;
         match left.is_empty() {
             true if is_superseded => Err(DaemonError::Superseded),
-            true => Ok(()),
+            true if has_successor => Ok(self.hand_over()),
+            true => Ok(None),
+            false if has_successor => {
+                tracing::error!("{}", DaemonError::ProcessesLeft(left));
+                Ok(self.hand_over())
+            }
             false => Err(DaemonError::ProcessesLeft(left)),
         }
+    }
+
+    /// The sockets for the next program.
+    fn hand_over(self) -> Option<Handover> {
+        let mut handover = Handover::default();
+        self.agents?.hand_over(&mut handover);
+        self.operators.hand_over(&mut handover);
+        Some(handover)
     }
 
     /// Ends the daemon, unless a server works, an operator is connected, or an agent has just come.
@@ -377,7 +418,7 @@ impl Daemon {
         if waiting.is_empty() {
             let limit = self.idle_exit.limit().unwrap_or_default();
             tracing::info!("no agent was connected for {}: stopping", duration::format(limit));
-            return self.stopping.raise(StopLevel::FinishRunning);
+            return self.lifecycle.require_end();
         }
         for (listener, stream) in waiting {
             let agent = AgentConnection::Socket(stream);

@@ -2,8 +2,10 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt;
+use nix::sys::signal::{SigSet, Signal, raise};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook_tokio::Signals;
 use tokio::sync::Notify;
@@ -20,6 +22,8 @@ pub struct SignalOrders {
     /// With a terminal on stdin, stdout or stderr, SIGHUP means that the terminal is gone: [`StopLevel::FinishRunning`], however often it is
     /// received.
     pub reload: Arc<Notify>,
+    /// Set by the first SIGTERM or SIGINT, also when no task runs any more.
+    pub is_stopped: Arc<AtomicBool>,
 }
 
 /// Installs the handlers.
@@ -29,10 +33,16 @@ pub struct SignalOrders {
 pub fn listen() -> io::Result<SignalOrders> {
     // The last three are ignored, as their default is to end the process. A write beyond the file size limit then fails (EFBIG).
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ])?;
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&is_stopped))?;
+    }
+    // The program before this one may have held signals.
+    SigSet::empty().thread_set_mask()?;
     let (sender, receiver) = StopReceiver::channel();
     let reload = Arc::new(Notify::new());
-    let orders =
-        SignalOrders { stopping: StopChannel { sender: sender.clone(), receiver }, reload: Arc::clone(&reload) };
+    let stopping = StopChannel { sender: sender.clone(), receiver };
+    let orders = SignalOrders { stopping, reload: Arc::clone(&reload), is_stopped };
     let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
@@ -54,4 +64,14 @@ pub fn listen() -> io::Result<SignalOrders> {
         }
     });
     Ok(orders)
+}
+
+/// Holds signals for the program that this process executes next. It receives one to stop, too, if this one has received it.
+pub fn hold(is_stopped: &AtomicBool) {
+    let held = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
+    // If the system refuses, they take effect at once.
+    let _ = SigSet::from_iter(held).thread_block();
+    if is_stopped.load(Ordering::Relaxed) {
+        let _ = raise(Signal::SIGTERM);
+    }
 }

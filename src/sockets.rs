@@ -6,10 +6,11 @@
 //! a killed daemon has left. A lock counts only while its file is in its place, which [`socket_upkeep`] checks: if another daemon
 //! has locked a new file there, the older daemon ends.
 
-mod activation;
 mod connect;
+mod handover;
 mod listener;
 mod lock;
+mod passed_sockets;
 mod peer_process;
 mod profile_directories;
 mod socket_upkeep;
@@ -23,11 +24,12 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-pub(crate) use self::activation::ActivatedSockets;
 pub(crate) use self::connect::{ExpectedListener, connect, untrusted};
+pub(crate) use self::handover::{Handover, InheritedDescriptors, Opener, can_inherit};
 pub use self::listener::{Listener, SocketMode};
 pub(crate) use self::lock::LOCK;
 pub use self::lock::Lock;
+pub(crate) use self::passed_sockets::PassedSockets;
 pub(crate) use self::peer_process::PeerProcess;
 pub(crate) use self::profile_directories::{DirectoryChoice, DirectoryError, ProfileDirectories};
 pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{CellAlignment, Table as Grid};
-
 use crate::stats::median;
 
 /// A distance marker of the design.
@@ -100,15 +97,21 @@ fn number(value: f64) -> String {
 
 impl fmt::Display for Table {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut grid = Grid::new();
-        grid.load_style(ASCII_MARKDOWN);
         let [first, second, mcpd] = self.ways;
         let ratio = format!("{mcpd} ÷ {}", self.ways[self.base]);
-        grid.set_header(["", first, second, mcpd, &ratio, "marker", ""]);
-        grid.add_rows(&self.rows);
-        for column in grid.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
+        let header = ["", first, second, mcpd, &ratio, "marker", ""].map(str::to_owned);
+        let rows: Vec<_> = std::iter::once(&header).chain(&self.rows).collect();
+        let widths: [usize; 7] =
+            std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));
+        for (number, row) in rows.into_iter().enumerate() {
+            write!(out, "| {:1$} |", row[0], widths[0])?;
+            row.iter().zip(widths).skip(1).try_for_each(|(cell, width)| write!(out, " {cell:>width$} |"))?;
+            writeln!(out)?;
+            if number == 0 {
+                widths.iter().try_for_each(|width| write!(out, "|{:-<1$}", "", width + 2))?;
+                writeln!(out, "|")?;
+            }
         }
-        write!(out, "{grid}")
+        Ok(())
     }
 }

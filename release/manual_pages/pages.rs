@@ -141,6 +141,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "mcpd-restart",
         &[
+            ("mcpd restart", "Restarts the daemon with the installed program."),
             ("mcpd restart files", "Restarts a server and waits until it is ready."),
             ("mcpd restart --all", "Restarts every enabled server."),
         ],

@@ -15,8 +15,8 @@ use super::report::{
 use super::{
     APPROVE, AdminEvent, ApprovedDefinition, CALLS, CHANGES, CHECK, CallsRequest, CallsSummary, Channel, DISABLE,
     DaemonMessage, ENABLE, EnvironmentChanges, LOG_LEVEL, LOGS, LogsRequest, LogsSummary, MASK, METRICS, Notification,
-    PROCESS, Params, RELOAD, RESTART, Request, Response, STATUS, TAP, TOKENS, TOOLS, TapRequest, TapSummary,
-    ToolsRequest, channel,
+    PROCESS, Params, RELOAD, RESTART, RESTART_DAEMON, Request, Response, STATUS, TAP, TOKENS, TOOLS, TapRequest,
+    TapSummary, ToolsRequest, channel,
 };
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
@@ -136,6 +136,14 @@ pub async fn control(path: &Path, action: ServerAction, server: &str) -> Result<
         }
     };
     Connection::request(path, method, params).await?.response().await
+}
+
+/// Restarts the daemon. Returns when no server is left, and the next program follows.
+///
+/// # Errors
+/// See [`AdminError`].
+pub(crate) async fn restart_daemon(path: &Path) -> Result<bool, AdminError> {
+    Connection::request(path, RESTART_DAEMON, Params::default()).await?.response().await
 }
 
 /// Reloads the configuration and reports the effect on each server.

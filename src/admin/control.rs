@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::operator::{
-    Access, Operator, Query, ReloadRequest, ask, event, refuse, refuse_overload, respond, send, stopping,
+    Access, Operator, Query, ReloadRequest, Restarting, ask, event, refuse, refuse_overload, respond, send, stopping,
     unknown_server,
 };
 use super::report::{ControlReport, ReloadReport, Report};
@@ -54,6 +54,24 @@ pub(super) async fn answer(
         Err(ManagerError::Closed) => refuse(operator, Some(id), stopping()).await,
         Err(error) => refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, error.to_string())).await,
     }
+}
+
+/// Answers request `id` when no server is left, and the next program follows.
+pub(super) async fn restart_daemon(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
+    let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
+    let Restarting { at_most, ended } = match ask(&access.queries, Query::Restart).await {
+        Ok(restarting) => restarting,
+        Err(_) => return refuse(operator, Some(id), stopped()).await,
+    };
+    match wait(operator, at_most, ended).await? {
+        Ok(()) => respond(operator, Some(id), Answer::Restart(true)).await,
+        Err(_) => refuse(operator, Some(id), stopped()).await,
+    }
+}
+
+/// The refusal of a restart. Nothing follows the daemon.
+fn stopped() -> ErrorObject {
+    ErrorObject::new(INVALID_PARAMS, "mcpd is being stopped")
 }
 
 /// Maps `enable` and `disable` to a toggle. `stop` applies only to a whole server.

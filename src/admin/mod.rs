@@ -20,6 +20,7 @@
 //! | `changes` | `server`, for one only | notifications `waiting`, `change` and `definition`, then [`report::ChangesSummary`] |
 //! | `approve` | `server`, [`ApprovedDefinition`]s | a notification `waiting`, then [`report::ApprovalReport`] |
 //! | `restart` | `server` | a notification `waiting`, then [`report::ControlReport`] |
+//! | `restart_daemon` | | a notification `waiting`, then `true`: no server is left, and the next program follows |
 //! | `enable` | `server`; `tool`, to enable only one | as above |
 //! | `disable` | `server`; `tool`, to disable only one; `stop`, to stop the server | as above |
 //! | `tokens` | | `true`: the tokens of loopback addresses were read again |
@@ -54,10 +55,11 @@ pub use self::client::{
     tools,
 };
 pub(crate) use self::client::{
-    MASKED_VARIABLE, TIMEOUT, TapItem, approve, changes, is_masked, mask, process, reload_environment, tap,
+    MASKED_VARIABLE, TIMEOUT, TapItem, approve, changes, is_masked, mask, process, reload_environment, restart_daemon,
+    tap,
 };
 pub(crate) use self::cpu::CpuMeter;
-pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
+pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest, Restarting};
 pub(crate) use self::report::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
@@ -271,6 +273,7 @@ enum Answer {
     Changes(report::ChangesSummary),
     Approval(report::ApprovalReport),
     Tokens(bool),
+    Restart(bool),
     /// The number of bytes of all parts.
     Text(usize),
 }
@@ -282,6 +285,7 @@ const CALLS: &str = "calls";
 const LOGS: &str = "logs";
 const LOG_LEVEL: &str = "log_level";
 const RESTART: &str = "restart";
+const RESTART_DAEMON: &str = "restart_daemon";
 const ENABLE: &str = "enable";
 const DISABLE: &str = "disable";
 const RELOAD: &str = "reload";

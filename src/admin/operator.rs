@@ -39,10 +39,21 @@ const MAX_NAMED: usize = 20;
 pub(crate) enum Query {
     /// Returns the status.
     Status(oneshot::Sender<Report>),
+    /// Restarts the daemon. Dropped if it is being stopped.
+    Restart(oneshot::Sender<Restarting>),
     /// Reads the tokens of loopback listeners again.
     Tokens(oneshot::Sender<()>),
     /// Sets the log filter, if `filter` is given, and returns the filter in effect.
     LogLevel { filter: Option<String>, answer: oneshot::Sender<Result<String, BadFilter>> },
+}
+
+/// The daemon ends its servers before a restart.
+#[derive(Debug)]
+pub(crate) struct Restarting {
+    /// Maximum time until no server is left.
+    pub(crate) at_most: Duration,
+    /// Then the next program follows. Dropped if it does not, because the daemon is stopped.
+    pub(crate) ended: oneshot::Receiver<()>,
 }
 
 /// Receives the result of a reload, or the reason why nothing has changed.

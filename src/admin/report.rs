@@ -26,6 +26,8 @@ pub struct Report {
     pub version: String,
     /// Process id of the daemon.
     pub pid: u32,
+    /// The file of the daemon's program. Older daemons do not report it.
+    pub program: Option<ProgramReport>,
     /// Time since the daemon started.
     pub uptime_ms: u64,
     /// `true` once every first start attempt has ended or the first-list deadline has passed.
@@ -57,6 +59,21 @@ pub struct Report {
     pub running_calls: Vec<RunningCallReport>,
     /// Agent sockets, the default profile first.
     pub profiles: Vec<ProfileReport>,
+}
+
+/// The file of the daemon's program.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProgramReport {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Device of the file that runs.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// Version of the program that has replaced it. The command fills this in.
+    pub installed: Option<String>,
 }
 
 /// A configuration file, as it was read.

@@ -15,7 +15,7 @@ use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, re
 use super::report::{ProcessReport, Report};
 use super::{
     APPROVE, Answer, CALLS, CHANGES, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, MASK, METRICS, PROCESS, RELOAD, RESTART,
-    Request, STATUS, TAP, TOKENS, TOOLS, changes, channel, control, feeds, metrics, tap, tools,
+    RESTART_DAEMON, Request, STATUS, TAP, TOKENS, TOOLS, changes, channel, control, feeds, metrics, tap, tools,
 };
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
@@ -100,6 +100,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         CHANGES => return changes::answer(operator, request.id, request.params.server.as_deref(), access).await,
         APPROVE => return changes::approve(operator, request.id, &request.params, access).await,
         RELOAD => return control::reload(operator, request.id, request.params.environment, access).await,
+        RESTART_DAEMON => return control::restart_daemon(operator, request.id, access).await,
         method @ (RESTART | ENABLE | DISABLE) => {
             return control::answer(operator, (request.id, method), &request.params, access).await;
         }

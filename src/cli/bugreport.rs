@@ -115,8 +115,8 @@ pub(super) async fn run(report: Bugreport, given: Option<PathBuf>, directory: Op
     let table = OutputStyle::of_stdout().table(["FILE", "BYTES", "CONTENT"], rows);
     let shown = shell_word(&path.to_string_lossy());
     try_print(format!(
-        "{table}\nwrote {}\nSecrets are replaced by `…`. Names of servers, tools and directories are not, nor is \
-         what servers have written.\nLook at it before you give it to others: `tar -xOzf {shown} | less`\n",
+        "{table}\nwrote {}\nSecrets are replaced by `…`. Names of servers, tools and directories stay, and so does \
+         the other text of servers.\nLook at it before you give it to others: `tar -xOzf {shown} | less`\n",
         path.display()
     ))?;
     Ok(ExitCode::SUCCESS)

@@ -10,10 +10,10 @@ use serde_with::skip_serializing_none;
 use tokio::time::timeout;
 
 use super::daemon_report::{changed_sentence, with_changed_files};
-use super::outcome::{print_styled_note, try_print_report};
+use super::outcome::{config_failure, print_styled_note, try_print_report};
 use super::style::OutputStyle;
 use super::text::{count, join_limited, malformed_item, searched_paths, split_searched_path};
-use super::{CommandResult, FAILED, USAGE, try_print};
+use super::{CommandResult, FAILED, USAGE, fail, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -21,7 +21,7 @@ use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
 use crate::daemon::cache_directory;
 use crate::manager::report::{MalformedItem, malformed};
 use crate::server::last_known;
-use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir, can_inherit};
 use crate::{admin, config_lints};
 
 /// Until a daemon has to answer. A daemon that does not is left to `mcpd doctor`.
@@ -41,6 +41,9 @@ pub(super) struct Arguments {
     /// Exit with 1 if there are warnings
     #[arg(long)]
     strict: bool,
+    /// Only whether this program can take the place of a running daemon that passes on its sockets in this format
+    #[arg(long, value_name = "FORMAT", value_parser = ["1"], hide = true)]
+    successor: Option<String>,
     /// Print errors and warnings as JSON
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -51,6 +54,10 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> CommandResult {
     let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
+    if arguments.successor.is_some() {
+        can_inherit().map_err(|error| fail(FAILED, format!("sockets cannot be passed on here: {error}")))?;
+        return loaded.map(|_| ExitCode::SUCCESS).map_err(|error| config_failure(&error));
+    }
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
         Ok(loaded) => Findings::of(loaded, known),

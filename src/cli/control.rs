@@ -1,4 +1,4 @@
-//! `mcpd restart`, `mcpd enable`, `mcpd disable`: each acts on any number of servers at once.
+//! `mcpd restart SERVER…`, `mcpd enable`, `mcpd disable`: each acts on any number of servers at once.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::keep::{Keep, WrittenToggle};
 use super::outcome::print_report;
 use super::terminal::with_spinner;
 use super::text::one_line;
-use super::{CommandResult, FAILED, USAGE, admin_failure, completions, fail, print, tool_names};
+use super::{CommandResult, FAILED, USAGE, admin_failure, completions, fail, print, restart, tool_names};
 use crate::admin::report::{ControlReport, StateName};
 use crate::admin::{self, AdminError, ServerAction, ToolsRequest};
 use crate::manager::Toggle;
@@ -24,14 +24,21 @@ const MAX_AT_ONCE: usize = 8;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ControlCommand {
-    /// Restart servers now, and wait until they are ready or have failed
+    /// Restart the daemon with the installed program, or only servers
+    ///
+    /// Without a server, the daemon is restarted with the program that is installed now. Nothing changes if that program refuses the
+    /// configuration. Calls have the time `restart_wait` to finish. Agents behind `mcpd connect` stay connected, and later calls wait
+    /// there for the new daemon. With servers, the command waits until they are ready or have failed.
     Restart {
-        /// Server names, as printed by `mcpd status`
-        #[arg(value_name = "SERVER", required_unless_present = "all", add = ArgValueCandidates::new(completions::servers))]
+        /// Restart only these servers, as printed by `mcpd status`
+        #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
         servers: Vec<String>,
         /// Restart every enabled server
         #[arg(long, conflicts_with = "servers")]
         all: bool,
+        /// Restart the daemon only if its program was replaced since its start
+        #[arg(long, conflicts_with_all = ["servers", "all"])]
+        if_replaced: bool,
         /// Print each result as JSON
         #[arg(long)]
         json: bool,
@@ -254,6 +261,11 @@ pub(super) struct JsonReport<'a> {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> CommandResult {
+    if let ControlCommand::Restart { servers, all: false, if_replaced, json } = command
+        && servers.is_empty()
+    {
+        return restart::run(directory, *if_replaced, *json).await;
+    }
     let orders = command.orders(directory).await?;
     let socket = directory.socket(ADMIN_SOCKET);
     if let ControlCommand::Restart { .. } = command {

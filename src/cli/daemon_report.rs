@@ -3,17 +3,19 @@
 //! This program compares the files, because a disk may hang and the daemon must not wait for it. `mcpd top` and `mcpd status --watch` read the
 //! report once a second, and again when the daemon has restarted.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use tokio::process::Command;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::style::{OutputStyle, Tone};
 use super::text::{join_limited, one_line, short_duration, wrap};
 use super::{FAILED, admin_failure};
-use crate::admin::report::{FileReport, Report};
+use crate::admin::report::{FileReport, ProgramReport, Report};
 use crate::admin::{self, AdminError};
 use crate::config;
 use crate::config::interpolate::Process;
@@ -77,6 +79,41 @@ pub(super) fn poll(socket: PathBuf) -> Reports {
         }
     });
     receiver
+}
+
+/// Until a program has to print its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const UNKNOWN_VERSION: &str = "an unknown version";
+
+/// Adds the version of the program that has replaced the daemon's, if one has.
+pub(super) async fn with_installed_version(mut report: Report) -> Report {
+    if let Some(program) = report.program.as_mut().filter(|program| is_replaced(program)) {
+        let version = installed_version(&program.path).await;
+        program.installed = Some(version.unwrap_or_else(|| UNKNOWN_VERSION.to_owned()));
+    }
+    report
+}
+
+/// Whether another file is in the place of the daemon's program.
+pub(super) fn is_replaced(ProgramReport { path, device, inode, .. }: &ProgramReport) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) != (*device, *inode))
+}
+
+/// The version that the program at `path` prints.
+pub(super) async fn installed_version(path: &Path) -> Option<String> {
+    let printed =
+        Command::new(path).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).output();
+    let printed = timeout(VERSION_TIMEOUT, printed).await.ok()?.ok()?;
+    let text = String::from_utf8(printed.stdout).ok()?;
+    Some(one_line(text.trim().strip_prefix("mcpd ")?))
+}
+
+/// What has replaced the daemon's program; `None` if nothing has.
+pub(super) fn replacement(report: &Report) -> Option<String> {
+    let program = report.program.as_ref()?;
+    let (installed, path) = (program.installed.as_ref()?, program.path.display());
+    let other = if *installed == report.version { "another build of it" } else { &format!("mcpd {installed}") };
+    Some(format!("the daemon runs mcpd {}, and {path} is {other} now", report.version))
 }
 
 const MAX_NAMED: usize = 3;

@@ -40,6 +40,7 @@ mod prompt;
 mod reject;
 mod reload;
 mod remove;
+mod restart;
 mod sandbox;
 mod scroll;
 mod serve;

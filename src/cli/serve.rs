@@ -14,7 +14,7 @@ use crate::config::interpolate::Process;
 use crate::daemon::DaemonLifetime;
 use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
-use crate::sockets::RuntimeDir;
+use crate::sockets::{InheritedDescriptors, RuntimeDir};
 use crate::{config, daemon};
 
 #[derive(Debug, Args)]
@@ -31,13 +31,16 @@ pub(super) struct Serve {
     log_format: Option<Format>,
     /// Write the log and all other output to this file; at 4 MiB it is renamed to FILE.1
     #[arg(long, value_name = "FILE")]
-    log_file: Option<PathBuf>,
+    pub(super) log_file: Option<PathBuf>,
     /// Put each server into a cgroup of its own, below the cgroup of mcpd; needs `Delegate=yes` in the unit
     #[arg(long)]
     own_cgroup: bool,
     /// A client has started this daemon, which ends after `idle_exit` without agents
     #[arg(long, hide = true)]
     while_used: bool,
+    /// What the program before this one in the same process has passed on
+    #[arg(long, value_name = "DESCRIPTORS", hide = true)]
+    inherit: Option<InheritedDescriptors>,
 }
 
 pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
@@ -45,7 +48,7 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
     let _ = rustix::thread::set_name(c"mcpd");
     let log_file = serve.log_file.as_deref().map(LogFile::open).transpose();
     let log_file = log_file.map_err(|error| fail(USAGE, format!("--log-file: {error}")))?;
-    let cgroups = if serve.own_cgroup { Cgroups::of_own() } else { Cgroups::default() };
+    let cgroups = if serve.own_cgroup { Cgroups::of_own(serve.inherit.is_some()) } else { Cgroups::default() };
     let filter = log_filter(serve.log.as_deref())?;
     let loaded = config::load(&serve.config, &Process).map_err(|error| {
         let code = config_failure(&error);
@@ -64,17 +67,25 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
         let advice = "raise the limit on processes (`ulimit -u`)";
         return Err(fail(FAILED, format!("cannot start a thread: {error}; {advice}")));
     }
-    let (log, _flush) = logging::start(filter, serve.log_format, log_file);
-    block_on(async {
+    let (log, flush) = logging::start(filter, serve.log_format, log_file);
+    let successor = block_on(async {
         // Starts the first blocking thread while the system still grants one.
         tokio::task::spawn_blocking(|| {});
         let lifetime = if serve.while_used { DaemonLifetime::WhileUsed } else { DaemonLifetime::UntilStopped };
-        let ended = daemon::run(loaded, serve.config.clone(), directory, log, cgroups, lifetime).await;
-        ended.map(|()| ExitCode::SUCCESS).map_err(|error| {
+        let (files, inherited) = (serve.config.clone(), serve.inherit.clone());
+        let ended = daemon::run(loaded, files, directory, log, cgroups, lifetime, inherited).await;
+        ended.map_err(|error| {
             notify_service_manager(&error.to_string());
             fail(if error.is_other_daemon() { OTHER_DAEMON_EXIT_CODE } else { FAILED }, error)
         })
-    })
+    })?;
+    // Writes the rest of the log.
+    drop(flush);
+    let Some(successor) = successor else { return Ok(ExitCode::SUCCESS) };
+    let error = successor.start(|program, error| {
+        print_note!("error: cannot run {}: {error}; the former program runs again", program.display());
+    });
+    Err(fail(FAILED, format!("cannot restart: {error}")))
 }
 
 /// Shows the error and its place in `systemctl status`.

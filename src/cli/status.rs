@@ -15,7 +15,7 @@ use clap_complete::ArgValueCandidates;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::daemon_report::{self, LatestReport, Reports, with_changed_files};
+use super::daemon_report::{self, LatestReport, Reports, with_changed_files, with_installed_version};
 use super::outcome::{not_running_with, print_report, print_report_line};
 use super::scroll::Scroll;
 use super::style::{OutputStyle, Tone};
@@ -53,7 +53,7 @@ pub(super) async fn run(directory: &RuntimeDir, status: &Status) -> CommandResul
     let socket = directory.socket(ADMIN_SOCKET);
     let request = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let mut report = match with_spinner(|| "checking every server".to_owned(), request).await {
-        Ok(report) => with_other_daemons(with_changed_files(report), directory),
+        Ok(report) => with_other_daemons(with_installed_version(with_changed_files(report)).await, directory),
         Err(AdminError::NotRunning(path)) => return Err(explain_unreachable(directory, &path).await),
         Err(error) => return Err(admin_failure(&error)),
     };
@@ -93,6 +93,7 @@ fn is_retrying(server: &ServerReport) -> bool {
 pub(super) fn render(report: &Report, style: OutputStyle) -> String {
     join_parts([
         head(report, style),
+        problems::of_program(report, style),
         problems::of_configuration(report, style),
         problems::other_daemons(report, style),
         problems::of_servers(&report.servers, style),

@@ -3,7 +3,6 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
-use super::RESTART;
 use super::add::corrections::{name_for, url_without_scheme, without_query};
 use crate::config::command_line::is_url;
 use crate::config::server_keys;
@@ -147,9 +146,6 @@ fn tip(error: &Error, words: &[String]) -> Option<String> {
             row(FOREIGN_SERVICE_COMMANDS, text(ContextKind::InvalidSubcommand)?).map(str::to_owned)
         }
         (ErrorKind::InvalidSubcommand, _) => unknown_command(text(ContextKind::InvalidSubcommand)?, rest),
-        (ErrorKind::MissingRequiredArgument, "restart") => {
-            Some(format!("`mcpd restart --all` restarts every server; to restart the daemon itself: {RESTART}"))
-        }
         (ErrorKind::MissingRequiredArgument, "add") => nameless_url(rest),
         (ErrorKind::UnknownArgument, _) => unknown_argument(command, text(ContextKind::InvalidArg)?, rest),
         _ => None,

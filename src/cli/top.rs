@@ -40,7 +40,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The last line of the list, in full and for a narrow terminal.
 const LIST_KEYS: [&str; 2] = [
-    "↑↓ Enter opens · sort c calls, l latency, e errors, m memory, p CPU, n name, d down · w 1m/all · s slow/last/now · q quits",
+    "↑↓ Enter opens · sort c calls, l latency, e errors, m memory, p CPU, n name, d down · w 1m/all · s calls · q quits",
     "↑↓ Enter opens · sort c l e m p n d · w 1m/all · s slow/last/now · q quits",
 ];
 /// While a server is chosen, so the order is kept.

@@ -28,6 +28,8 @@ pub struct DaemonConfig {
     pub otlp_endpoint: Option<Arc<str>>,
     /// Whether the configuration is reloaded when one of its files changes.
     pub watch: bool,
+    /// How long calls may still run before a restart.
+    pub restart_wait: Duration,
     /// After this time without agents, a daemon that a client has started ends.
     pub idle_exit: Option<Duration>,
 }
@@ -41,6 +43,7 @@ impl Default for DaemonConfig {
             call_log: None,
             otlp_endpoint: None,
             watch: false,
+            restart_wait: Duration::from_secs(10),
             idle_exit: None,
         }
     }
@@ -84,6 +87,13 @@ impl DaemonConfig {
             doc: "Whether mcpd reloads the configuration when one of its files changes.",
             rule: FLAG,
             field: |daemon| &mut daemon.watch,
+        },
+        Key {
+            name: "restart_wait",
+            doc: "Time for calls in progress to finish before `mcpd restart` restarts the daemon. Agents behind `mcpd connect` send later calls \
+                  to the new daemon.",
+            rule: DURATION,
+            field: |daemon| &mut daemon.restart_wait,
         },
         Key {
             name: "idle_exit",

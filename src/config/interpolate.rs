@@ -25,7 +25,7 @@ pub(crate) use self::sources::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
 pub use self::unusable::UnusableValue;
 pub(super) use self::unusable::{TemplateError, malformed};
-use super::secret::{is_secret, is_secret_name, is_secret_value};
+use super::secret::{is_secret_name, is_secret_value, secrets_of_variable};
 use super::secret_values::SecretCommand;
 use super::{AGENT_CWD, Secrets};
 
@@ -154,7 +154,9 @@ impl Template {
             match piece {
                 Piece::File(_) | Piece::Credential(_) => secrets.add(&value),
                 Piece::Command(command) => secrets.add_command(command),
-                Piece::Variable { name, .. } if is_secret(name, &value) => secrets.add(&value),
+                Piece::Variable { name, .. } => {
+                    secrets_of_variable(name, &value).iter().for_each(|secret| secrets.add(secret))
+                }
                 _ => {}
             }
             filled.push_str(&value);

@@ -290,6 +290,12 @@ pub(super) fn url_passwords(url: &str) -> Vec<String> {
     vec![format!("{user}:{password}"), password.to_owned(), decoded.into_owned()]
 }
 
+/// What of a variable is secret: all of it if its name says so, the secret parts of a URL, or a value that looks like a secret.
+pub(super) fn secrets_of_variable(name: &str, value: &str) -> Vec<String> {
+    let parts = if is_secret_name(name) { Vec::new() } else { url_secrets(value) };
+    if parts.is_empty() && is_secret(name, value) { vec![value.to_owned()] } else { parts }
+}
+
 /// The secret parts of a URL: [`url_passwords`], the values in its query with secrets' names, encoded and decoded, and tokens.
 pub(super) fn url_secrets(url: &str) -> Vec<String> {
     let query = url.split(['?', '&', '#']).skip(1).filter_map(|part| part.split_once('='));

@@ -16,7 +16,9 @@ use crate::config::Profile;
 use crate::http_listener::LoopbackStream;
 use crate::manager::ServedProfile;
 use crate::session::NamedUris;
-use crate::sockets::{ActivatedSockets, Listener, Lock, ProfileDirectories, SocketError, SocketMode, agent_socket};
+use crate::sockets::{
+    Handover, Listener, Lock, PassedSockets, ProfileDirectories, SocketError, SocketMode, agent_socket,
+};
 
 /// Creates the sockets of these profiles, besides the existing ones.
 pub(super) struct PrepareSockets {
@@ -58,7 +60,7 @@ pub(super) struct AgentSockets {
     all: Vec<ProfileListener>,
     prepared: Vec<PreparedSocket>,
     loopback: LoopbackSockets,
-    activated: ActivatedSockets,
+    passed: PassedSockets,
     /// The listener that is polled first, so that many connections at one do not delay those at others.
     first: Cell<usize>,
 }
@@ -71,15 +73,15 @@ impl AgentSockets {
     pub(super) fn create(
         profiles: &[Arc<Profile>],
         lock: &mut Lock,
-        activated: ActivatedSockets,
+        passed: PassedSockets,
     ) -> Result<Self, SocketError> {
         lock.remove_stale(beside_default(profiles.iter().map(|profile| &profile.name)))?;
         // Before the first socket: an agent that connects finds the directories.
         lock.publish(directories(profiles.iter()))?;
         let (loopback, first) = (LoopbackSockets::default(), Cell::new(0));
-        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), loopback, activated, first };
+        let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), loopback, passed, first };
         sockets.listen(profiles, lock)?;
-        sockets.activated.warn_of_the_rest();
+        sockets.passed.settle();
         Ok(sockets)
     }
 
@@ -100,7 +102,7 @@ impl AgentSockets {
     }
 
     fn listen(&mut self, profiles: &[Arc<Profile>], lock: &Lock) -> Result<(), SocketError> {
-        self.loopback.prepare(profiles, &mut self.activated)?;
+        self.loopback.prepare(profiles, &mut self.passed)?;
         let mut created: Vec<PreparedSocket> = Vec::new();
         // The default profile, which is the first, comes last: whoever sees its socket may look for any other.
         for profile in profiles.iter().rev() {
@@ -108,7 +110,7 @@ impl AgentSockets {
             if let Some(prepared) = self.prepared.iter_mut().find(|prepared| prepared.profile == profile.name) {
                 prepared.users.push(users);
             } else if !self.all.iter().any(|one| one.served.profile.name == profile.name) {
-                match lock.listen_or_take(&agent_socket(&profile.name), socket_mode(profile), &mut self.activated) {
+                match lock.listen_or_take(&agent_socket(&profile.name), socket_mode(profile), &mut self.passed) {
                     Ok(listener) => {
                         created.push(PreparedSocket {
                             profile: Arc::clone(&profile.name),
@@ -143,7 +145,7 @@ impl AgentSockets {
             };
             let listener = listener.or_else(|| self.take_prepared(name));
             // A socket that another configuration has removed meanwhile is created again.
-            let again = || lock.listen_or_take(&agent_socket(name), SocketMode::Owner, &mut self.activated);
+            let again = || lock.listen_or_take(&agent_socket(name), SocketMode::Owner, &mut self.passed);
             match listener.map_or_else(again, Ok) {
                 Ok(mut listener) => {
                     // A socket with a wrong mode is better than none: each connection is checked when it is accepted.
@@ -160,7 +162,7 @@ impl AgentSockets {
             tracing::info!(profile = &*served.profile.name, "serves no more");
             self.put_back(&served.profile.name, &listener);
         }
-        self.loopback.serve(profiles, &mut self.activated);
+        self.loopback.serve(profiles, &mut self.passed);
         self.remove_unused();
         if let Err(error) = lock.record_names(beside_default(self.names())) {
             tracing::warn!("{error}");
@@ -178,12 +180,12 @@ impl AgentSockets {
         let is_in_use = |prepared: &mut PreparedSocket| prepared.users.iter().any(|profile| profile.strong_count() > 0);
         let unused: Vec<_> = self.prepared.extract_if(.., |prepared| !is_in_use(prepared)).collect();
         unused.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
-        self.loopback.remove_unused(&mut self.activated);
+        self.loopback.remove_unused(&mut self.passed);
     }
 
     /// A socket of the service manager may be needed again.
     fn put_back(&mut self, profile: &str, listener: &Listener) {
-        self.activated.put_back(&agent_socket(profile), listener);
+        self.passed.put_back(&agent_socket(profile), listener);
     }
 
     /// The next connection, and the index of its profile. Cancel safe.
@@ -215,6 +217,18 @@ impl AgentSockets {
         let (accepted, ..) = select_all(accepts).await;
         self.first.set(accepted.0 + 1);
         accepted
+    }
+
+    /// Passes all sockets on to the next program. Agents that connect wait for it.
+    pub(super) fn hand_over(self, to: &mut Handover) {
+        for ProfileListener { served, listener, .. } in self.all {
+            to.add_listener(&agent_socket(&served.profile.name), listener);
+        }
+        for PreparedSocket { profile, listener, .. } in self.prepared {
+            to.add_listener(&agent_socket(&profile), listener);
+        }
+        self.loopback.hand_over(to);
+        self.passed.hand_over(to);
     }
 
     /// Refuses all further connections, unless some wait already. Returns those with the index of their profile, and then all sockets

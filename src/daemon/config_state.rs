@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 
+use crate::admin::EnvironmentChanges;
 use crate::clock::Moment;
 use crate::config::interpolate::Process;
 use crate::config::{Stamp, changed};
@@ -35,6 +36,7 @@ struct State {
     stamps: Vec<Stamp>,
     /// The files of `${file:…}`, as they were read.
     secret_files: Vec<Stamp>,
+    environment: EnvironmentChanges,
 }
 
 impl State {
@@ -54,16 +56,29 @@ pub(super) struct ConfigState(Arc<watch::Sender<State>>);
 impl ConfigState {
     /// The files are those of the configuration at start.
     pub(super) fn new(stamps: Vec<Stamp>, secret_files: Vec<Stamp>) -> Self {
-        Self(Arc::new(watch::Sender::new(State { rejected: None, stamps, secret_files })))
+        Self(Arc::new(watch::Sender::new(State {
+            rejected: None,
+            stamps,
+            secret_files,
+            environment: EnvironmentChanges::default(),
+        })))
     }
 
     pub(super) fn reject(&self, rejected: RejectedConfig) {
         self.0.send_modify(|state| state.rejected = Some(rejected));
     }
 
-    /// Puts the configuration of these files in force.
-    pub(super) fn accept(&self, stamps: Vec<Stamp>, secret_files: Vec<Stamp>) {
-        self.0.send_replace(State { rejected: None, stamps, secret_files });
+    /// Puts the configuration of these files in force, which was read after these changes of the environment.
+    pub(super) fn accept(&self, stamps: Vec<Stamp>, secret_files: Vec<Stamp>, changes: EnvironmentChanges) {
+        self.0.send_modify(|state| {
+            (state.rejected, state.stamps, state.secret_files) = (None, stamps, secret_files);
+            state.environment.0.extend(changes.0);
+        });
+    }
+
+    /// All changes of the environment since the start.
+    pub(super) fn environment(&self) -> EnvironmentChanges {
+        self.0.borrow().environment.clone()
     }
 
     pub(super) fn rejected(&self) -> Option<RejectedConfig> {

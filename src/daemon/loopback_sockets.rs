@@ -12,7 +12,7 @@ use crate::config::Profile;
 use crate::http_listener::token::{self, Token};
 use crate::http_listener::{LoopbackListener, LoopbackStream};
 use crate::manager::ServedProfile;
-use crate::sockets::{ActivatedSockets, SocketError};
+use crate::sockets::{Handover, PassedSockets, SocketError};
 
 /// The listeners, each with the profile that it serves.
 #[derive(Debug, Default)]
@@ -44,9 +44,9 @@ fn token_of(profile: &str, address: SocketAddr) -> Result<Token, SocketError> {
 }
 
 impl LoopbackSocket {
-    fn listen(profile: &Arc<str>, address: SocketAddr, activated: &mut ActivatedSockets) -> Result<Self, SocketError> {
+    fn listen(profile: &Arc<str>, address: SocketAddr, passed: &mut PassedSockets) -> Result<Self, SocketError> {
         let token = token_of(profile, address)?;
-        let listener = match activated.take_loopback(profile, address) {
+        let listener = match passed.take_loopback(profile, address) {
             Some(socket) => LoopbackListener::of(socket, token),
             None => LoopbackListener::bind(address, token),
         };
@@ -64,9 +64,9 @@ impl LoopbackSocket {
     }
 
     /// Stops listening. A socket of the service manager may be needed again. Connections end after their requests.
-    fn close(self, activated: &mut ActivatedSockets) {
+    fn close(self, passed: &mut PassedSockets) {
         if let Some(Ok(copy)) = self.listener.duplicate() {
-            activated.put_back_loopback(&self.profile, copy);
+            passed.put_back_loopback(&self.profile, copy);
         }
     }
 }
@@ -76,11 +76,7 @@ impl LoopbackSockets {
     ///
     /// # Errors
     /// If one of them cannot be created; then none was.
-    pub(super) fn prepare(
-        &mut self,
-        profiles: &[Arc<Profile>],
-        activated: &mut ActivatedSockets,
-    ) -> Result<(), SocketError> {
+    pub(super) fn prepare(&mut self, profiles: &[Arc<Profile>], passed: &mut PassedSockets) -> Result<(), SocketError> {
         let mut created = Vec::new();
         for (profile, address) in profiles.iter().filter_map(|profile| Some((profile, profile.http?))) {
             let users = Arc::downgrade(profile);
@@ -88,10 +84,10 @@ impl LoopbackSockets {
             if let Some(prepared) = self.prepared.iter_mut().find(|prepared| is_at(&prepared.socket)) {
                 prepared.users.push(users);
             } else if !self.served.iter().any(is_at) {
-                match LoopbackSocket::listen(&profile.name, address, activated) {
+                match LoopbackSocket::listen(&profile.name, address, passed) {
                     Ok(socket) => created.push(PreparedSocket { socket, users: vec![users] }),
                     Err(error) => {
-                        created.into_iter().for_each(|prepared| prepared.socket.close(activated));
+                        created.into_iter().for_each(|prepared| prepared.socket.close(passed));
                         return Err(error);
                     }
                 }
@@ -102,28 +98,28 @@ impl LoopbackSockets {
     }
 
     /// Closes the listeners that no profile needs any more.
-    pub(super) fn remove_unused(&mut self, activated: &mut ActivatedSockets) {
+    pub(super) fn remove_unused(&mut self, passed: &mut PassedSockets) {
         let is_in_use = |prepared: &mut PreparedSocket| prepared.users.iter().any(|user| user.strong_count() > 0);
         let unused: Vec<_> = self.prepared.extract_if(.., |prepared| !is_in_use(prepared)).collect();
-        unused.into_iter().for_each(|prepared| prepared.socket.close(activated));
+        unused.into_iter().for_each(|prepared| prepared.socket.close(passed));
     }
 
     /// Serves these profiles. Closes all listeners that were served and have no profile now.
-    pub(super) fn serve(&mut self, profiles: &[ServedProfile], activated: &mut ActivatedSockets) {
+    pub(super) fn serve(&mut self, profiles: &[ServedProfile], passed: &mut PassedSockets) {
         let mut before = std::mem::take(&mut self.served);
         for profile in profiles.iter().map(|served| &served.profile) {
             let Some(address) = profile.http else { continue };
             let known = self.take(address, &mut before);
             let socket = match known {
                 Some(socket) => token_of(&profile.name, address).map(|token| socket.with(&profile.name, token)),
-                None => LoopbackSocket::listen(&profile.name, address, activated),
+                None => LoopbackSocket::listen(&profile.name, address, passed),
             };
             match socket {
                 Ok(socket) => self.served.push(socket),
                 Err(error) => tracing::error!(profile = &*profile.name, "is not served over HTTP: {error}"),
             }
         }
-        before.into_iter().for_each(|socket| socket.close(activated));
+        before.into_iter().for_each(|socket| socket.close(passed));
     }
 
     /// Takes the listener on `address` from those that were served `before`, or are prepared.
@@ -154,6 +150,15 @@ impl LoopbackSockets {
     /// The address of a profile.
     pub(super) fn address(&self, profile: &str) -> Option<SocketAddr> {
         self.served.iter().find(|socket| *socket.profile == *profile).map(|socket| socket.listener.address())
+    }
+
+    /// Passes all on to the next program.
+    pub(super) fn hand_over(&self, to: &mut Handover) {
+        for LoopbackSocket { profile, listener } in
+            self.served.iter().chain(self.prepared.iter().map(|one| &one.socket))
+        {
+            to.add_loopback(profile, listener.passed_on());
+        }
     }
 
     /// The next connection, and its profile. Cancel safe.

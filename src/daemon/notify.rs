@@ -12,6 +12,7 @@ use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::lifecycle::Lifecycle;
 use crate::deadline_timer::DeadlineTimer;
 use crate::manager::View;
 use crate::server::lifecycle::StateName;
@@ -30,8 +31,16 @@ struct Sources {
 
 /// Notifies the service manager for as long as the daemon runs. Writes by itself, as `sd_notify::notify` would block the whole
 /// daemon while the service manager does not read.
-pub(super) async fn run(view: watch::Receiver<Arc<View>>, agents: watch::Receiver<usize>, mut stop: StopReceiver) {
-    let mut sources = Sources { view, agents };
+pub(super) fn run(
+    view: watch::Receiver<Arc<View>>,
+    agents: watch::Receiver<usize>,
+    lifecycle: &Lifecycle,
+) -> impl Future<Output = ()> + use<> {
+    notify(Sources { view, agents }, lifecycle.stopping(), lifecycle.ending())
+}
+
+/// `ending` is raised whenever servers are stopped, `stop` only if the daemon ends for good.
+async fn notify(mut sources: Sources, mut stop: StopReceiver, mut ending: StopReceiver) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let Ok(socket) = UnixDatagram::unbound() else { return };
     if let Err(error) = socket.connect(path) {
@@ -40,7 +49,7 @@ pub(super) async fn run(view: watch::Receiver<Arc<View>>, agents: watch::Receive
     }
     let mut sent = String::new();
     let mut watchdog = Watchdog::from_env();
-    let (mut pending, mut stops) = (Some(NotifyState::Ready), false);
+    let (mut pending, mut stops, mut ends) = (Some(NotifyState::Ready), false, false);
     loop {
         let (line, changed) = sources.line();
         let state = pending.take().map(|state| format!("{state}\n")).unwrap_or_default();
@@ -52,6 +61,12 @@ pub(super) async fn run(view: watch::Receiver<Arc<View>>, agents: watch::Receive
         tokio::select! {
             () = async { sleep(MIN_INTERVAL).await; changed.await } => {}
             () = stop.at_least(StopLevel::FinishRunning), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
+            () = ending.at_least(StopLevel::FinishRunning), if !ends => {
+                ends = true;
+                if stop.now() == StopLevel::Run {
+                    pending = Some(NotifyState::Reloading);
+                }
+            }
             () = Watchdog::due(&mut watchdog) => pending = Some(NotifyState::Watchdog),
         }
     }

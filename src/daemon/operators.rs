@@ -13,7 +13,7 @@ use crate::admin::{self, Activity};
 use crate::calls::History;
 use crate::manager::Manager;
 use crate::masking::KnownSecrets;
-use crate::sockets::Listener;
+use crate::sockets::{ADMIN_SOCKET, Handover, Listener};
 use crate::tap::Tap;
 
 /// Operators connected at once. A new one replaces an idle connection, or waits in the socket if there is none.
@@ -58,6 +58,11 @@ impl Operators {
 
     pub(super) fn listener(&mut self) -> &mut Listener {
         &mut self.listener
+    }
+
+    /// Passes the socket on to the next program.
+    pub(super) fn hand_over(self, to: &mut Handover) {
+        to.add_listener(ADMIN_SOCKET, self.listener);
     }
 
     /// The next connection. While there is no room for it, it waits in the socket. Cancel safe.

@@ -18,7 +18,7 @@ use super::agent_sockets::PrepareSockets;
 use super::config_state::{ConfigState, RejectedConfig};
 use super::pattern_check::PatternCheck;
 use crate::admin::report::{ProfileChanges, ReloadFailure, ReloadReport};
-use crate::admin::{ReloadAnswer, ReloadRequest};
+use crate::admin::{EnvironmentChanges, ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
@@ -105,7 +105,8 @@ impl Reload {
     /// Reads the configuration and, if it is valid, orders the manager to apply it.
     async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Pending, RejectedConfig> {
         let files = self.files.clone();
-        let environment = if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes) };
+        let environment =
+            if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes.clone()) };
         let sources = environment.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &sources)).await;
@@ -132,7 +133,7 @@ impl Reload {
         let desired = DesiredState { servers: config.servers.clone(), exposed };
         let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
         self.idle_limit.send_replace(config.daemon.idle_exit);
-        self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone());
+        self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone(), EnvironmentChanges(changes));
         let loaded = Arc::new(loaded);
         let former = self.patterns.replace(Arc::clone(&loaded));
         let profiles = profile_changes(&former.config.profiles, &loaded.config.profiles);

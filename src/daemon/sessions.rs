@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use self::refusals::Refusals;
 use super::admission::may_connect;
 use super::agent_sockets::{AgentSockets, ProfileListener};
+use super::lifecycle::Lifecycle;
 use crate::account::{Account, Accounts, Held, LimitUse};
 use crate::admin::report::{AgentReport, QuotaReport};
 use crate::calls::History;
@@ -31,8 +32,8 @@ use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile};
 use crate::message_limit::{MessageLimit, buffer_unit};
 use crate::otlp::Tracer;
-use crate::server::{StopChannel, StopReceiver, User};
-use crate::session::{PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
+use crate::server::{StopReceiver, User};
+use crate::session::{DrainOrder, PeerIdentity, SessionOrders, SessionSetup, SessionStatus, TaskTokenKey};
 use crate::tap::Tap;
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
@@ -50,6 +51,7 @@ pub(super) struct Sessions {
     task_token_key: Arc<TaskTokenKey>,
     warnings: Arc<Limiter>,
     stopping: StopReceiver,
+    drain: DrainOrder,
     /// Raised when no server is left: sessions write their last answers and end.
     closing: watch::Sender<bool>,
     accounts: Arc<Accounts>,
@@ -103,7 +105,7 @@ impl Sessions {
         history: History,
         task_token_key: TaskTokenKey,
         warnings: Arc<Limiter>,
-        stopping: &StopChannel,
+        lifecycle: &Lifecycle,
         tap: Tap,
     ) -> Self {
         let open_files = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
@@ -116,7 +118,8 @@ impl Sessions {
             history,
             task_token_key: Arc::new(task_token_key),
             warnings,
-            stopping: stopping.receiver.clone(),
+            stopping: lifecycle.ending(),
+            drain: lifecycle.drain(),
             closing: watch::Sender::new(false),
             tasks: JoinSet::new(),
             refusals: Refusals::default(),
@@ -171,6 +174,7 @@ impl Sessions {
             message_limit,
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.clone(),
+            drain: self.drain.clone(),
             closing: self.closing.subscribe(),
             status: Arc::clone(&status),
             warnings: Arc::clone(&self.warnings),

@@ -19,6 +19,11 @@ impl Daemon {
         match query {
             // The operator may have disconnected.
             admin::Query::Status(answer) => drop(answer.send(self.report())),
+            admin::Query::Restart(answer) => {
+                if let Some(restarting) = self.lifecycle.restart() {
+                    drop(answer.send(restarting));
+                }
+            }
             admin::Query::Tokens(answer) => {
                 if let Some(sockets) = &self.agents {
                     sockets.loopback().read_tokens();
@@ -39,6 +44,7 @@ impl Daemon {
         Report {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
+            program: Some(self.lifecycle.program()),
             uptime_ms: millis(self.started.elapsed()),
             settled: self.has_settled(&view),
             idle_exit_ms: self.idle_exit.limit().map(millis),

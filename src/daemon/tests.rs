@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::{self, interpolate::Process};
 use crate::masking::KnownSecrets;
+use crate::server::StopChannel;
 use crate::tap::Tap;
 
 #[tokio::test]
@@ -15,7 +16,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     let host = ServerContext::new(GuardProgram::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let mut lock = directory.lock().expect("nobody else's");
-    let agents = AgentSockets::create(&config.profiles, &mut lock, ActivatedSockets::default()).expect("free");
+    let agents = AgentSockets::create(&config.profiles, &mut lock, PassedSockets::default()).expect("free");
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner).expect("free");
 
     let setup = Setup { naming: config.daemon.naming, host, ..Setup::default() };
@@ -27,16 +28,17 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     let (operators, requests) =
         Operators::new(operator_listener, manager.clone(), calls.clone(), Tap::default(), KnownSecrets::default());
     let (stopping, key) = (StopChannel::new(), TaskTokenKey::generate().expect("random numbers"));
+    let lifecycle = Lifecycle::new(stopping, Duration::ZERO, ProgramFile::of_this_process().expect("its own file"));
     let daemon = Daemon {
         started: Instant::now(),
         first_list_wait: config.daemon.first_list_wait,
         manager: manager.clone(),
         profiles: manager.profiles(),
         agents: Some(agents),
-        sessions: Sessions::new(config.daemon, calls, key, Arc::default(), &stopping, Tap::default()),
+        sessions: Sessions::new(config.daemon, calls, key, Arc::default(), &lifecycle, Tap::default()),
         operators,
         admission: Admission::default(),
-        stopping,
+        lifecycle,
         log: logging::Control::default(),
         config: ConfigState::new(Vec::new(), Vec::new()),
         idle_exit: IdleExit::new(DaemonLifetime::UntilStopped, watch::channel(None).1).expect("a timer"),

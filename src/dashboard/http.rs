@@ -1,8 +1,8 @@
 //! The listener of the page, and what becomes of each request.
 //!
 //! The bare address leads this user's browser to a random path, with a cookie for that path alone. Browsers send cookies to all ports of an
-//! address, so a server that listens on another port would get one without a path. Everything but the empty page needs the cookie. Only GET
-//! exists, so nothing changes anything. A page of another origin can neither read a response nor frame the page.
+//! address, so a cookie without a path would reach a server that listens on another port. Below the path, everything but the empty page
+//! needs the cookie. Only GET is accepted, so no request changes anything. A page of another origin can neither read a response nor frame the page.
 
 use std::convert::Infallible;
 use std::io;
@@ -46,7 +46,7 @@ const PLACES: usize = 16;
 const UNSEEN_PLACES: usize = 4;
 /// Connections of each kind that wait. More are closed.
 const MAX_WAITING: usize = 64;
-/// Connections whose peer is looked up at once. No peer can prolong that.
+/// Concurrent lookups of peers. A peer cannot prolong its lookup.
 const LOOKUPS: usize = 4;
 /// Connections that are refused at once. More are closed without an answer.
 const REFUSALS: usize = 16;
@@ -255,7 +255,7 @@ impl Site {
             return self.enter(request.uri(), peer);
         }
         let path = path.strip_prefix(&self.root).ok_or(Refusal::Path)?;
-        // After a link on another page, a browser sends the cookie only with the requests of the page itself.
+        // A browser that follows a link from another page sends no cookie here, only with the requests that this page makes.
         if path.is_empty() {
             return Ok(whole(HTML, Bytes::from_static(INDEX.as_bytes())));
         }

@@ -12,8 +12,7 @@
 //! - `queries`: what a page requests once: tools, changes, lines of stderr
 //! - `sentences`: what `cli` writes for people
 //!
-//! The process ends on SIGTERM, after 10 minutes without an open page, or with the daemon, and
-//! when its file is gone.
+//! The process ends on SIGTERM, after 10 minutes without an open page, after 30 s without a daemon, or when its file is gone.
 
 mod board;
 mod feed;
@@ -106,7 +105,7 @@ pub(crate) async fn serve(
             Some(event) = calls.recv() => match event {
                 CallFeedEvent::Call(call) => pages.call(*call),
                 CallFeedEvent::Missed(count) => pages.missed(count),
-                // The calls before are past all the same.
+                // The page keeps earlier calls.
                 CallFeedEvent::Reset | CallFeedEvent::HistoryTruncated => {}
             },
             _ = ticks.tick() => {

@@ -1,8 +1,8 @@
 //! Who is at the other end of a connection: the system knows the user of each socket, and its process.
 //!
-//! Other users get nothing. Neither does a process below a server, which has no operator rights. Of a process that cannot be seen, such as
-//! `sshd` with a forwarded port, nothing is known but the user. It needs the key. While a server hides, such a process may be that server, and
-//! gets nothing.
+//! Other users get nothing. Neither does a process below a server, which has no operator rights. If a process cannot be seen, such as
+//! `sshd` with a forwarded port, only its user is known, and it needs the key. While a server hides, every such process is refused, because it
+//! may be that server.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -71,7 +71,7 @@ fn is_hidden(pid: i32) -> bool {
     fs::read_dir(format!("/proc/{pid}/fd")).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Whether a process of this user is below a guard, and none of mcpd's own.
+/// Whether a process of this user is below a guard, and is not part of mcpd itself.
 fn is_of_own_server(pid: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -81,7 +81,7 @@ fn is_of_own_server(pid: i32) -> bool {
     // The first process in a sandbox is in a PID namespace below this one.
     let is_init = matches!(field("NSpid:").split_ascii_whitespace().collect::<Vec<_>>()[..], [_, "1"]);
     let supervisors = ancestry(pid).supervisors;
-    // A server may call itself a guard, but it is one more.
+    // A server that poses as a guard has two supervisors above it.
     let is_supervisor = supervisors.first() == Some(&pid) && supervisors.len() <= 2;
     !supervisors.is_empty() && !is_supervisor && !is_init
 }

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
 use super::token::Token;
+use crate::sockets::Opener;
 
 /// Connections that have not sent the token yet. Any user of the machine can open them, so further ones wait in the kernel.
 pub(super) const MAX_STRANGERS: usize = 64;
@@ -23,8 +24,7 @@ pub(crate) struct LoopbackListener {
     address: SocketAddr,
     strangers: Arc<Semaphore>,
     token: watch::Sender<Token>,
-    /// It belongs to the service manager.
-    is_activated: bool,
+    opener: Opener,
 }
 
 /// A connection to a loopback address.
@@ -53,23 +53,23 @@ impl LoopbackListener {
     /// # Errors
     /// If it is no loopback address, or the system refuses.
     pub(crate) fn bind(address: SocketAddr, token: Token) -> io::Result<Self> {
-        Self::listening(std::net::TcpListener::bind(check(address)?)?, token, false)
+        Self::listening(std::net::TcpListener::bind(check(address)?)?, token, Opener::Daemon)
     }
 
-    /// Takes over a socket of the service manager.
+    /// Takes over a socket that was passed to this process.
     ///
     /// # Errors
     /// If it listens on no loopback address.
-    pub(crate) fn of(socket: std::net::TcpListener, token: Token) -> io::Result<Self> {
-        Self::listening(socket, token, true)
+    pub(crate) fn of((socket, opener): (std::net::TcpListener, Opener), token: Token) -> io::Result<Self> {
+        Self::listening(socket, token, opener)
     }
 
-    fn listening(socket: std::net::TcpListener, token: Token, is_activated: bool) -> io::Result<Self> {
+    fn listening(socket: std::net::TcpListener, token: Token, opener: Opener) -> io::Result<Self> {
         let address = check(socket.local_addr()?)?;
         socket.set_nonblocking(true)?;
         let socket = TcpListener::from_std(socket)?;
         let (strangers, token) = (Arc::new(Semaphore::new(MAX_STRANGERS)), watch::Sender::new(token));
-        Ok(Self { socket, address, strangers, token, is_activated })
+        Ok(Self { socket, address, strangers, token, opener })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -78,7 +78,12 @@ impl LoopbackListener {
 
     /// A duplicate of the socket, if it belongs to the service manager.
     pub(crate) fn duplicate(&self) -> Option<io::Result<OwnedFd>> {
-        self.is_activated.then(|| self.socket.as_fd().try_clone_to_owned())
+        (self.opener == Opener::ServiceManager).then(|| self.passed_on().0)
+    }
+
+    /// A duplicate of the socket for another program, and who has opened it.
+    pub(crate) fn passed_on(&self) -> (io::Result<OwnedFd>, Opener) {
+        (self.socket.as_fd().try_clone_to_owned(), self.opener)
     }
 
     /// Uses another token from now on. Connections and sessions of the former one end.

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use super::members::members;
 use super::reply::{ErrorObject, INVALID_REQUEST};
 
+/// In `data`: the time that a restarting daemon gives to calls.
+const RESTART_WAIT: &str = "restartWaitMs";
+
 /// The codes of mcpd's own errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
@@ -89,6 +92,12 @@ impl ErrorObject {
         self.with("daemon", "stopping")
     }
 
+    /// Adds the time that the restarting daemon gives to calls.
+    #[must_use]
+    pub(crate) fn with_restart_wait(self, wait: Duration) -> Self {
+        self.with(RESTART_WAIT, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// The reason why mcpd closes a new connection, whoever connects again.
     #[must_use]
     pub(crate) fn connection_refused(message: String) -> Self {
@@ -114,6 +123,14 @@ pub fn is_refusal_of_stopping_daemon(error: &Bytes) -> bool {
     let data = members(&data, ["outcome", "daemon"]);
     ErrorCode::of(error) == Some(ErrorCode::ShuttingDown)
         && matches!(data, Ok([Some(outcome), Some(daemon)]) if outcome[..] == *b"\"not_sent\"" && daemon[..] == *b"\"stopping\"")
+}
+
+/// The time that a restarting daemon gives to calls, in a raw error object of it.
+#[must_use]
+pub fn restart_wait(error: &Bytes) -> Option<Duration> {
+    let [Some(data)] = members(error, ["data"]).ok()? else { return None };
+    let [Some(wait)] = members(&data, [RESTART_WAIT]).ok()? else { return None };
+    serde_json::from_slice(&wait).ok().map(Duration::from_millis)
 }
 
 /// The message of a raw error object that refuses the connection.
@@ -142,7 +159,13 @@ mod tests {
             |error: &ErrorObject| is_refusal_of_stopping_daemon(&serde_json::to_vec(error).expect("JSON").into());
         let refusal = ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "x", Delivery::NotSent);
         assert!(!is_refusal(&refusal) && is_refusal(&refusal.clone().by_stopping_daemon()));
-        assert!(!is_refusal(&refusal.with_delivery(Delivery::Unknown).by_stopping_daemon()));
+        assert!(!is_refusal(&refusal.clone().with_delivery(Delivery::Unknown).by_stopping_daemon()));
+        let wait = |error: &ErrorObject| restart_wait(&serde_json::to_vec(error).expect("JSON").into());
+        let wait_of_restart = Duration::from_millis(1500);
+        assert_eq!(
+            [wait(&refusal), wait(&refusal.clone().with_restart_wait(wait_of_restart))],
+            [None, Some(wait_of_restart)]
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ const MASK: &str = "…";
 const MIN_LINE: usize = 8;
 /// Lengths of secrets whose Base64 is masked.
 const ENCODED: RangeInclusive<usize> = 6..=8192;
-/// Bytes of a secret that are searched. Where they stand, the rest is compared.
+/// The search finds this many bytes of a secret. The rest is then compared.
 const ANCHOR: usize = 64;
 /// Least length of a beginning of a secret that is masked where a text is cut off.
 const MIN_CUT: usize = 4;
@@ -54,7 +54,7 @@ impl Mask {
     pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut forms = Vec::new();
         for value in values.into_iter().filter(|value| !value.is_empty()) {
-            // A server may write a key of several lines one by one, and other texts are masked by lines.
+            // A server may write the lines of a key one by one, and text that is not JSON is masked line by line.
             let lines = value.lines().map(str::trim).filter(|line| line.len() >= MIN_LINE && line.len() < value.len());
             forms.extend(lines.map(|line| line.as_bytes().to_vec()));
             if value.contains(' ') {
@@ -172,7 +172,7 @@ fn anchor(form: &[u8]) -> &[u8] {
     &form[..form.len().min(ANCHOR)]
 }
 
-/// What of the Base64 of a text depends on `value` alone, if the text has it at any offset. Both alphabets.
+/// The characters of Base64 that depend on `value` alone, for each offset of `value` modulo 3 and for both alphabets.
 fn in_base64(value: &str) -> impl Iterator<Item = Vec<u8>> {
     let is_encoded = ENCODED.contains(&value.len());
     (0..3_usize).filter(move |_| is_encoded).flat_map(move |offset| {
@@ -193,7 +193,7 @@ pub(crate) fn strings(text: &[u8]) -> Vec<Range<usize>> {
     all
 }
 
-/// Whether a range outside of strings is not only a part of a number or word.
+/// Whether a range outside of strings is a whole number or word.
 fn is_whole_value(text: &[u8], range: &Range<usize>) -> bool {
     let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
     !is_part(range.start.checked_sub(1).and_then(|before| text.get(before))) && !is_part(text.get(range.end))

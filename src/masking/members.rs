@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use super::views::View;
 use crate::config::secret::{is_secret, is_secret_name};
 
-/// A member of MCP with a secret's name that is none.
+/// A member of MCP that is named like a secret, but is not one.
 const PROGRESS_TOKEN: &str = "progressToken";
 /// How deep JSON in strings of JSON is read.
 const MAX_DEPTH: usize = 3;
@@ -35,8 +35,8 @@ struct Found {
     value: String,
 }
 
-/// The secrets of a text of JSON, or of a fragment, without quotes. These are texts and numbers of members with the name of a secret, also in arrays
-/// there. A `value` counts beside such a `name` or `key`. JSON in strings is read, too.
+/// The secrets of a JSON text or fragment, without quotes: texts and numbers of members that are named like secrets, also in arrays. In an object
+/// whose `name` or `key` is such a name, `value` is a secret. JSON in strings is read, too.
 pub(super) fn secrets(text: &[u8]) -> Vec<Range<usize>> {
     secrets_at(text, MAX_DEPTH)
 }

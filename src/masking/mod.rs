@@ -1,8 +1,8 @@
-//! All secrets that this process has used, and texts without them.
+//! The secrets that this process has used, and their removal from texts.
 //!
-//! A server's secrets are added to [`KnownSecrets`] before it starts, and tokens before they are sent. None is removed when it is replaced, since
-//! a server may repeat it later. [`mask`] removes them from a text, [`views`] decodes the text for it, and [`members`] finds more secrets by the
-//! names of members.
+//! A server's secrets are added to [`KnownSecrets`] before it starts, and tokens before they are sent. A replaced secret stays, because a server
+//! may repeat it later. Of tokens, only the newest stay. [`mask`] removes secrets from a text. [`views`] decodes the text, and [`members`] finds
+//! more secrets by the names of members.
 
 #![expect(clippy::disallowed_types, reason = "servers add and operators read; nothing waits while it is locked")]
 
@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::mask::Mask;
 
-/// Secrets of launches. If there are more, nothing is masked any more: it is refused.
+/// Maximum number of secrets of launches. Beyond it, requests for masked text are refused.
 const MAX_VALUES: usize = 4096;
 /// Bytes of all secrets of launches.
 const MAX_BYTES: usize = 4 << 20;
-/// The tokens of logins that were used last. They end by themselves, and there are new ones as long as the process runs.
+/// Maximum number of login tokens; the oldest are dropped. Tokens expire, and new ones arrive for as long as the process runs.
 const MAX_TOKENS: usize = 1024;
 
 /// Not all secrets are known, so none can be masked.

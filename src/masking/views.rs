@@ -11,7 +11,7 @@ const PERCENT_ENCODED: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) text: Vec<u8>,
-    /// Offsets in `text` from which on it is as in the source, with the offsets there.
+    /// Pairs of offsets in `text` and in the source. After each pair, both advance byte by byte until the next pair.
     places: Vec<(usize, usize)>,
 }
 
@@ -58,7 +58,7 @@ impl View {
     }
 }
 
-/// Calls `find` for a text and what it may be once it is decoded. Returns what it finds, as ranges of the text.
+/// Calls `find` for a text and for each decoded form of it. Returns the matches as ranges of the text.
 pub(super) fn find_in_all(
     source: &[u8],
     is_json: bool,
@@ -69,7 +69,7 @@ pub(super) fn find_in_all(
     for depth in 0..=ESCAPED {
         let text = views.last().map_or(source, |view| &view.text);
         let has_escapes = text.contains(&b'\\');
-        // In JSON, a match within an escape would be none.
+        // JSON with escapes is searched only once it is decoded, because a match could lie within an escape.
         if depth > 0 || !is_json || !has_escapes {
             let up = |range: Range<usize>| views.iter().rev().fold(range, |range, view| view.place(&range));
             found.extend(find(text).into_iter().map(up));

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::agent_scope::AgentScope;
 use super::process::ReaperHandle;
 use super::process::cgroup::Cgroups;
+use super::process_attributes::ProcessAttributes;
 use super::reexec;
 use super::sandbox::SandboxHost;
 use super::secret_programs::SecretPrograms;
@@ -50,17 +51,6 @@ impl GuardProgram {
             Self::None => None,
         }
     }
-}
-
-/// The original values of process attributes that mcpd has changed for itself. Servers get these values.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ProcessAttributes {
-    /// File mode creation mask.
-    pub umask: Option<u32>,
-    /// Soft limit of open files.
-    pub open_files: Option<u64>,
-    /// Soft limit of core files, in bytes.
-    pub core_size: Option<u64>,
 }
 
 /// What all servers of one owner share.

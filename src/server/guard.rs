@@ -26,13 +26,13 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
 use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
+use super::process_attributes::ProcessAttributes;
 use super::sandbox::stage::{self, StartedServer};
 use super::start_error::{Exit, StartError};
 use super::subtree::{GUARD, Processes};
@@ -95,15 +95,9 @@ pub(super) fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>
 
 /// Starts the program with its attributes.
 pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<StartedServer, StartError> {
-    if let Some(umask) = spec.umask {
-        rustix::process::umask(Mode::from_raw_mode(umask));
-    }
-    for (resource, current) in [(Resource::Nofile, spec.open_files), (Resource::Core, spec.core_size)] {
-        if current.is_some() {
-            let limit = Rlimit { current, ..rustix::process::getrlimit(resource) };
-            rustix::process::setrlimit(resource, limit).map_err(|error| StartError::System(error.to_string()))?;
-        }
-    }
+    let LaunchSpec { umask, open_files, core_size, .. } = *spec;
+    let attributes = ProcessAttributes { umask, open_files, core_size };
+    attributes.apply().map_err(|error| StartError::System(error.to_string()))?;
     if spec.sandbox.is_some() {
         return stage::spawn(spec, &streams);
     }

@@ -7,9 +7,6 @@ use tracing::Span;
 
 use super::own_request::OwnRequest;
 use super::received_call::ReceivedCall;
-use super::unanswered::UnansweredRequests;
-use crate::calls::report::RunningCallReport;
-use crate::calls::running::{MAX_RUNNING, RunningCallSender};
 use crate::calls::{self, CallOutcome, Caller, CompletedCall, History, Moment, span};
 use crate::durations::{Durations, ErrorType, Labels, Measured, Operation};
 use crate::logging::Limiter;
@@ -66,6 +63,11 @@ impl CallRecord {
         Some(Box::new(exported.client(self.tool.as_ref()?)))
     }
 
+    /// When its request was received, and the server's name of its tool. `None` if it is no tool call.
+    pub(super) fn tool_call(&self) -> Option<(Moment, &Arc<str>)> {
+        Some((self.began, self.tool.as_ref()?))
+    }
+
     /// Runs `f` in the span of the call.
     pub(super) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         match &self.trace {
@@ -76,31 +78,6 @@ impl CallRecord {
 }
 
 impl CallRecorder {
-    /// Sends the oldest tool calls that run.
-    pub(super) fn report_running(&self, unanswered: &UnansweredRequests, sender: &RunningCallSender) {
-        let at_servers = unanswered.calls().filter_map(|call| {
-            Some((call.record.began, Some(call.server.name()), call.record.tool.as_ref()?.to_string()))
-        });
-        let parked = unanswered.parked_calls().filter(|call| call.forwarding == Forwarding::CallTool);
-        let parked = parked.map(|call| (call.received, None, calls::unknown_tool(&call.exposed_name).to_string()));
-        let mut all: Vec<_> = at_servers.chain(parked).collect();
-        all.sort_unstable_by_key(|(began, ..)| *began);
-        let now = Moment::now();
-        for (began, server, tool) in all.into_iter().take(MAX_RUNNING) {
-            let Caller { session, client, .. } = &*self.caller;
-            let running_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX);
-            let server = server.map(|name| name.to_string());
-            // If the queue is full, other calls are shown.
-            let _ = sender.try_send(RunningCallReport {
-                session: *session,
-                client: client.clone(),
-                server,
-                tool,
-                running_ms,
-            });
-        }
-    }
-
     pub(super) fn new(
         history: History,
         tracer: Tracer,
@@ -113,6 +90,10 @@ impl CallRecorder {
 
     pub(super) fn set_client(&mut self, client: Option<String>) {
         self.caller = Arc::new(Caller { client, ..Caller::clone(&self.caller) });
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Begins the record of a request for `server`: of a call of `tool`, if that is given. `operation` is what it counts as.

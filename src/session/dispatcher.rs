@@ -23,9 +23,11 @@ use tokio::sync::{oneshot, watch};
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::AgentMessage;
 use super::call_record::CallRecorder;
+use super::drain::{DrainOrder, UnfinishedWork};
 use super::events::{Event, Events};
 use super::named_uris::NamedUris;
 use super::output::Output;
+use super::running_calls;
 use super::server_requests::ServerRequests;
 use super::subscriptions::Subscriptions;
 use super::task_directory::TaskDirectory;
@@ -73,6 +75,8 @@ pub(crate) struct SessionSetup {
     pub(crate) tracer: Tracer,
     /// Signals that the daemon begins to stop.
     pub(crate) stopping: StopReceiver,
+    /// The order before a restart.
+    pub(crate) drain: DrainOrder,
     /// Signals that the daemon has stopped its servers.
     pub(crate) closing: watch::Receiver<bool>,
     pub(crate) status: Arc<SessionStatus>,
@@ -119,13 +123,17 @@ enum ServerCommand {
     AgentChanged,
 }
 
-/// Whether the session ends as soon as everything is answered.
+/// What follows when everything is answered.
 #[derive(Default)]
 struct Drain {
-    /// The agent has finished sending.
+    /// The agent has finished sending, so the session ends.
     is_half_closed: bool,
+    /// The profile was removed, so the session ends.
+    is_leaving: bool,
     /// The response to each further request, once requests are refused.
     refusal: Option<ErrorObject>,
+    /// Dropped once everything is answered before a restart. The session stays until the daemon closes it.
+    work: Option<UnfinishedWork>,
 }
 
 /// Why polling has stopped: work that has to `await`, or the end of the session.
@@ -152,14 +160,15 @@ pub(crate) async fn run(transport: impl Transport, setup: SessionSetup, orders: 
 
 impl<T: Transport> Session<T> {
     fn new(transport: T, setup: SessionSetup, orders: SessionOrders) -> Self {
-        let SessionSetup { number, identity, user, view, own_server, status, message_limit, stopping, closing, .. } =
-            setup;
+        let SessionSetup { number, identity, user, view, own_server, status, message_limit, stopping, .. } = setup;
         let profile = Arc::clone(&user.profile);
         let (to_session, from_servers) = SessionSender::channel(Some(user.uid), Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
-        events.watch_closing(closing);
+        events.watch_closing(setup.closing);
         events.watch_questions(setup.history.questions());
+        let work = setup.drain.begin_work();
+        events.push(setup.drain.given().map(Event::Draining));
         events.watch_order(orders.profile_removed, |()| Event::ProfileRemoved);
         events.watch_order(orders.cut_off, Event::CutOff);
         let PeerIdentity { uid, pid, cwd } = identity;
@@ -189,7 +198,7 @@ impl<T: Transport> Session<T> {
                 caller,
             ),
             command: None,
-            drain: Drain::default(),
+            drain: Drain { work, ..Drain::default() },
         }
     }
 
@@ -236,7 +245,7 @@ impl<T: Transport> Session<T> {
                 }
                 Wakeup::Event(Event::RunningCalls(questions, sender)) => {
                     self.events.watch_questions(questions);
-                    self.recorder.report_running(&self.unanswered, &sender);
+                    running_calls::report(&self.unanswered, self.recorder.caller(), &sender);
                 }
                 Wakeup::Event(Event::Withdrawn(id, withdrawal)) => {
                     self.server_requests.withdraw(id, withdrawal, &mut self.output);
@@ -246,6 +255,7 @@ impl<T: Transport> Session<T> {
                     self.end_calls().await;
                     return self.close().await;
                 }
+                Wakeup::Event(Event::Draining(wait)) => self.begin_draining(wait),
                 Wakeup::Event(Event::Closing) => return self.close().await,
                 Wakeup::Event(Event::CutOff(error)) => {
                     self.write_last(&error).await;
@@ -274,11 +284,14 @@ impl<T: Transport> Session<T> {
             let written = self.poll_write(cx)?;
             let is_draining = self.drain.is_half_closed || self.drain.refusal.is_some();
             if is_draining && !self.owes_responses() && self.output.is_empty() {
-                if self.subscriptions.len() > 0 {
-                    self.subscriptions.end_listens(&mut self.output);
-                    continue;
+                self.drain.work = None;
+                if self.drain.is_half_closed || self.drain.is_leaving {
+                    if self.subscriptions.len() > 0 {
+                        self.subscriptions.end_listens(&mut self.output);
+                        continue;
+                    }
+                    return Poll::Ready(Ok(Wakeup::Done));
                 }
-                return Poll::Ready(Ok(Wakeup::Done));
             }
             // Sources that can always be ready come last.
             if let Poll::Ready(event) = self.events.poll(cx) {

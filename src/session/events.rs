@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -38,6 +39,8 @@ pub(super) enum Event {
     ProfileRemoved,
     /// The time for the remaining calls of an agent whose profile was removed is over.
     ProfileRemovedTimeout,
+    /// The daemon is about to restart. Calls have this time.
+    Draining(Duration),
     /// The daemon has stopped its servers.
     Closing,
     /// Several connections together use too much memory, and this one has to be closed. The agent receives the error.

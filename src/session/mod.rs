@@ -13,6 +13,7 @@
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
 //! - `call_record`: the record of each tool call, and how long requests take
+//! - `running_calls`: the tool calls that run, for operators
 //!
 //! This module reads [`crate::catalog`], calls [`crate::server::ServerHandle`] and charges [`crate::account`]. It does not use processes,
 //! configuration files, other sessions or the interior of the manager. No module here imports the dispatcher, and their imports have no
@@ -23,6 +24,7 @@ mod agent_message;
 mod call_record;
 mod declaration;
 mod dispatcher;
+mod drain;
 mod events;
 mod extension_route;
 mod fan_out;
@@ -33,6 +35,7 @@ pub mod received_call;
 mod resource_subscriptions;
 mod results;
 mod router;
+mod running_calls;
 mod server_requests;
 mod subscriptions;
 mod task_directory;
@@ -46,6 +49,7 @@ pub use self::agent::SessionStatus;
 pub(crate) use self::agent::{CONNECT, CWD, IDS_FROM};
 pub(crate) use self::agent_message::{AgentMessage, StatedDirectory};
 pub(crate) use self::dispatcher::{SessionOrders, SessionSetup, run};
+pub(crate) use self::drain::{DrainOrder, Drained, Drains};
 pub(crate) use self::named_uris::NamedUris;
 pub use self::task_token::TaskTokenKey;
 pub(crate) use self::transport::{Address, LineTransport, PeerIdentity, Transport};

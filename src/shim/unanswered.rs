@@ -16,7 +16,8 @@ const MAX_REQUESTS: usize = 256;
 pub(super) const MAX_BYTES: usize = 16 << 20;
 /// How long each may wait. Then it ends with −31004.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Longest extension of that time while a daemon stops, which takes at most 10 s.
+/// Longest extension of that time while a daemon stops, which takes at most 10 s, besides the time that it gives to calls before a
+/// restart.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of lines that were not sent before: after those that a daemon has refused.
 const UNSENT: u64 = u64::MAX;
@@ -69,9 +70,10 @@ impl ParkedRequests {
         self.bytes = self.lines.iter().map(|parked| parked.line.len()).sum();
     }
 
-    /// The daemon is stopping: the waiting time begins when it is gone, within a limit.
-    pub(super) fn pause(&mut self) {
-        self.allowance = DRAIN_TIMEOUT;
+    /// The daemon is stopping: the waiting time begins when it is gone, within a limit. Before that it gives calls the time
+    /// `restart_wait`.
+    pub(super) fn pause(&mut self, restart_wait: Duration) {
+        self.allowance = DRAIN_TIMEOUT.saturating_add(restart_wait);
     }
 
     /// The daemon is gone, `after` it began to stop.
@@ -84,7 +86,7 @@ impl ParkedRequests {
 
     /// When the next request expires.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.lines.front().map(|oldest| oldest.since + MAX_WAIT + self.allowance)
+        self.lines.front()?.since.checked_add(MAX_WAIT.saturating_add(self.allowance))
     }
 
     /// Removes expired requests.
@@ -243,8 +245,8 @@ mod tests {
     fn waiting_time_begins_when_a_stopping_daemon_is_gone() {
         let start = Instant::now();
         let mut parked = parked([1], start);
-        parked.pause();
-        assert_eq!(parked.next_deadline(), Some(start + MAX_WAIT + DRAIN_TIMEOUT));
+        parked.pause(Duration::from_secs(3));
+        assert_eq!(parked.next_deadline(), Some(start + MAX_WAIT + DRAIN_TIMEOUT + Duration::from_secs(3)));
         parked.resume(Duration::from_secs(7));
         assert_eq!(parked.next_deadline(), Some(start + MAX_WAIT + Duration::from_secs(7)));
     }

@@ -85,7 +85,8 @@ fn check_listener(stream: &UnixStream, path: &Path, expected: ExpectedListener) 
             "process {pid} has replaced the socket of the daemon, process {daemon}; the daemon takes it back within 2s, then try again"
         ),
         None => format!(
-            "process {pid} listens there, but no daemon holds the lock of the directory; end that process, then run `mcpd start`"
+            "process {pid} listens there, but no daemon holds the lock of the directory; end that process, then run `mcpd start`; \
+             if it is an `ssh` that forwards a socket, add `--daemon-uid {uid}`"
         ),
     }))
 }

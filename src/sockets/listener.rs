@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::fs::{File, Permissions};
 use std::io;
 use std::iter;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,13 +21,14 @@ use futures_util::FutureExt;
 use interprocess::local_socket::traits::tokio::Listener as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
-use interprocess::os::unix::uds_local_socket::{Listener as ActivatedSocket, tokio::Listener as Socket};
+use interprocess::os::unix::uds_local_socket::{Listener as LocalSocket, tokio::Listener as Socket};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, sleep_until};
 
 use super::SocketError;
+use super::handover::Opener;
 
 /// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -61,8 +62,9 @@ pub struct Listener {
     path: PathBuf,
     identity: (u64, u64),
     mode: SocketMode,
-    /// It belongs to the service manager, which keeps listening after mcpd ends.
-    is_activated: bool,
+    opener: Opener,
+    /// The file stays when this is dropped: another program listens on.
+    is_handed_over: bool,
     /// The last attempt to accept failed, and a warning was logged.
     failing: Cell<bool>,
     fd_reserve: FdReserve,
@@ -95,25 +97,49 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Takes over a socket of the service manager, which has chosen its mode.
-    pub(super) fn taken_over(socket: ActivatedSocket, path: PathBuf, mode: SocketMode) -> Result<Self, SocketError> {
+    /// Takes over a socket of the service manager, which has chosen its mode, or of the program before.
+    pub(super) fn taken_over(
+        (socket, path, opener): (LocalSocket, PathBuf, Opener),
+        mode: SocketMode,
+    ) -> Result<Self, SocketError> {
         let taken = Socket::try_from(socket).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) =
             taken.map_err(|source| SocketError::Io { operation: "take over", path: path.clone(), source })?;
         let mut listener = Self::new(socket, path, identity);
-        (listener.is_activated, listener.mode) = (true, mode);
+        listener.opener = opener;
+        match opener {
+            Opener::ServiceManager => listener.mode = mode,
+            Opener::Daemon => listener.change_mode(mode)?,
+        }
         Ok(listener)
+    }
+
+    /// Who has opened it.
+    pub(super) fn opener(&self) -> Opener {
+        self.opener
+    }
+
+    /// The socket, for another program, with its file.
+    pub(super) fn hand_over(mut self) -> io::Result<OwnedFd> {
+        let descriptor = self.socket.as_fd().try_clone_to_owned()?;
+        self.is_handed_over = true;
+        Ok(descriptor)
     }
 
     fn new(socket: Socket, path: PathBuf, identity: (u64, u64)) -> Self {
         let (failing, fd_reserve, pending) = (Cell::new(false), FdReserve::default(), RefCell::default());
-        let (mode, paused_until) = (SocketMode::Owner, Cell::default());
-        Self { socket, path, identity, mode, is_activated: false, failing, fd_reserve, paused_until, pending }
+        let (mode, opener, paused_until) = (SocketMode::Owner, Opener::Daemon, Cell::default());
+        let is_handed_over = false;
+        Self { socket, path, identity, mode, opener, is_handed_over, failing, fd_reserve, paused_until, pending }
+    }
+
+    fn is_activated(&self) -> bool {
+        self.opener == Opener::ServiceManager
     }
 
     /// A duplicate of the socket, if it belongs to the service manager.
-    pub(super) fn duplicate(&self) -> Option<io::Result<ActivatedSocket>> {
-        self.is_activated.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
+    pub(super) fn duplicate(&self) -> Option<io::Result<LocalSocket>> {
+        self.is_activated().then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
     }
 
     /// Listens anew if the socket was deleted or replaced. The lock gives this daemon the right to the path.
@@ -169,7 +195,10 @@ impl Listener {
 
     /// Removes the file if it is still this socket, because it may have been replaced.
     fn remove_file(&self) {
-        if !self.is_activated && identity(&self.path).is_ok_and(|found| found == self.identity) {
+        if !self.is_activated()
+            && !self.is_handed_over
+            && identity(&self.path).is_ok_and(|found| found == self.identity)
+        {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -179,17 +208,23 @@ impl Listener {
     /// # Errors
     /// If the mode cannot be changed.
     pub(crate) fn set_mode(&mut self, mode: SocketMode) -> Result<(), SocketError> {
-        if self.mode != mode && !self.is_activated {
-            let mode = Permissions::from_mode(if mode == SocketMode::Shared { 0o666 } else { 0o600 });
-            match std::fs::set_permissions(&self.path, mode) {
-                // The file was deleted. Its replacement gets this mode.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                changed => changed.map_err(|source| SocketError::Io {
-                    operation: "set the mode of",
-                    path: self.path.clone(),
-                    source,
-                })?,
-            }
+        if self.mode != mode && !self.is_activated() {
+            self.change_mode(mode)?;
+        }
+        self.mode = mode;
+        Ok(())
+    }
+
+    fn change_mode(&mut self, mode: SocketMode) -> Result<(), SocketError> {
+        let bits = if mode == SocketMode::Shared { 0o666 } else { 0o600 };
+        match std::fs::set_permissions(&self.path, Permissions::from_mode(bits)) {
+            // The file was deleted. Its replacement gets this mode.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            changed => changed.map_err(|source| SocketError::Io {
+                operation: "set the mode of",
+                path: self.path.clone(),
+                source,
+            })?,
         }
         self.mode = mode;
         Ok(())
@@ -209,7 +244,7 @@ impl Listener {
 
     /// Sets the listen backlog: as many as are accepted without a pause.
     pub(crate) fn set_backlog(&self, burst: usize) {
-        if !self.is_activated {
+        if !self.is_activated() {
             let backlog = i32::try_from(burst).unwrap_or(i32::MAX).max(MIN_BACKLOG);
             // Otherwise the largest backlog of the kernel remains.
             let _ = rustix::net::listen(&self.socket, backlog);

@@ -5,11 +5,12 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::profile_directories::{DirectoriesFile, ProfileDirectories};
-use super::{ActivatedSockets, Listener, MAX_PATH, RuntimeDir, SocketError, SocketMode, agent_socket};
+use super::{Listener, MAX_PATH, PassedSockets, RuntimeDir, SocketError, SocketMode, agent_socket};
 
 /// The file that a daemon holds the lock of.
 pub(crate) const LOCK: &str = "lock";
@@ -30,6 +31,15 @@ impl RuntimeDir {
             return Err(SocketError::AlreadyRunning(self.path.clone()));
         }
         self.take_lock()
+    }
+
+    /// Continues with the lock of the program before, which was passed on.
+    ///
+    /// # Errors
+    /// If its file was deleted, and another daemon has locked a new one.
+    pub(crate) fn continue_lock(&self, file: File) -> Result<Lock, SocketError> {
+        let lock = Lock { file, directory: self.clone(), names: Vec::new(), directories: None };
+        if lock.is_in_place() { Ok(lock) } else { self.take_lock() }
     }
 
     /// Takes the lock, whoever listens.
@@ -105,7 +115,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Takes over the socket `name` if the service manager has opened it, else listens as [`Lock::listen`] does.
+    /// Takes over the socket `name` if it was passed to this process, else listens as [`Lock::listen`] does.
     ///
     /// # Errors
     /// As [`Lock::listen`]; if what was opened is not this user's alone.
@@ -113,10 +123,10 @@ impl Lock {
         &self,
         name: &str,
         mode: SocketMode,
-        activated: &mut ActivatedSockets,
+        passed: &mut PassedSockets,
     ) -> Result<Listener, SocketError> {
-        match activated.take(name, mode)? {
-            Some((socket, path)) => Listener::taken_over(socket, path, mode),
+        match passed.take(name, mode)? {
+            Some(passed) => Listener::taken_over(passed, mode),
             None => self.listen(name, mode),
         }
     }
@@ -172,6 +182,14 @@ impl Lock {
         // After a crash between the two steps, the rest of the old text names only sockets that no longer exist.
         let written = self.file.write_all_at(text.as_bytes(), 0).and_then(|()| self.file.set_len(text.len() as u64));
         written.map_err(|source| self.unusable(source))
+    }
+
+    /// The lock for the program that takes the place of this one. The file with the directories stays.
+    pub(crate) fn hand_over(self) -> OwnedFd {
+        if let Some(directories) = self.directories {
+            directories.leave();
+        }
+        self.file.into()
     }
 
     fn unusable(&self, source: io::Error) -> SocketError {

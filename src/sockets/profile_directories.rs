@@ -184,29 +184,35 @@ impl RuntimeDir {
 pub(super) struct DirectoriesFile {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// Its device and inode.
-    identity: (u64, u64),
+    /// Its device and inode; `None` if it stays when this is dropped.
+    identity: Option<(u64, u64)>,
 }
 
 impl DirectoriesFile {
+    /// Leaves the file to the next program.
+    pub(super) fn leave(mut self) {
+        self.identity = None;
+    }
+
     /// Writes the file.
     pub(super) fn write(directory: &RuntimeDir, directories: ProfileDirectories) -> Result<Self, SocketError> {
         let path = directory.socket(FILE);
         let error = |source| SocketError::Io { operation: "write", path: path.clone(), source };
         let contents = Published { daemon: std::process::id(), directories };
         let bytes = serde_json::to_vec(&contents).map_err(|source| error(source.into()))?;
-        let identity = replace(&path, &bytes).map_err(error)?;
+        let identity = Some(replace(&path, &bytes).map_err(error)?);
         Ok(Self { path, bytes, identity })
     }
 
     /// Writes the file again if it was deleted, changed or replaced.
     pub(super) fn keep(&mut self) -> Result<(), SocketError> {
         if !read(&self.path).is_ok_and(|found| found.is_some_and(|bytes| bytes == self.bytes)) {
-            self.identity = replace(&self.path, &self.bytes).map_err(|source| SocketError::Io {
+            let replaced = replace(&self.path, &self.bytes).map_err(|source| SocketError::Io {
                 operation: "write",
                 path: self.path.clone(),
                 source,
             })?;
+            self.identity = Some(replaced);
         }
         Ok(())
     }
@@ -215,7 +221,7 @@ impl DirectoriesFile {
 impl Drop for DirectoriesFile {
     fn drop(&mut self) {
         // Only if it was not replaced.
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| Some((found.dev(), found.ino())) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
     }

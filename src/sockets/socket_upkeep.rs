@@ -49,6 +49,11 @@ impl SocketUpkeep {
         &mut self.lock
     }
 
+    /// The lock, without further checks.
+    pub(crate) fn into_lock(self) -> Lock {
+        self.lock
+    }
+
     /// Waits until the next check is due. Cancel safe.
     pub(crate) fn due(&self) -> impl Future<Output = ()> + use<> {
         self.timer.elapsed()

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Real servers and real clients, none of them written here: installs them as pinned by the lock files, builds mcpd, and runs the
 # checks with both lines of the Python and of the TypeScript SDK, each to each and to rmcp, by lines and over HTTP, and in raw bytes,
-# with agent frameworks, with the agents of examples/agents and with clients that `mcpd link` has linked; then what mcpd saves, and its Debian package. Needs Node 20, Python
-# 3.11, git, dpkg-dev for the package and, to install, package registries; leaves no process.
+# with agent frameworks, with the agents of examples/agents, with clients that `mcpd link` has linked, behind a gateway, by ssh and as a
+# sidecar; then what mcpd saves, and its Debian package. Needs Node 20, Python 3.11, git, dpkg-dev for the package and, to install,
+# package registries; leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: interop in cargo's target directory)
 set -euo pipefail
@@ -47,6 +48,9 @@ readonly checks=(
     'mcp-2 framework_checks.py'
     'mcp-2 linked_clients.py'
     'mcp-2 dashboard.py'
+    'scale gateway_checks.py'
+    'scale ssh_checks.py'
+    'scale sidecar_checks.py'
 )
 
 install_node_packages() {
@@ -103,12 +107,17 @@ install_software() {
     install_python_servers
     make_venv fastmcp requirements-fastmcp.txt
     make_venv go requirements-go.txt
+    make_venv scale requirements-scale.txt
     if [[ $EUID -eq 0 ]] && ! type socat jq &>/dev/null; then
         # Without them the check says what it leaves out.
         apt-get update -qq && apt-get install -qq --no-install-recommends socat jq || true
     fi
     if [[ $EUID -eq 0 ]] && ! type chromium &>/dev/null; then
         apt-get update -qq && apt-get install -qq --no-install-recommends chromium || true
+    fi
+    # Not where it would be started as a service.
+    if [[ $EUID -eq 0 && ! -d /run/systemd/system ]] && ! type sshd &>/dev/null; then
+        apt-get update -qq && apt-get install -qq --no-install-recommends openssh-client openssh-server || true
     fi
 } >/dev/null
 

@@ -133,6 +133,7 @@ fn every_command_without_a_daemon_prints_the_same_text_and_what_to_type() {
         &["tap"],
         &["diff"],
         &["approve", "x", "--all"],
+        &["restart"],
         &["restart", "x"],
         &["restart", "--all"],
         &["enable", "x"],

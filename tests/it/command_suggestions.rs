@@ -106,17 +106,6 @@ fn other_names_of_a_command_work() {
 }
 
 #[test]
-fn restart_without_a_server_names_the_server_and_the_way_to_restart_the_daemon() {
-    let place = Place::new();
-    for args in [&["restart"][..], &["--runtime-dir", "x", "restart"]] {
-        let ran = place.mcpd(args).expect_code(2);
-        assert!(ran.stderr.contains("<SERVER>"), "{ran}");
-        assert!(ran.stderr.contains("tip: `mcpd restart --all` restarts every server; "), "{ran}");
-        assert!(ran.stderr.contains("to restart the daemon itself: `mcpd stop`, then `mcpd start`"), "{ran}");
-    }
-}
-
-#[test]
 fn url_without_a_name_is_answered_with_a_name_after_its_host() {
     for (args, line) in [
         (&["https://search.example.org/mcp"][..], "mcpd add search https://search.example.org/mcp"),

@@ -340,8 +340,8 @@ fn page_ends_with_the_daemon_and_survives_its_restart() {
     let mut events = page.events();
     events.wait(|data| data["order"].is_array().then_some(()));
     daemon.kill9();
-    let reason = events.wait(|data| data["outage"].as_str().map(str::to_owned));
-    assert!(reason.starts_with("not running: no daemon at "), "{reason}");
+    // A request that was under way is reset at first.
+    events.wait(|data| data["outage"].as_str()?.starts_with("not running: no daemon at ").then_some(()));
     let mut second = Setup::with(Server::named("a")).start_in(daemon.place());
     let pid = events.wait(|data| data["daemon"]["pid"].as_u64());
     assert_eq!(pid, u64::from(second.pid()));

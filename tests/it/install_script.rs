@@ -89,7 +89,7 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) {
 }
 
 fn archive() -> String {
-    format!("mcpd-{}-x86_64-linux.tar.gz", env!("CARGO_PKG_VERSION"))
+    format!("mcpd-{}-{}-linux.tar.gz", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH)
 }
 
 /// The paths of a home in which `files` are installed, and nothing else.

@@ -37,6 +37,7 @@ mod connect;
 mod connection_errors;
 mod crashes;
 mod daemon_log;
+mod daemon_restart;
 mod daemon_verification;
 mod dashboard;
 mod declared_capabilities;

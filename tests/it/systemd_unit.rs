@@ -248,3 +248,21 @@ fn unit_is_not_restarted_while_another_daemon_serves_in_its_directory() {
     expect_failed();
     manager.mcpd(&["stop"]).expect_code(0);
 }
+
+/// Case E15.
+#[test]
+fn restart_keeps_the_main_process_of_the_unit_and_its_limits() {
+    let Some(manager) = start_unit(&plain()) else { return };
+    let (before, old) =
+        (manager.property("MainPID"), manager.wait_row("plain", "is ready", |row| row["state"] == "ready"));
+    for _ in 0..2 {
+        manager.mcpd(&["restart"]).expect_code(0);
+        let row = manager.wait_row("plain", "is ready", |row| row["state"] == "ready");
+        assert_eq!(row["limits"], old["limits"]);
+        manager.wait_property("SubState", "running");
+        assert_eq!([manager.property("MainPID"), manager.property("ActiveState")], [before.as_str(), "active"]);
+        assert_eq!(manager.property("NRestarts"), "0");
+    }
+    manager.systemctl(&["stop", "mcpd"]).expect_code(0);
+    manager.expect_nothing_left();
+}

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use toml_edit::DocumentMut;
+
 use crate::support::{MCPD, skipped};
 
 /// Rooms that do no I/O, so that everything in them is tested as tables and properties.
@@ -144,7 +146,7 @@ const LISTENS: [(&str, &str); 4] = [
     ("oauth/loopback.rs", "Ipv4Addr::LOCALHOST"),
     ("dashboard/http.rs", "Ipv4Addr::LOCALHOST"),
     ("http_listener/loopback.rs", "is_loopback()"),
-    ("sockets/activation.rs", "is_ok_and(|found| found == address)"),
+    ("sockets/passed_sockets.rs", "is_ok_and(|found| found == address)"),
 ];
 
 #[test]
@@ -229,7 +231,7 @@ const FAULTS: [(char, u32); 13] = [
     ('B', 26),
     ('C', 19),
     ('D', 12),
-    ('E', 14),
+    ('E', 15),
     ('F', 10),
     ('G', 11),
     ('H', 22),
@@ -277,6 +279,24 @@ fn table_of_faults_has_every_case_once_and_names_its_tests() {
     let missing: Vec<_> = proofs.iter().filter(|proof| !named.contains(proof)).collect();
     let invented: Vec<_> = named.iter().filter(|name| !proofs.contains(name)).collect();
     assert!(missing.is_empty() && invented.is_empty(), "not in the table: {missing:?}; not in a test: {invented:?}");
+}
+
+#[test]
+fn page_of_dependencies_has_each_of_them_once() {
+    let manifest: DocumentMut = fs::read_to_string(root().join("Cargo.toml")).expect("text").parse().expect("TOML");
+    let tables = ["dependencies", "dev-dependencies"].map(|table| manifest[table].as_table().expect("a table"));
+    let mut direct: Vec<_> = tables.iter().flat_map(|table| table.iter()).map(|(name, _)| name.to_owned()).collect();
+    direct.retain(|name| name != "mcpd");
+    direct.sort();
+    let page = fs::read_to_string(root().join("docs/internals/dependencies.md")).expect("text");
+    let mut listed = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert!(cells.len() == 4 && cells.iter().all(|cell| !cell.is_empty()), "{row}");
+        listed.push(cells[0].trim_matches('`').to_owned());
+    }
+    listed.sort();
+    assert_eq!(listed, direct);
 }
 
 #[test]

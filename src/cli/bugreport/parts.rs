@@ -95,7 +95,7 @@ pub(super) async fn gather(
             text = without_arguments(&text);
         }
         notes += &note.map(|note| format!("mcpd {words}: {note}\n")).unwrap_or_default();
-        // These read the configuration themselves. Without a daemon, it has all secrets that they know.
+        // These commands read the configuration themselves. Without a daemon, they know no secrets but those of the configuration.
         if WITH_CONFIG.contains(&words.split(' ').next().unwrap_or_default()) {
             text = masks.apply(&text).await.unwrap_or(text);
         }
@@ -144,9 +144,9 @@ impl<'a> Masks<'a> {
         else {
             return String::new();
         };
-        let left_out = if self.may_ask() { "" } else { ", nor does the archive have answers of the daemon" };
+        let left_out = if self.may_ask() { "" } else { "the daemon's answers, " };
         format!(
-            "The daemon's log and the journal are left out{left_out}, because only a running daemon knows all secrets: {reason}\n"
+            "Left out: {left_out}the daemon's log and the journal, because only a running daemon knows all secrets: {reason}\n"
         )
     }
 

@@ -12,7 +12,7 @@ use super::finding::{Finding, Group};
 use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe, OpenFiles, ProcessInfo};
 use super::unit::{controllers, unit_setting};
 use crate::admin::report::{RejectedConfigReport, Report};
-use crate::cli::daemon_report::changed_sentence;
+use crate::cli::daemon_report::{changed_sentence, replacement};
 use crate::cli::stop;
 use crate::cli::text::{TimeFormat, local_time};
 use crate::config::interpolate::Process;
@@ -32,7 +32,7 @@ pub(super) async fn check(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -
         Daemon::Silent { process, reason } => vec![unanswering(process.as_ref(), reason, probe)],
         Daemon::Answers { process, report } => {
             let mut findings = vec![version(report, process.as_ref(), probe)];
-            findings.extend(process.as_ref().and_then(|process| replaced_executable(process, probe)));
+            findings.extend(replaced_program(report, process.as_ref(), probe));
             findings.extend(report.reload_refused.as_ref().map(|refused| refused_reload(refused, probe)));
             findings.extend(
                 process.as_ref().and_then(|process| open_files(process.files?, &open_files_advice(process, probe))),
@@ -136,8 +136,11 @@ fn version(report: &Report, process: Option<&ProcessInfo>, probe: &DaemonProbe) 
     Finding::warning("daemon", format!("{found}; this program is another version"), probe.restart())
 }
 
-fn replaced_executable(process: &ProcessInfo, probe: &DaemonProbe) -> Option<Finding> {
-    let executable = process.executable.as_ref().filter(|executable| executable.is_deleted)?;
+fn replaced_program(report: &Report, process: Option<&ProcessInfo>, probe: &DaemonProbe) -> Option<Finding> {
+    if let Some(replacement) = replacement(report) {
+        return Some(Finding::warning("executable", replacement, probe.mcpd("restart")));
+    }
+    let executable = process?.executable.as_ref().filter(|executable| executable.is_deleted)?;
     let found = format!("{} was replaced since the daemon was started", executable.path.display());
     Some(Finding::warning("executable", found, probe.restart()))
 }

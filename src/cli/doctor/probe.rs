@@ -15,11 +15,12 @@ use tokio::time::timeout;
 use crate::admin::report::Report;
 use crate::admin::{self, AdminError, ProcessReport};
 use crate::cli::arguments::{Arguments, Command};
-use crate::cli::daemon_report::with_changed_files;
+use crate::cli::daemon_report::{with_changed_files, with_installed_version};
 use crate::cli::service_env;
 use crate::config::diagnostic::Edit;
-use crate::config::interpolate::Environment;
+use crate::config::interpolate::{Environment, Sources};
 use crate::config::{DaemonConfig, Definition, Program, ServerConfig};
+use crate::daemon::without_inherited;
 use crate::known_clients::shell_word;
 use crate::login_env::{self, Login};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -132,6 +133,25 @@ impl DaemonProbe {
             first_list_wait: DaemonConfig::default().first_list_wait,
             login: OnceCell::new(),
         }
+    }
+
+    /// A program in the environment and the directory of the daemon.
+    pub(in crate::cli) fn command(&self, program: &Path) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(program);
+        if self.sources.is_daemons() {
+            command.env_clear().envs(self.sources.variables(""));
+        }
+        if let Some(directory) = self.daemon.process().and_then(|process| process.directory.as_ref()) {
+            command.current_dir(directory);
+        }
+        command
+    }
+
+    /// The log of a daemon that writes it into a file.
+    pub(in crate::cli) fn log_file(&self) -> Option<PathBuf> {
+        let process = self.daemon.process()?;
+        let Command::Serve(serve) = Arguments::try_parse_from(&process.arguments).ok()?.command else { return None };
+        Some(process.directory.clone().unwrap_or_default().join(serve.0.log_file?))
     }
 
     /// Whether the user named the runtime directory.
@@ -276,7 +296,8 @@ impl Daemon {
             Ok(Ok(report)) => {
                 let reported = timeout(ANSWER_TIMEOUT, admin::process(&socket)).await;
                 let process = ProcessInfo::of(report.pid, reported.ok().and_then(Result::ok));
-                Self::Answers { process, report: Box::new(with_changed_files(report)) }
+                let report = with_installed_version(with_changed_files(report)).await;
+                Self::Answers { process, report: Box::new(report) }
             }
             Ok(Err(AdminError::NotRunning(_))) if holder.is_none() => Self::Absent,
             Ok(Err(AdminError::NotRunning(_))) => {
@@ -316,7 +337,7 @@ fn environment_of(process: &ProcessInfo) -> Environment {
 
 /// The daemon's command line, quoted for a shell.
 fn command_line(arguments: &[OsString]) -> String {
-    let words = arguments.iter().skip(1).filter(|word| !word.is_empty());
+    let words = without_inherited(arguments.iter().skip(1).cloned()).into_iter().filter(|word| !word.is_empty());
     words.fold("mcpd".to_owned(), |line, word| line + " " + &shell_word(&word.to_string_lossy()))
 }
 

@@ -168,7 +168,7 @@ async fn hints(report: &JsonReport, manager: &Manager<'_>, daemon: Option<u32>, 
         hints.push("units have changed on disk: run `systemctl --user daemon-reload`".to_owned());
     }
     if report.version.as_deref().is_some_and(|version| version != env!("CARGO_PKG_VERSION")) {
-        hints.push(format!("this is mcpd {}: {RESTART}", env!("CARGO_PKG_VERSION")));
+        hints.push(format!("this is mcpd {}: run `mcpd restart`", env!("CARGO_PKG_VERSION")));
     }
     match (report.pid, daemon) {
         (None, Some(daemon)) => {

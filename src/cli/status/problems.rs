@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::tables::MAX_INSTANCES;
 use super::{has_failed, is_retrying};
 use crate::admin::report::{InstanceReport, RejectedConfigReport, Report, ServerReport, StateName};
-use crate::cli::daemon_report::changed_sentence;
+use crate::cli::daemon_report::{changed_sentence, replacement};
 use crate::cli::stop;
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{
@@ -47,6 +47,12 @@ pub(super) fn of_configuration(report: &Report, style: OutputStyle) -> String {
 fn changed_files(report: &Report, style: OutputStyle) -> String {
     let Some(changed) = changed_sentence(&report.files_changed) else { return String::new() };
     warning(&format!("{changed} since mcpd read the configuration"), style) + &next_command("mcpd reload", style)
+}
+
+/// A program that was replaced since the daemon was started.
+pub(super) fn of_program(report: &Report, style: OutputStyle) -> String {
+    let Some(replacement) = replacement(report) else { return String::new() };
+    warning(&replacement, style) + &next_command("mcpd restart", style)
 }
 
 /// Other daemons of the same user. They run their own copies of the servers.

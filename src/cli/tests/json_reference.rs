@@ -12,7 +12,7 @@ use crate::admin::report::{LineReport, ReloadReport, Report};
 use crate::calls::report::CallReport;
 use crate::cli::{
     add, approve, bugreport, changes, check, client_changes, control, doctor, import, lock, login, reject, reload,
-    remove, service, setup, tools, top, try_server,
+    remove, restart, service, setup, tools, top, try_server,
 };
 use crate::tap::report::TapLine;
 
@@ -21,7 +21,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/internals/json.md"
 const MARKER: &str = "<!-- Generated from the doc comments of the report types. -->\n";
 
 /// Every object that commands print, with the heading of its section.
-fn sections() -> [(&'static str, Value); 25] {
+fn sections() -> [(&'static str, Value); 26] {
     [
         ("mcpd status", schema::<Report>()),
         ("mcpd top", schema::<top::model::TopModel>()),
@@ -31,6 +31,7 @@ fn sections() -> [(&'static str, Value); 25] {
         ("mcpd logs", schema::<LineReport>()),
         ("mcpd tap", schema::<TapLine<'static>>()),
         ("mcpd restart, enable, disable", schema::<control::JsonReport<'static>>()),
+        ("mcpd restart without a server", schema::<restart::JsonReport<'static>>()),
         ("mcpd diff", schema::<changes::JsonReport<'static>>()),
         ("mcpd approve", schema::<approve::JsonReport<'static>>()),
         ("mcpd reject", schema::<reject::JsonReport<'static>>()),

@@ -49,6 +49,8 @@ pub struct Cgroups(Arc<CgroupState>);
 struct CgroupState {
     /// The cgroup of this process is delegated to it.
     given: bool,
+    /// The program before may have moved this process into a part of it.
+    is_successor: bool,
     /// The delegated cgroup, or why it cannot be used. Set by the first instance.
     tree: OnceCell<Result<Tree, Arc<str>>>,
     made: AtomicU64,
@@ -68,9 +70,11 @@ pub(in crate::server) struct Cgroup {
 
 impl Cgroups {
     /// For a process whose cgroup is delegated to it, as systemd does with `Delegate=`.
+    ///
+    /// `is_successor`: the program before this one in the same process may have divided it.
     #[must_use]
-    pub fn of_own() -> Self {
-        Self(Arc::new(CgroupState { given: true, ..CgroupState::default() }))
+    pub fn of_own(is_successor: bool) -> Self {
+        Self(Arc::new(CgroupState { given: true, is_successor, ..CgroupState::default() }))
     }
 
     /// Creates a cgroup with those limits of the server that can be enforced. `supervisors` processes of mcpd will be in it, too. Returns
@@ -112,7 +116,8 @@ impl Cgroups {
         if !self.0.given {
             return Err("mcpd has no cgroup of its own".into());
         }
-        match timeout(CREATE_TIMEOUT, spawn_blocking(Tree::take_over)).await {
+        let is_successor = self.0.is_successor;
+        match timeout(CREATE_TIMEOUT, spawn_blocking(move || Tree::take_over(is_successor))).await {
             Ok(Ok(taken)) => taken.map_err(Arc::from),
             Ok(Err(_)) | Err(_) => Err("the cgroup of mcpd does not answer".into()),
         }

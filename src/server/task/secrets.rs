@@ -10,8 +10,9 @@ use tokio::time::timeout;
 
 use crate::config::interpolate::UnusableValue;
 use crate::config::{CommandOutputs, Launch, RotatingHeaders, SecretCommand};
-use crate::server::context::{ProcessAttributes, ServerContext};
+use crate::server::context::ServerContext;
 use crate::server::launch_spec::LaunchSpec;
+use crate::server::process_attributes::ProcessAttributes;
 use crate::transport::http::ReadAgain;
 
 /// A file may be on a disk that has gone away.

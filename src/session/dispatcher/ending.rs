@@ -27,8 +27,16 @@ impl<T: Transport> Session<T> {
         let refusal = profile_removed_error(Delivery::NotSent);
         self.refuse_parked(&refusal);
         self.drain.refusal = Some(refusal);
+        self.drain.is_leaving = true;
         self.subscriptions.end_listens(&mut self.output);
         self.events.push(sleep(PROFILE_REMOVED_TIMEOUT).map(|()| Event::ProfileRemovedTimeout));
+    }
+
+    /// Accepts no more requests: `mcpd connect` sends them to the next program. Calls have the time `wait`.
+    pub(super) fn begin_draining(&mut self, wait: Duration) {
+        let refusal = stopping().with_restart_wait(wait);
+        self.refuse_parked(&refusal);
+        self.drain.refusal.get_or_insert(refusal);
     }
 
     /// Answers calls that have taken too long, and cancels them.

@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use super::{Relay, RelayEvent, RelayState};
 use crate::jsonrpc::codec::LineEnds;
-use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon, refused_connection};
+use crate::jsonrpc::mcpd_error::{
+    Delivery, ErrorCode, is_refusal_of_stopping_daemon, refused_connection, restart_wait,
+};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::{Message, MessageError, oversize};
@@ -20,13 +22,13 @@ const ACKNOWLEDGED: &[u8] = b"notifications/subscriptions/acknowledged";
 /// Requests that a daemon accepts from one agent.
 const MAX_REQUESTS: usize = 256;
 
-/// The id of the request that a message refuses because the daemon is stopping.
-fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
+/// The id of the request that a message refuses because the daemon is stopping, and the error.
+fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<(&Bytes, &Bytes)> {
     match incoming {
         Incoming::Message { message: Message::Response { id, response: Err(error) }, .. }
             if is_refusal_of_stopping_daemon(error) =>
         {
-            Some(id)
+            Some((id, error))
         }
         _ => None,
     }
@@ -97,11 +99,12 @@ impl Relay {
 
     /// Whether a line refuses a request because the daemon is stopping. Then this and all later ones are parked for the next daemon.
     fn reparks_refused(&mut self, incoming: &Incoming, now: Instant) -> bool {
-        let refused = refused_by_stopping_daemon(incoming).and_then(|id| self.in_flight.take_refused(id));
+        let Some((id, error)) = refused_by_stopping_daemon(incoming) else { return false };
+        let refused = self.in_flight.take_refused(id);
         let Some(InFlightLine { number, line: Some(line), request, waited_since }) = refused else { return false };
         if self.draining_since.is_none() {
             self.draining_since = Some(now);
-            self.parked.pause();
+            self.parked.pause(restart_wait(error).unwrap_or_default());
         }
         self.repark(number, line, request, waited_since.or(self.draining_since).unwrap_or(now));
         true

@@ -2,7 +2,6 @@
 up or cut, and that they may be started anew. Each is asked in raw lines, then by line 2 of both SDKs through `mcpd connect`.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -13,6 +12,7 @@ import node_agent
 import results
 import sdk
 import transport
+from caller import Caller, text
 from cutting_proxy import CuttingProxy
 from daemon import LINES, Daemon, alone, alone_each, eventually
 from software import Software
@@ -21,53 +21,6 @@ TOOLS = ["echo", "fail", "count", "wait", "was_cancelled"]
 AT_ONCE = 20
 # The daemon's own errors, while a server is away.
 AWAY = range(-31006, -31000)
-
-
-class Asked:
-    """A server, asked by its own names in raw lines."""
-
-    def __init__(self, peer, server):
-        self._peer, self._prefix = peer, f"{server}__"
-        self._last = 0
-
-    def tools(self):
-        answer = json.loads(self._peer.ask("tools/list", {}, "list")[-1])
-        return [tool["name"].removeprefix(self._prefix) for tool in answer["result"]["tools"]]
-
-    def start(self, tool, **arguments):
-        """Sends a call; its id, which is the token of its progress too."""
-        self._last += 1
-        params = {"name": self._prefix + tool, "arguments": arguments, "_meta": {"progressToken": self._last}}
-        call = {"jsonrpc": "2.0", "id": self._last, "method": "tools/call", "params": params}
-        self._peer.send(json.dumps(call).encode())
-        return self._last
-
-    def cancel(self, id):
-        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
-        self._peer.send(json.dumps(cancelled).encode())
-
-    def hear(self):
-        """The next message that is no news of lists or logs."""
-        while True:
-            message = json.loads(self._peer.receive())
-            if message.get("method") not in lines.NOTIFICATIONS:
-                return message
-
-    def call(self, tool, **arguments):
-        """The answer, and the progress up to it."""
-        id, progress = self.start(tool, **arguments), []
-        while (message := self.hear()).get("id") != id:
-            assert message["params"]["progressToken"] == id, message
-            progress.append(message["params"]["progress"])
-        return message, progress
-
-    def text(self, tool, **arguments):
-        message, _ = self.call(tool, **arguments)
-        return text(message)
-
-
-def text(message):
-    return message["result"]["content"][0]["text"]
 
 
 def calls(client, _listening):
@@ -226,7 +179,7 @@ def main():
         def check_all(name):
             server, checks = servers[name]
             with lines.daemon(daemon.door(alone(name))) as peer:
-                client = Asked(peer, name)
+                client = Caller(peer, name)
                 for check in checks:
                     with report.check(f"{name} over HTTP {check.__doc__}"):
                         check(client, server)

@@ -147,6 +147,7 @@ pub(crate) struct Setup {
     variables: Vec<(String, String)>,
     options: Vec<String>,
     config: Option<Vec<PathBuf>>,
+    program: Option<PathBuf>,
 }
 
 impl Setup {
@@ -205,6 +206,12 @@ impl Setup {
         self
     }
 
+    /// Runs this copy of mcpd.
+    pub(crate) fn program(mut self, program: PathBuf) -> Self {
+        self.program = Some(program);
+        self
+    }
+
     /// Serves this file instead of one written here.
     pub(crate) fn config(mut self, file: PathBuf) -> Self {
         self.config.get_or_insert_default().push(file);
@@ -219,7 +226,8 @@ impl Setup {
 
     /// Writes the configuration and returns the command that serves it.
     pub(crate) fn command(&self, place: &Place) -> Command {
-        let mut argv = self.launcher.iter().cloned().chain([MCPD.into()]);
+        let mut argv =
+            self.launcher.iter().cloned().chain([self.program.clone().unwrap_or_else(|| MCPD.into()).into()]);
         let mut command = place.command(argv.next().expect("at least mcpd"));
         command.args(argv).arg("serve").args(&self.options);
         for file in self.config.clone().unwrap_or_else(|| vec![self.write(place)]) {

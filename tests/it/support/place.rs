@@ -107,6 +107,15 @@ impl Place {
         copy
     }
 
+    /// The binary under a name of its own, which another program can replace without writing to the binary.
+    pub(crate) fn installed_mcpd(&self) -> PathBuf {
+        let path = self.path("mcpd");
+        match fs::hard_link(MCPD, &path) {
+            Ok(()) => path,
+            Err(_) => self.copy_of_mcpd(),
+        }
+    }
+
     /// Runs `mcpd` with these arguments, and no others, to its end.
     pub(crate) fn mcpd(&self, args: &[&str]) -> Ran {
         run(self.command(MCPD).args(args))

@@ -35,11 +35,24 @@ impl Shim {
 
     /// The same in this directory.
     pub(crate) fn start_in(place: &Place, directory: &Path, options: &[&str]) -> Self {
+        let mut command = Self::command(place);
+        command.current_dir(directory).args(options);
+        Self::spawn(place, command)
+    }
+
+    /// An agent that is ready to call, behind another program.
+    pub(crate) fn run_by(program: &Path, place: &Place) -> Self {
+        let mut command = place.command(program);
+        command.arg("connect").arg("--runtime-dir").arg(place.runtime_dir()).env(TAG, STRANGER);
+        let mut shim = Self::spawn(place, command);
+        result(&shim.initialize("2025-11-25"));
+        shim
+    }
+
+    fn spawn(place: &Place, mut command: Command) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         let input = theirs.try_clone().expect("a descriptor");
-        let mut command = Self::command(place);
-        command.current_dir(directory);
-        command.args(options).stdin(OwnedFd::from(input)).stdout(OwnedFd::from(theirs));
+        command.stdin(OwnedFd::from(input)).stdout(OwnedFd::from(theirs));
         let log = place.path(&format!("connect-{}.log", fastrand::u64(..)));
         command.stderr(File::create(&log).expect("the test's own directory is writable"));
         let child = command.spawn().expect("mcpd starts");

@@ -32,9 +32,12 @@ pub(super) struct Tree {
 impl Tree {
     /// Moves this process and its descendants into a child cgroup and enables the controllers for all children. The error is one
     /// line of text.
-    pub(super) fn take_over() -> Result<Self, String> {
+    pub(super) fn take_over(is_successor: bool) -> Result<Self, String> {
         let refused = |error: io::Error| format!("its cgroup cannot be divided: {error}");
-        let path = own().ok_or("there is no cgroup v2")?;
+        let mut path = own().ok_or("there is no cgroup v2")?;
+        if is_successor && path.ends_with(DAEMON) {
+            path.pop();
+        }
         let controllers =
             fs::read_to_string(path.join("cgroup.controllers")).map_err(|_| "there is no cgroup v2".to_owned())?;
         let has = |key: &LimitKey| controllers.split_ascii_whitespace().any(|one| one == key.controller());

@@ -21,8 +21,9 @@ scratch=$(cd "$scratch" && pwd)
 results=$scratch/results
 : >"$results"
 
-# The environment and the script of each.
+# The environment and the script of each, the longest first.
 readonly checks=(
+    'mcp-2 message_sizes.py'
     'mcp-1 python_clients.py'
     'mcp-2 python_clients.py'
     'mcp-2 proposals.py'
@@ -39,7 +40,6 @@ readonly checks=(
     'mcp-2 http_checks.py'
     'mcp-2 metrics_checks.py'
     'mcp-2 matrix_checks.py'
-    'mcp-2 message_sizes.py'
     'mcp-2 task_checks.py'
     'mcp-2 traces.py'
     'mcp-2 documentation.py'

@@ -115,7 +115,8 @@ fn a_report_needs_neither_a_daemon_nor_a_valid_configuration() {
     assert!(files["check.txt"].contains("did you mean `command`"), "{files:#?}");
     assert!(files["doctor.txt"].contains("comand"), "{files:#?}");
     assert!(files["notes.txt"].contains("mcpd status --json: exit status: 3"), "{files:#?}");
-    assert!(files["notes.txt"].contains("The daemon's log and the journal are left out, because"), "{files:#?}");
+    let left_out = "Left out: the daemon's log and the journal, which only a running daemon can mask (not running: ";
+    assert!(files["notes.txt"].contains(left_out), "{files:#?}");
     assert!(!["daemon.log", "journal.log", "servers.jsonl"].iter().any(|name| files.contains_key(*name)), "{files:#?}");
     assert!(!files.contains_key("status.json") && !format!("{files:?}").contains(CANARY), "{files:#?}");
 }

@@ -146,7 +146,7 @@ impl<'a> Masks<'a> {
         };
         let left_out = if self.may_ask() { "" } else { "the daemon's answers, " };
         format!(
-            "Left out: {left_out}the daemon's log and the journal, because only a running daemon knows all secrets: {reason}\n"
+            "Left out: {left_out}the daemon's log and the journal, which only a running daemon can mask ({reason})\n"
         )
     }
 

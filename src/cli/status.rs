@@ -200,14 +200,14 @@ async fn show_on_screen(mut reports: Reports, mut latest: LatestReport) -> io::R
                 }
                 None => return Ok(ExitCode::from(FAILED)),
             },
-            event = screen.next_event() => match event {
+            event = screen.next_event() => match event.command() {
                 ScreenEvent::Move(motion) => scroll.press(motion),
                 ScreenEvent::Escape => return Ok(ExitCode::SUCCESS),
                 ScreenEvent::Leave(signal) => {
                     screen.leave(signal);
                     return Ok(ExitCode::SUCCESS);
                 }
-                ScreenEvent::Key(_) | ScreenEvent::Enter | ScreenEvent::Resized => {}
+                _ => {}
             },
         }
     }

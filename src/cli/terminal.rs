@@ -47,10 +47,24 @@ pub(super) enum ScreenEvent {
     Key(char),
     Move(Motion),
     Enter,
+    Backspace,
     Escape,
     Resized,
     /// The user ends the view, by a key or by this signal.
     Leave(Option<i32>),
+}
+
+impl ScreenEvent {
+    /// What a key means where no text is typed.
+    pub(super) fn command(self) -> Self {
+        match self {
+            Self::Key('q' | 'Q') => Self::Leave(None),
+            Self::Key('j') => Self::Move(Motion::Down),
+            Self::Key('k') => Self::Move(Motion::Up),
+            Self::Key(' ') => Self::Move(Motion::PageDown),
+            event => event,
+        }
+    }
 }
 
 impl Screen {
@@ -156,7 +170,7 @@ fn parse_keys(mut bytes: &[u8]) -> Vec<ScreenEvent> {
     while let [first, rest @ ..] = bytes {
         let (event, rest) = match (first, rest) {
             // Ctrl-C, Ctrl-D.
-            (0x03 | 0x04 | b'q' | b'Q', _) => (Some(ScreenEvent::Leave(None)), rest),
+            (0x03 | 0x04, _) => (Some(ScreenEvent::Leave(None)), rest),
             (0x1b, []) => (Some(ScreenEvent::Escape), rest),
             (0x1b, [b'[' | b'O', sequence @ ..]) => {
                 let end = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
@@ -166,10 +180,10 @@ fn parse_keys(mut bytes: &[u8]) -> Vec<ScreenEvent> {
             // A key that is pressed together with Alt.
             (0x1b, [_, rest @ ..]) => (None, rest),
             (b'\r' | b'\n', _) => (Some(ScreenEvent::Enter), rest),
-            (b'j', _) => (Some(ScreenEvent::Move(Motion::Down)), rest),
-            (b'k', _) => (Some(ScreenEvent::Move(Motion::Up)), rest),
-            (b' ', _) => (Some(ScreenEvent::Move(Motion::PageDown)), rest),
-            (byte, _) => (byte.is_ascii_graphic().then(|| ScreenEvent::Key(char::from(*byte))), rest),
+            (0x08 | 0x7f, _) => (Some(ScreenEvent::Backspace), rest),
+            (byte, _) => {
+                ((byte.is_ascii_graphic() || *byte == b' ').then(|| ScreenEvent::Key(char::from(*byte))), rest)
+            }
         };
         events.extend(event);
         bytes = rest;
@@ -257,21 +271,23 @@ mod tests {
 
     #[test]
     fn key_bytes_are_parsed_to_events() {
-        use ScreenEvent::{Enter, Escape, Key, Leave, Move};
+        use ScreenEvent::{Backspace, Enter, Escape, Key, Leave, Move};
         for (bytes, expected) in [
-            (&b"q"[..], &[Leave(None)][..]),
-            (b"\x03", &[Leave(None)]),
+            (&b"\x03"[..], &[Leave(None)][..]),
             (b"", &[Leave(None)]),
             (b"\x1b", &[Escape]),
             (b"\x1b[A\x1bOB", &[Move(Motion::Up), Move(Motion::Down)]),
-            (b"\x1b[5~\x1b[6~ ", &[Move(Motion::PageUp), Move(Motion::PageDown), Move(Motion::PageDown)]),
-            (b"\x1b[H\x1b[4~jk", &[Move(Motion::First), Move(Motion::Last), Move(Motion::Down), Move(Motion::Up)]),
+            (b"\x1b[5~\x1b[6~ ", &[Move(Motion::PageUp), Move(Motion::PageDown), Key(' ')]),
+            (b"\x1b[H\x1b[4~j\x7f", &[Move(Motion::First), Move(Motion::Last), Key('j'), Backspace]),
             (b"\x1bOP\x1b[1;5A\x1b[", &[]),
             (b"\x1bx\r", &[Enter]),
             ("éc".as_bytes(), &[Key('c')]),
         ] {
             assert_eq!(parse_keys(bytes), expected, "{bytes:?}");
         }
+        let commands = [Key('q'), Key('j'), Key('k'), Key(' '), Key('x')].map(ScreenEvent::command);
+        let meanings = [Leave(None), Move(Motion::Down), Move(Motion::Up), Move(Motion::PageDown), Key('x')];
+        assert_eq!(commands, meanings);
     }
 
     #[test]

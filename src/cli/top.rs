@@ -1,12 +1,14 @@
 //! `mcpd top`: call rates, errors, latency, memory and processor time by server and tool, and the details of one server.
 
 mod detail;
+mod keys;
 mod last_lines;
 pub(super) mod model;
 mod view;
 
 use std::future::pending;
 use std::io::{self, IsTerminal};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,12 +16,12 @@ use std::time::Duration;
 use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
-use unicode_width::UnicodeWidthStr;
 
 use self::detail::{Detail, Stderr};
+use self::keys::{CHOSEN_LINE, DETAIL_LINE, Filter, HELP_LINE, LIST_LINE};
 use self::last_lines::LastLines;
 pub(super) use self::model::Sort;
-use self::model::{CallWindow, RowKey, Selection, Source, TopModel};
+use self::model::{CallWindow, RowKey, Rows, Selection, Source, TopModel};
 use self::view::{CallTable, ViewOptions, view};
 use super::daemon_report::{self, LatestReport, POLL_INTERVAL, Reports};
 use super::outcome::print_report;
@@ -37,30 +39,6 @@ const MINUTE_MS: i64 = 60_000;
 const LINES_ONCE: usize = 30;
 /// Maximum wait for a second measurement of processor time, for a view that is printed once.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// The last line of the list, in full and for a narrow terminal.
-const LIST_KEYS: [&str; 2] = [
-    "↑↓ Enter opens · sort c calls, l latency, e errors, m memory, p CPU, n name, d down · w 1m/all · s calls · q quits",
-    "↑↓ Enter opens · sort c l e m p n d · w 1m/all · s slow/last/now · q quits",
-];
-/// While a server is chosen, so the order is kept.
-const CHOSEN_KEYS: [&str; 2] = [
-    "↑↓ Enter opens · the order is kept until Home · sort c l e m p n d · w 1m/all · s slow/last/now · q quits",
-    "↑↓ Enter opens · Home sorts again · sort c l e m p n d · w 1m/all · q quits",
-];
-const DETAIL_KEYS: [&str; 2] = [
-    "↑↓ PgUp PgDn scroll · s slowest/last calls/now · w 1m/all · Esc back · q quits",
-    "↑↓ scroll · s slow/last · w 1m/all · Esc back · q quits",
-];
-const SORT_KEYS: [(char, Sort); 7] = [
-    ('c', Sort::Calls),
-    ('l', Sort::Latency),
-    ('e', Sort::Errors),
-    ('m', Sort::Memory),
-    ('p', Sort::Cpu),
-    ('n', Sort::Name),
-    ('d', Sort::Down),
-];
 
 #[derive(Debug, Args)]
 pub(super) struct Top {
@@ -85,6 +63,9 @@ struct State {
     call_table: CallTable,
     only_last_minute: bool,
     scroll: Scroll,
+    filter: Filter,
+    /// Shown instead of all else.
+    help: Option<Scroll>,
     /// The rows that were drawn last.
     rows: Vec<RowKey>,
     /// The chosen row; without one, the first.
@@ -116,6 +97,8 @@ pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> CommandResult {
         call_table: CallTable::default(),
         only_last_minute: true,
         scroll: Scroll::default(),
+        filter: Filter::default(),
+        help: None,
         rows: Vec::new(),
         chosen: None,
         opened: None,
@@ -149,7 +132,7 @@ async fn run_once(
             () = &mut end, if !has_history => has_history = true,
         }
     }
-    let model = state.model(None);
+    let model = state.model(Rows::All);
     if as_json {
         return Ok(print_report(&model));
     }
@@ -178,13 +161,9 @@ async fn run_live(
                     break;
                 }
                 event = screen.next_event() => {
-                    match event {
-                        ScreenEvent::Leave(signal) => {
-                            screen.leave(signal);
-                            return Ok(ExitCode::SUCCESS);
-                        }
-                        ScreenEvent::Escape if state.opened.is_none() => return Ok(ExitCode::SUCCESS),
-                        event => state.press(event),
+                    if let ControlFlow::Break(signal) = state.press(event) {
+                        screen.leave(signal);
+                        return Ok(ExitCode::SUCCESS);
                     }
                     break;
                 }
@@ -233,22 +212,42 @@ impl State {
         }
     }
 
-    fn press(&mut self, event: ScreenEvent) {
-        match (event, &mut self.opened) {
-            (ScreenEvent::Move(motion), Some(opened)) => opened.scroll.press(motion),
-            (ScreenEvent::Move(motion), None) => self.choose(motion),
-            (ScreenEvent::Enter, None) => self.open(),
-            (ScreenEvent::Escape | ScreenEvent::Key('b'), Some(_)) => self.opened = None,
-            (ScreenEvent::Key('s'), Some(opened)) => opened.call_table = opened.call_table.next(),
-            (ScreenEvent::Key('s'), None) => self.call_table = self.call_table.next(),
-            (ScreenEvent::Key('w'), _) => self.only_last_minute = !self.only_last_minute,
-            (ScreenEvent::Key(key), None) => {
-                if let Some((_, sort)) = SORT_KEYS.iter().find(|(of, _)| *of == key) {
-                    (self.sort, self.chosen) = (*sort, None);
+    /// Breaks if the user ends the view, with the signal if it was one.
+    fn press(&mut self, event: ScreenEvent) -> ControlFlow<Option<i32>> {
+        let event = if self.filter.is_typed() { self.filter.press(event) } else { Some(event.command()) };
+        match (event, &mut self.help, &mut self.opened) {
+            (None | Some(ScreenEvent::Resized), ..) => {}
+            (Some(ScreenEvent::Leave(signal)), ..) => return ControlFlow::Break(signal),
+            (Some(ScreenEvent::Move(motion)), Some(scroll), _) => scroll.press(motion),
+            (Some(_), Some(_), _) => self.help = None,
+            (Some(ScreenEvent::Key('?')), ..) => self.help = Some(Scroll::default()),
+            (Some(ScreenEvent::Key('w')), ..) => self.only_last_minute = !self.only_last_minute,
+            (Some(event), None, Some(opened)) => match event {
+                ScreenEvent::Move(motion) => opened.scroll.press(motion),
+                ScreenEvent::Key('s') => opened.call_table = opened.call_table.next(),
+                ScreenEvent::Escape | ScreenEvent::Backspace | ScreenEvent::Key('b') => self.opened = None,
+                _ => {}
+            },
+            (Some(event), None, None) => return self.press_in_list(event),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn press_in_list(&mut self, event: ScreenEvent) -> ControlFlow<Option<i32>> {
+        match event {
+            ScreenEvent::Move(motion) => self.choose(motion),
+            ScreenEvent::Enter => self.open(),
+            ScreenEvent::Escape if !self.filter.clear() => return ControlFlow::Break(None),
+            ScreenEvent::Key('/') => self.filter.start(),
+            ScreenEvent::Key('s') => self.call_table = self.call_table.next(),
+            ScreenEvent::Key(key) => {
+                if let Some(sort) = keys::sort_of(key) {
+                    (self.sort, self.chosen) = (sort, None);
                 }
             }
             _ => {}
         }
+        ControlFlow::Continue(())
     }
 
     fn chosen_index(&self) -> usize {
@@ -273,11 +272,11 @@ impl State {
         self.latest.report.servers.iter().find(|server| Some(&server.name) == key.as_ref())
     }
 
-    fn model(&self, only: Option<&RowKey>) -> TopModel {
+    fn model(&self, rows: Rows<'_>) -> TopModel {
         let now = self.now();
         let from = if self.only_last_minute { now - MINUTE_MS } else { i64::MIN };
         let source = Source { window: &self.window, report: &self.latest.report, cpu: &self.cpu };
-        TopModel::new(source, Selection { from, now, sort: self.sort, only })
+        TopModel::new(source, Selection { from, now, sort: self.sort, rows })
     }
 
     fn draw(&mut self, screen: &Screen) -> io::Result<()> {
@@ -285,28 +284,32 @@ impl State {
         let notice = self.latest.outage_notice(style);
         let (width, rows) = dimensions();
         let height = rows.saturating_sub(1 + notice.lines().count());
-        let (drawn, footer) = match self.opened.take() {
-            Some(mut opened) => {
-                let text = self.detail(&opened, style, height);
-                let (shown, position) = opened.scroll.lines(&text, height);
-                self.opened = Some(opened);
-                let position = position.map(|position| position + " · ").unwrap_or_default();
-                (shown, position.clone() + fitting(&DETAIL_KEYS, width.saturating_sub(position.width())))
-            }
-            None => {
-                let mut model = self.model(None);
-                if self.chosen.is_some() {
-                    model.keep_order(&self.rows);
-                }
-                self.rows = model.servers.iter().map(|row| row.name.clone()).collect();
-                let chosen = Some(self.chosen_index());
-                let (sort, call_table) = (self.sort, self.call_table);
-                let options = ViewOptions { sort, call_table, style, height, chosen };
-                let keys = if self.chosen.is_some() { CHOSEN_KEYS } else { LIST_KEYS };
-                (view(&model, options, &mut self.scroll), fitting(&keys, width).to_owned())
-            }
+        let (drawn, footer) = if let Some(scroll) = &mut self.help {
+            let text = keys::help(self.call_table, self.only_last_minute, style);
+            let (shown, position) = scroll.lines(&text, height);
+            (shown, with_position(position, HELP_LINE))
+        } else if let Some(mut opened) = self.opened.take() {
+            let text = self.detail(&opened, style, height);
+            let (shown, position) = opened.scroll.lines(&text, height);
+            self.opened = Some(opened);
+            (shown, with_position(position, DETAIL_LINE))
+        } else {
+            self.list(style, height)
         };
         screen.draw(&(notice + &drawn), &truncate(&footer, width.saturating_sub(1)))
+    }
+
+    /// The list of servers, and the last line.
+    fn list(&mut self, style: OutputStyle, height: usize) -> (String, String) {
+        let mut model = self.model(self.filter.text().map_or(Rows::All, Rows::Containing));
+        if self.chosen.is_some() {
+            model.keep_order(&self.rows);
+        }
+        self.rows = model.servers.iter().map(|row| row.name.clone()).collect();
+        let chosen = Some(self.chosen_index());
+        let options = ViewOptions { sort: self.sort, call_table: self.call_table, style, height, chosen };
+        let line = if self.chosen.is_some() { CHOSEN_LINE } else { LIST_LINE };
+        (view(&model, options, &mut self.scroll), self.filter.line(line))
     }
 
     fn detail(&self, opened: &OpenedServer, style: OutputStyle, height: usize) -> String {
@@ -319,15 +322,14 @@ impl State {
                 (None, None) => Stderr::Nothing("…".to_owned()),
             },
         };
-        let (key, model) = (&opened.key, self.model(Some(&opened.key)));
+        let (key, model) = (&opened.key, self.model(Rows::One(&opened.key)));
         let detail = Detail { key, model: &model, server: self.report_of(key), cpu: &self.cpu, stderr };
         detail.draw(opened.call_table, style, height)
     }
 }
 
-/// The longest of these lines that fits; else the last one.
-fn fitting<'l>(lines: &[&'l str; 2], width: usize) -> &'l str {
-    lines[usize::from(lines[0].width() >= width)]
+fn with_position(position: Option<String>, line: &str) -> String {
+    position.map_or_else(|| line.to_owned(), |position| format!("{position} · {line}"))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 
 use rustix::process::Signal;
@@ -14,6 +15,14 @@ use crate::support::{Agent, Daemon, MCPD, Place, Server, Setup, run, signal, unt
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
     frame-ancestors 'none'; form-action 'none'";
+
+/// `ask PORT PATH` in bash prints what the page answers. It starts no program, which could be seen.
+const ASK: &str = "ask() { exec 3<>/dev/tcp/127.0.0.1/$1; \
+    printf 'GET %s HTTP/1.1\\r\\nHost: 127.0.0.1:%s\\r\\nConnection: close\\r\\n\\r\\n' \"$2\" $1 >&3; \
+    while IFS= read -r -u 3 line || [[ $line ]]; do printf '%s\\n' \"$line\"; done; }; ";
+/// After [`ASK`], a server that asks for what `target` in its directory names, and writes the answer there.
+const ASK_LATER: &str = "until [[ -s $0/target ]]; do sleep 0.01; done; read -r port path < $0/target; \
+    ask $port $path > $0/answer.new; mv $0/answer.new $0/answer; sleep 1000; :";
 
 /// The page of a daemon. Dropping it ends its process.
 struct Page {
@@ -131,10 +140,7 @@ fn bare_address_leads_only_this_user_to_a_random_path_with_a_cookie_for_it() {
         assert_eq!(reply.header("access-control-allow-origin"), None);
     }
     let file = daemon.place().runtime_dir().join("dashboard");
-    assert_eq!(
-        fs::metadata(&file).map(|found| std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777).ok(),
-        Some(0o600)
-    );
+    assert_eq!(fs::metadata(&file).map(|found| found.permissions().mode() & 0o777).ok(), Some(0o600));
     if rustix::process::getuid().is_root() {
         for address in [format!("http://{}/", page.address), page.secret.clone()] {
             let read = fetch_as_nobody(&address);
@@ -215,18 +221,57 @@ fn key_opens_the_page_and_a_wrong_key_does_not_help() {
 #[test]
 fn process_of_a_server_gets_nothing() {
     let place = Place::new();
-    let script = "#!/bin/bash\nuntil [[ -s ${0%/*}/target ]]; do sleep 0.01; done\nread -r port path < ${0%/*}/target\n\
-        exec 3<>/dev/tcp/127.0.0.1/$port\nprintf 'GET %s HTTP/1.1\\r\\nHost: 127.0.0.1:%s\\r\\n\\r\\n' $path $port >&3\n\
-        head -n 1 <&3 > ${0%/*}/answer.new; mv ${0%/*}/answer.new ${0%/*}/answer\nsleep 1000\n";
-    let curious = place.write_program("curious", script);
-    let daemon = Setup::with(Server::run_by("curious", &curious).line("sandbox = 'none'")).spawn_in(&place);
+    let directory = place.path("shared");
+    fs::create_dir(&directory).expect("the test's own directory");
+    let curious = Server::run_by("curious", "/bin/bash").arg("-c").arg(format!("{ASK}{ASK_LATER}")).arg(&directory);
+    let daemon = Setup::with(curious.line("sandbox = 'none'")).spawn_in(&place);
     daemon.wait_status("it serves", |_| true);
     let page = Page::of(&daemon);
     // Not even with the key, which a server at this level can read.
     let path = page.secret.split_once(&format!("{}", page.address)).expect("the address").1;
-    place.replace("target", format!("{} {path}\n", page.address.port()));
-    let answer = until("the server has an answer", || fs::read_to_string(place.path("answer")).ok());
+    place.replace("shared/target", format!("{} {path}\n", page.address.port()));
+    let answer = until("the server has an answer", || fs::read_to_string(place.path("shared/answer")).ok());
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+}
+
+/// The kernel hides what a process has open if its user may not read its program. Root sees it nevertheless.
+#[test]
+fn process_that_hides_needs_the_key_and_is_refused_while_a_server_hides() {
+    let is_root = rustix::process::getuid().is_root();
+    for level in ["none", "files"] {
+        let place = Place::new();
+        let hiding = place.write_program("hiding-shell", fs::read("/bin/bash").expect("bash is there"));
+        fs::set_permissions(&hiding, fs::Permissions::from_mode(0o111)).expect("it is the test's own");
+        fs::create_dir(place.path("shared")).expect("the test's own directory");
+        let shared = place.path("shared").display().to_string();
+        let hides = "until [[ -s $1/target ]]; do sleep 0.01; done; exec \"$0\" -c \"$2\" $1";
+        let server = Server::run_by("hider", "/bin/bash").arg("-c").arg(hides).arg(&hiding);
+        let server = server.arg(&shared).arg(format!("{ASK}{ASK_LATER}"));
+        let server = server.line(match level {
+            "none" => "sandbox = 'none'".to_owned(),
+            _ => format!("sandbox = {{ level = 'files', read = ['{}'], write = ['{shared}'] }}", hiding.display()),
+        });
+        let daemon = Setup::with(server).spawn_in(&place);
+        daemon.wait_status("it serves", |_| true);
+        let page = Page::of(&daemon);
+        let path = page.secret.split_once(&format!("{}", page.address)).expect("the address").1;
+        let ask = |path: &str| {
+            let mut command = place.command(&hiding);
+            command.args(["-c", &format!("{ASK}ask {} '{path}'", page.address.port())]);
+            run(&mut command).expect_code(0).stdout
+        };
+        let bare = ask("/");
+        assert!(is_root || bare.starts_with("HTTP/1.1 403 ") && bare.contains("Open the address"), "{level}: {bare}");
+        let with_key = ask(path);
+        assert!(with_key.starts_with("HTTP/1.1 303 "), "{level}: {with_key}");
+        place.replace("shared/target", format!("{} {path}\n", page.address.port()));
+        let of_server = until("the server has an answer", || fs::read_to_string(place.path("shared/answer")).ok());
+        assert!(of_server.starts_with("HTTP/1.1 403 "), "{level}: {of_server}");
+        assert!(is_root || of_server.contains("hides from it"), "{level}: {of_server}");
+        let meanwhile = ask(path);
+        assert!(is_root || meanwhile.contains("hides from it"), "{level}: {meanwhile}");
+        assert_eq!(page.get("/", &page.host()).status, 303, "a program that can be seen is still known");
+    }
 }
 
 #[test]

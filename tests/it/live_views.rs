@@ -274,6 +274,37 @@ fn top_opens_each_of_sixty_servers() {
 }
 
 #[test]
+fn top_shows_its_keys_and_filters_servers_by_name() {
+    let daemon = many(60);
+    let Some(terminal) = showing(&daemon, "m top", "of 60") else { return };
+    terminal.wait("? keys");
+    terminal.key("?");
+    let screen = terminal.wait("WHAT IT DOES");
+    assert!(screen.contains("any key: back") && !screen.contains("s01"), "{screen}");
+    terminal.key("?");
+    terminal.wait("▸ s01");
+    terminal.key("/");
+    terminal.wait("Enter keeps it");
+    for key in ["S", "5", "q", "BSpace"] {
+        terminal.key(key);
+    }
+    let screen = terminal.wait("/s5▏");
+    assert!(screen.contains("▸ s50") && screen.contains("s59") && !screen.contains("s01"), "{screen}");
+    terminal.key("Enter");
+    terminal.wait("/s5 · Esc shows all");
+    terminal.key("Down");
+    terminal.wait("▸ s51");
+    terminal.key("Enter");
+    terminal.wait("s51 · ");
+    terminal.key("Escape");
+    terminal.wait("/s5 · Esc shows all");
+    terminal.key("Escape");
+    terminal.wait("of 60");
+    terminal.key("Escape");
+    expect_as_before(&daemon, &terminal);
+}
+
+#[test]
 fn top_shows_memory_and_what_a_server_writes_to_stderr() {
     let daemon = Server::named("a").start();
     let mut agent = Agent::ready(&daemon);

@@ -52,8 +52,26 @@ pub(super) struct Selection<'s> {
     pub(super) from: i64,
     pub(super) now: i64,
     pub(super) sort: Sort,
-    /// The only shown row; all without one.
-    pub(super) only: Option<&'s RowKey>,
+    pub(super) rows: Rows<'s>,
+}
+
+/// The servers of a snapshot. All its figures are theirs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rows<'s> {
+    All,
+    One(&'s RowKey),
+    /// Those with this text in lower case in their names, in any case.
+    Containing(&'s str),
+}
+
+impl Rows<'_> {
+    fn selects(self, name: Option<&str>) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(key) => key.as_deref() == name,
+            Self::Containing(text) => name.is_some_and(|name| name.to_ascii_lowercase().contains(text)),
+        }
+    }
 }
 
 /// The name of a server; `None` for calls of tools that do not exist.
@@ -163,16 +181,15 @@ pub(super) struct CallRow {
 
 impl TopModel {
     pub(super) fn new(Source { window, report, cpu }: Source<'_>, selection: Selection<'_>) -> Self {
-        let Selection { from, now, sort, only } = selection;
+        let Selection { from, now, sort, rows } = selection;
         let covered = u64::try_from(now - window.covered(from).min(now)).unwrap_or_default();
         // Less than a second is too short for a rate.
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = |calls: usize| (calls as f64 / (covered.max(1000) as f64 / 1000.0) * 100.0).round() / 100.0;
-        let selects = |name: Option<&str>| only.is_none_or(|only| only.as_deref() == name);
-        let calls = || window.calls(from).filter(|call| selects(call.server.as_deref()));
+        let calls = || window.calls(from).filter(|call| rows.selects(call.server.as_deref()));
         let total = group_stats(calls(), |_| ()).remove(&()).unwrap_or_default();
         let mut by_server = group_stats(calls(), |call| call.server.as_deref());
-        let reports = || report.servers.iter().filter(|server| selects(Some(&server.name)));
+        let reports = || report.servers.iter().filter(|server| rows.selects(Some(&server.name)));
         let mut servers: Vec<_> = reports()
             .map(|server| {
                 let stats = by_server.remove(&Some(&*server.name)).unwrap_or_default();
@@ -202,7 +219,7 @@ impl TopModel {
         let mut tools: Vec<_> = by_tool.into_iter().map(tool_row).collect();
         tools.sort_by(|a, b| (b.stats.calls, &a.server, &a.tool).cmp(&(a.stats.calls, &b.server, &b.tool)));
         tools.truncate(MAX_ROWS);
-        let rows = |calls: Vec<&Call>| calls.into_iter().map(|call| CallRow::new(call, now)).collect();
+        let call_rows = |calls: Vec<&Call>| calls.into_iter().map(|call| CallRow::new(call, now)).collect();
         Self {
             version: report.version.clone(),
             uptime_ms: report.uptime_ms,
@@ -213,10 +230,10 @@ impl TopModel {
             stats: total,
             servers,
             tools,
-            slowest: rows(slowest(calls(), MAX_ROWS)),
+            slowest: call_rows(slowest(calls(), MAX_ROWS)),
             // The order of reports is finer than the recorded times.
-            last: rows(calls().rev().take(MAX_ROWS).collect()),
-            running: report.running_calls.iter().filter(|call| selects(call.server.as_deref())).cloned().collect(),
+            last: call_rows(calls().rev().take(MAX_ROWS).collect()),
+            running: report.running_calls.iter().filter(|call| rows.selects(call.server.as_deref())).cloned().collect(),
         }
     }
 }

@@ -64,13 +64,13 @@ fn meter(report: &Report) -> CpuMeter {
     meter
 }
 
-fn model_of(report: &Report, from: i64, sort: Sort, only: Option<&RowKey>) -> TopModel {
+fn model_of(report: &Report, from: i64, sort: Sort, rows: Rows<'_>) -> TopModel {
     let source = Source { window: &window(), report, cpu: &meter(report) };
-    TopModel::new(source, Selection { from, now: 0, sort, only })
+    TopModel::new(source, Selection { from, now: 0, sort, rows })
 }
 
 fn model(from: i64, sort: Sort) -> TopModel {
-    model_of(&report(), from, sort, None)
+    model_of(&report(), from, sort, Rows::All)
 }
 
 fn options(width: Option<usize>, height: usize) -> ViewOptions {
@@ -117,7 +117,7 @@ fn a_pipe_has_every_column_and_row() {
 
 #[test]
 fn sixty_servers_are_whole_in_a_small_and_a_large_terminal() {
-    let model = model_of(&report_of(56), -MINUTE_MS, Sort::Memory, None);
+    let model = model_of(&report_of(56), -MINUTE_MS, Sort::Memory, Rows::All);
     let last = |height| ViewOptions { sort: Sort::Memory, chosen: Some(60), ..options(Some(80), height) };
     expect_file!(drawn(&model, last(23)), "60-servers-80x24.txt");
     let options = ViewOptions { sort: Sort::Memory, chosen: Some(0), ..options(Some(120), 39) };
@@ -128,7 +128,7 @@ fn sixty_servers_are_whole_in_a_small_and_a_large_terminal() {
 #[test]
 fn view_fits_into_any_terminal_size() {
     for spare in [0, 26, 56] {
-        let model = model_of(&report_of(spare), -MINUTE_MS, Sort::Calls, None);
+        let model = model_of(&report_of(spare), -MINUTE_MS, Sort::Calls, Rows::All);
         for height in 8..60 {
             for width in [30, 60, 80, 120, 200] {
                 let mut scroll = Scroll::default();
@@ -218,7 +218,7 @@ fn report_with_details() -> Report {
 
 fn detail_of(name: Option<&str>, lines: &[LineReport], width: usize, height: usize) -> String {
     let (report, key) = (report_with_details(), name.map(str::to_owned));
-    let model = model_of(&report, -MINUTE_MS, Sort::Calls, Some(&key));
+    let model = model_of(&report, -MINUTE_MS, Sort::Calls, Rows::One(&key));
     let stderr = match lines {
         [] => Stderr::Nothing("it has written nothing".to_owned()),
         lines => Stderr::Lines(lines.iter().collect()),
@@ -255,11 +255,43 @@ fn detail_of_a_healthy_server_begins_with_its_newest_lines_and_last_calls() {
 }
 
 #[test]
-fn keys_fit_into_eighty_and_a_hundred_and_twenty_columns() {
-    for keys in [LIST_KEYS, CHOSEN_KEYS, DETAIL_KEYS] {
-        assert_eq!(fitting(&keys, 120), keys[0]);
-        assert!(fitting(&keys, 80).width() < 80);
+fn keys_fit_into_eighty_columns() {
+    for line in [LIST_LINE, CHOSEN_LINE, DETAIL_LINE, HELP_LINE] {
+        assert!(line.width() < 80, "{line}");
     }
+    let help = keys::help(CallTable::Slowest, true, OutputStyle::of_width(80));
+    assert!(help.lines().count() < 24 && help.lines().all(|line| line.width() <= 80 && !line.contains('…')), "{help}");
+}
+
+#[test]
+fn filter_selects_servers_by_a_part_of_their_names_and_their_calls() {
+    let model = model_of(&report(), -MINUTE_MS, Sort::Calls, Rows::Containing("fil"));
+    let names: Vec<_> = model.servers.iter().map(|server| server.name.as_deref()).collect();
+    assert_eq!((names, model.stats.calls, model.in_flight), (vec![Some("files")], 150, 2));
+    assert!(model.tools.iter().all(|tool| tool.server.as_deref() == Some("files")));
+    let none = model_of(&report(), -MINUTE_MS, Sort::Calls, Rows::Containing("no such"));
+    let text = drawn(&none, ViewOptions { chosen: Some(0), ..options(Some(80), 23) });
+    assert!(text.contains("no server\n") && text.contains(" 0 calls"), "{text}");
+}
+
+#[test]
+fn filter_is_typed_until_enter_and_cleared_by_escape() {
+    let mut filter = Filter::default();
+    assert!(!filter.clear(), "there is none");
+    filter.start();
+    for key in ['S', 'q', ' '] {
+        assert_eq!(filter.press(ScreenEvent::Key(key)), None);
+    }
+    assert_eq!(filter.press(ScreenEvent::Backspace), None);
+    assert_eq!((filter.text(), filter.is_typed()), (Some("sq"), true));
+    let up = ScreenEvent::Move(Motion::Up);
+    assert_eq!(filter.press(up), Some(up), "the list is still moved");
+    assert_eq!(filter.press(ScreenEvent::Enter), None);
+    assert_eq!(
+        (filter.text(), filter.is_typed(), filter.line("keys")),
+        (Some("sq"), false, "/sq · Esc shows all · keys".to_owned())
+    );
+    assert!(filter.clear() && filter.text().is_none());
 }
 
 #[test]
@@ -284,7 +316,7 @@ fn operate_md_shows_what_is_printed() {
     }
     window.add(-5000, &call(Some("web"), "search", 30_000.0, "timed_out"));
     let source = Source { window: &window, report: &report, cpu: &meter(&report) };
-    let model = TopModel::new(source, Selection { from: -MINUTE_MS, now: 0, sort: Sort::Calls, only: None });
+    let model = TopModel::new(source, Selection { from: -MINUTE_MS, now: 0, sort: Sort::Calls, rows: Rows::All });
     let drawn = drawn(&model, options(None, 16));
     let page = include_str!("../../../docs/operate.md");
     assert!(page.contains(&format!("```text\n{drawn}```\n")), "operate.md does not have\n{drawn}");

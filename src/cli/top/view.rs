@@ -57,6 +57,9 @@ pub(super) fn view(model: &TopModel, options: ViewOptions, scroll: &mut Scroll) 
     let rows = servers - usize::from(servers < all && servers > 1);
     let shown = scroll.fit_with(options.chosen.unwrap_or_default(), all, rows);
     let mut table = server_table(&model.servers[shown.clone()], shown.start, options);
+    if all == 0 {
+        table += &(style.paint(Tone::Faint, "no server") + "\n");
+    }
     if rows < servers {
         table += &(style.paint(Tone::Faint, &scroll.position("servers")) + "\n");
     }

@@ -14,6 +14,7 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::support::http_agent::{HttpAgent, POST, call};
 use crate::support::{
     Agent, Daemon, Gate, MCPD, Place, Ran, Server, Setup, Shim, arguments, code, result, signal, until,
 };
@@ -225,6 +226,48 @@ fn calls_in_progress_finish_before_a_restart_and_later_ones_go_to_the_new_progra
     let counts = ["later", "meanwhile", "gate", "refused"].map(|part| received(&daemon, part));
     assert_eq!(counts, [2, 1, 2, 0]);
     agent.disconnect();
+}
+
+/// A subscription does not delay it, and is completed with the former program.
+#[test]
+fn calls_over_http_finish_before_a_restart_and_later_connections_wait_for_the_new_program() {
+    let place = Place::new();
+    let daemon = start(&place, PATIENT);
+    let gate = Gate::new(&place);
+    let sleep = json!({"name": "a__sleep", "arguments": gate.arguments()});
+    let [mut legacy, mut other, mut modern, mut listening] = [(); 4].map(|()| HttpAgent::connect(&daemon));
+    let session = format!("{POST}{}", legacy.initialize("/mcp"));
+    other.post("/mcp", &session, &call(4, "a__echo", &json!({}))).message();
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    listening.modern("/mcp", 7, "subscriptions/listen", &filter);
+    let acknowledged = listening.event().expect("the acknowledgement").data;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    legacy.start_post("/mcp", &session, &call(5, "a__sleep", &gate.arguments()).to_string());
+    modern.start_modern("/mcp", 6, "tools/call", &sleep);
+    until("the server has both", || (received(&daemon, "gate") == 2).then_some(()));
+    let restart = Restart::begin(&daemon);
+    let refused = other.post("/mcp", &session, &call(8, "a__echo", &json!({"refused": 1})));
+    assert_eq!(outcome(&refused.json()), (-31005, "not_sent"), "{refused:?}");
+    let waiting = thread::spawn({
+        let socket = daemon.agent_socket();
+        move || {
+            let echo = json!({"name": "a__echo", "arguments": {"connected": "meanwhile"}});
+            HttpAgent::connect_to(&socket).modern("/mcp", 9, "tools/call", &echo)
+        }
+    });
+    gate.open();
+    for (agent, id) in [(&mut legacy, 5), (&mut modern, 6)] {
+        let answer = agent.reply().message();
+        assert_eq!((&answer["id"], answer["result"]["isError"].as_bool().unwrap_or_default()), (&json!(id), false));
+    }
+    restart.wait().expect_code(0);
+    assert_eq!(listening.messages().iter().map(|message| &message["id"]).collect::<Vec<_>>(), [7]);
+    waiting.join().expect("it does not panic").message();
+    let counts = ["meanwhile", "gate", "refused"].map(|part| received(&daemon, part));
+    assert_eq!(counts, [1, 2, 0]);
+    // Sessions are the former program's: a client begins a new one.
+    let mut again = HttpAgent::connect(&daemon);
+    assert_eq!(again.post("/mcp", &session, &call(10, "a__echo", &json!({}))).status, 404);
 }
 
 /// Case E15.

@@ -50,7 +50,7 @@ use self::reload::Reload;
 use self::sessions::Sessions;
 use self::successor::ProgramFile;
 pub use self::successor::Successor;
-pub(crate) use self::successor::without_inherited;
+pub(crate) use self::successor::without_inherit;
 use crate::admin;
 use crate::calls::History;
 use crate::config::interpolate::{Environment, Process, Sources};
@@ -65,8 +65,7 @@ use crate::server::{self, Cgroups, GuardProgram, Logins, ProcessAttributes, Reap
 use crate::session::TaskTokenKey;
 use crate::signals::{self, SignalOrders};
 use crate::sockets::{
-    ADMIN_SOCKET, Handover, InheritedDescriptors, Listener, Lock, PassedSockets, RuntimeDir, SocketError, SocketMode,
-    SocketUpkeep, Standing,
+    ADMIN_SOCKET, Handover, Listener, Lock, PassedSockets, RuntimeDir, SocketError, SocketMode, SocketUpkeep, Standing,
 };
 
 /// Time for servers to end after their manager has panicked.
@@ -164,7 +163,7 @@ fn server_context(
 
 /// Serves `loaded` in `directory` until a signal stops the daemon. Servers with limits run in `cgroups`. SIGHUP reads the
 /// configuration again: `files` if any were named at start, otherwise the default files. With [`DaemonLifetime::WhileUsed`], the daemon
-/// also ends by itself. `inherited`: what the program before this one has passed on. Returns when no process and no socket is left, or
+/// also ends by itself. `is_successor`: it takes the descriptors of the program before. Returns when no process and no socket is left, or
 /// no process and the program that comes next.
 ///
 /// # Errors
@@ -177,10 +176,10 @@ pub async fn run(
     log: logging::Control,
     cgroups: Cgroups,
     lifetime: DaemonLifetime,
-    inherited: Option<InheritedDescriptors>,
+    is_successor: bool,
 ) -> Result<Option<Successor>, DaemonError> {
     let failed = |operation| move |source| DaemonError::Start { operation, source };
-    let (passed, lock) = PassedSockets::take_over(inherited).map_err(failed("take over its sockets"))?;
+    let (passed, lock) = PassedSockets::take_over(is_successor).map_err(failed("take over its sockets"))?;
     let program = ProgramFile::of_this_process().map_err(failed("find its program"))?;
     let attributes = prepare().map_err(failed("prepare the process"))?;
     let signals = signals::listen().map_err(failed("handle signals"))?;

@@ -27,6 +27,7 @@ mod duration;
 mod durations;
 mod era;
 mod extensions;
+mod fd_passing;
 mod http_listener;
 mod instructions;
 mod jsonrpc;

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 pub(crate) use self::connect::{ExpectedListener, connect, untrusted};
-pub(crate) use self::handover::{Handover, InheritedDescriptors, Opener, can_inherit};
+pub(crate) use self::handover::{Handover, Opener};
 pub use self::listener::{Listener, SocketMode};
 pub(crate) use self::lock::LOCK;
 pub use self::lock::Lock;

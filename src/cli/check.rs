@@ -13,7 +13,7 @@ use super::daemon_report::{changed_sentence, with_changed_files};
 use super::outcome::{config_failure, print_styled_note, try_print_report};
 use super::style::OutputStyle;
 use super::text::{count, join_limited, malformed_item, searched_paths, split_searched_path};
-use super::{CommandResult, FAILED, USAGE, fail, try_print};
+use super::{CommandResult, FAILED, USAGE, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -21,7 +21,7 @@ use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
 use crate::daemon::cache_directory;
 use crate::manager::report::{MalformedItem, malformed};
 use crate::server::last_known;
-use crate::sockets::{ADMIN_SOCKET, RuntimeDir, can_inherit};
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::{admin, config_lints};
 
 /// Until a daemon has to answer. A daemon that does not is left to `mcpd doctor`.
@@ -55,7 +55,6 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> CommandResult {
     let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
     if arguments.successor.is_some() {
-        can_inherit().map_err(|error| fail(FAILED, format!("sockets cannot be passed on here: {error}")))?;
         return loaded.map(|_| ExitCode::SUCCESS).map_err(|error| config_failure(&error));
     }
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };

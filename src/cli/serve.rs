@@ -14,7 +14,7 @@ use crate::config::interpolate::Process;
 use crate::daemon::DaemonLifetime;
 use crate::logging::{self, Filter, Format, LogFile};
 use crate::server::Cgroups;
-use crate::sockets::{InheritedDescriptors, RuntimeDir};
+use crate::sockets::RuntimeDir;
 use crate::{config, daemon};
 
 #[derive(Debug, Args)]
@@ -38,9 +38,9 @@ pub(super) struct Serve {
     /// A client has started this daemon, which ends after `idle_exit` without agents
     #[arg(long, hide = true)]
     while_used: bool,
-    /// What the program before this one in the same process has passed on
-    #[arg(long, value_name = "DESCRIPTORS", hide = true)]
-    inherit: Option<InheritedDescriptors>,
+    /// Its standard input has the descriptors of the program before this one in the same process
+    #[arg(long, hide = true)]
+    inherit: bool,
 }
 
 pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
@@ -48,7 +48,7 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
     let _ = rustix::thread::set_name(c"mcpd");
     let log_file = serve.log_file.as_deref().map(LogFile::open).transpose();
     let log_file = log_file.map_err(|error| fail(USAGE, format!("--log-file: {error}")))?;
-    let cgroups = if serve.own_cgroup { Cgroups::of_own(serve.inherit.is_some()) } else { Cgroups::default() };
+    let cgroups = if serve.own_cgroup { Cgroups::of_own(serve.inherit) } else { Cgroups::default() };
     let filter = log_filter(serve.log.as_deref())?;
     let loaded = config::load(&serve.config, &Process).map_err(|error| {
         let code = config_failure(&error);
@@ -72,8 +72,8 @@ pub(super) fn run(serve: &Serve, directory: &RuntimeDir) -> CommandResult {
         // Starts the first blocking thread while the system still grants one.
         tokio::task::spawn_blocking(|| {});
         let lifetime = if serve.while_used { DaemonLifetime::WhileUsed } else { DaemonLifetime::UntilStopped };
-        let (files, inherited) = (serve.config.clone(), serve.inherit.clone());
-        let ended = daemon::run(loaded, files, directory, log, cgroups, lifetime, inherited).await;
+        let files = serve.config.clone();
+        let ended = daemon::run(loaded, files, directory, log, cgroups, lifetime, serve.inherit).await;
         ended.map_err(|error| {
             notify_service_manager(&error.to_string());
             fail(if error.is_other_daemon() { OTHER_DAEMON_EXIT_CODE } else { FAILED }, error)

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::server::ProcessAttributes;
 use crate::signals;
 use crate::sockets::{Handover, Lock};
 
-/// The option of `mcpd serve` that has the descriptors of the program before.
+/// The option of `mcpd serve` with which it takes the descriptors of the program before.
 const INHERIT: &str = "--inherit";
 /// Variables that describe sockets of the service manager. Source: sd_listen_fds(3).
 const ACTIVATION: [&str; 4] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"];
@@ -90,24 +91,28 @@ impl Successor {
     }
 
     /// Executes the next program. If that fails, calls `report` and executes this program again. Returns only if both fail.
-    pub fn start(self, report: impl FnOnce(&Path, &io::Error)) -> io::Error {
-        let inherited = match self.handover.make_inheritable() {
-            Ok(inherited) => inherited,
+    pub fn start(mut self, report: impl FnOnce(&Path, &io::Error)) -> io::Error {
+        let stdin = match std::mem::take(&mut self.handover).send() {
+            Ok(stdin) => stdin,
             Err(error) => return error,
         };
         signals::hold(&self.is_stopped);
         // The next program runs with other limits if the system refuses.
         let _ = self.attributes.apply();
-        let error = self.command(&self.program.path, &inherited).exec();
+        let error = self.execute(&self.program.path, &stdin);
         report(&self.program.path, &error);
-        self.command(Path::new(CURRENT_EXE), &inherited).exec()
+        self.execute(Path::new(CURRENT_EXE), &stdin)
     }
 
-    fn command(&self, program: &Path, inherited: &str) -> Command {
+    fn execute(&self, program: &Path, stdin: &OwnedFd) -> io::Error {
         let mut arguments = std::env::args_os();
         let mut command = Command::new(program);
+        match stdin.try_clone() {
+            Ok(stdin) => command.stdin(stdin),
+            Err(error) => return error,
+        };
         command.arg0(arguments.next().unwrap_or_else(|| "mcpd".into()));
-        command.args(without_inherited(arguments)).args([INHERIT, inherited]);
+        command.args(without_inherit(arguments)).arg(INHERIT);
         for name in ACTIVATION {
             command.env_remove(name);
         }
@@ -117,37 +122,18 @@ impl Successor {
                 None => command.env_remove(name),
             };
         }
-        command
+        command.exec()
     }
 }
 
-/// The arguments without the descriptors of an earlier restart.
-pub(crate) fn without_inherited(mut arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    while let Some(argument) = arguments.next() {
-        if argument == INHERIT {
-            arguments.next();
-        } else {
-            kept.push(argument);
-        }
-    }
-    kept
+/// The arguments without the option of an earlier restart.
+pub(crate) fn without_inherit(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    arguments.filter(|argument| argument != INHERIT).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_of_an_earlier_restart_are_left_out() {
-        let check = |arguments: &[&str], expected: &[&str]| {
-            let kept = without_inherited(arguments.iter().map(OsString::from));
-            assert_eq!(kept, expected, "{arguments:?}");
-        };
-        check(&["serve", "--log", "info"], &["serve", "--log", "info"]);
-        check(&["serve", INHERIT, "lock:=7", "--while-used"], &["serve", "--while-used"]);
-        check(&["serve", INHERIT], &["serve"]);
-    }
 
     #[test]
     fn path_of_a_replaced_program_is_that_of_the_new_one() {

@@ -30,13 +30,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use serde::{Deserialize, Serialize};
 
-use super::fd_passing::{inherited_socket, receive_streams, send_line};
 use super::launch_spec::{LaunchSpec, cannot_run, command};
 use super::process_attributes::ProcessAttributes;
 use super::sandbox::stage::{self, StartedServer};
 use super::start_error::{Exit, StartError};
 use super::subtree::{GUARD, Processes};
 use super::subtree_owner::{EndStep, SubtreeEnd, drain, kill_subtree, poll_until, prepare};
+use crate::fd_passing::{inherited_socket, receive_streams, send_line};
 
 /// The process name of a guard, by which `main` recognizes one.
 pub const ARGV0: &str = GUARD;

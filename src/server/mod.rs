@@ -20,7 +20,6 @@ mod era_cache;
 mod error;
 mod evidence;
 mod fairness;
-mod fd_passing;
 mod group;
 mod guard;
 mod handshake;

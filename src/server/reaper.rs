@@ -29,9 +29,10 @@ use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, wait};
 
+use super::guard;
 use super::subtree::{self, Processes};
 use super::subtree_owner::{self, EndStep, KILL_AGAIN, SubtreeEnd};
-use super::{fd_passing, guard};
+use crate::fd_passing;
 
 /// The process name of a reaper, by which `main` recognizes one.
 pub(crate) const ARGV0: &str = subtree::REAPER;

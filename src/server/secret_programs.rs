@@ -26,11 +26,12 @@ use tokio::time::timeout;
 
 use super::guard::GuardReport;
 use super::launch_spec::LaunchSpec;
+use super::secret_runner;
 use super::start_error::StartError;
-use super::{fd_passing, secret_runner};
 use crate::config::interpolate::{Process, Sources, UnusableValue, trim_line_break};
 use crate::config::{SecretCommand, size_text};
 use crate::duration;
+use crate::fd_passing;
 use crate::printable::one_line;
 use crate::test_variable::test_variable;
 

@@ -21,9 +21,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process_group, pidfd_open, waitpid};
 
-use super::fd_passing::{inherited_socket, receive_streams};
 use super::guard::{self, GuardReport};
 use super::subtree_owner::isolate;
+use crate::fd_passing::{inherited_socket, receive_streams};
 
 /// The process name of a starter, by which `main` recognizes one.
 pub(super) const STARTER_ARGV0: &str = "mcpd-starter";

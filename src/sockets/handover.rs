@@ -1,15 +1,20 @@
 //! Descriptors that a daemon passes to the program that takes its place in the same process (execve(2)): its lock and its listening
 //! sockets. So no other daemon can start in between, and agents that connect wait.
 //!
-//! The program receives them as the option `--inherit`, such as `lock:=7,own:mcp=8,systemd:reviewer=9`.
+//! They wait in a socket that is the program's standard input, where it takes them if it has the option `--inherit`. Unlike numbers of open
+//! descriptors, this needs neither `unsafe` nor a system call that containers forbid.
 
-use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::str::FromStr;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::stdio::{dup2_stdin, stdin};
+
+use crate::fd_passing;
+
+/// Maximum size of the text that describes the descriptors of one message.
+const MAX_TEXT: usize = 256 * fd_passing::MAX_FDS;
 
 /// Who has opened a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,17 +43,16 @@ pub(super) enum PassedKind {
     Own,
     /// A socket that the service manager has opened.
     ServiceManager,
+    /// The standard input that the daemon was started with.
+    StandardInput,
 }
 
 impl PassedKind {
-    const WORDS: [(Self, &'static str); 3] =
-        [(Self::Lock, "lock"), (Self::Own, "own"), (Self::ServiceManager, "systemd")];
-}
+    const WORDS: [(Self, &'static str); 4] =
+        [(Self::Lock, "lock"), (Self::Own, "own"), (Self::ServiceManager, "systemd"), (Self::StandardInput, "stdin")];
 
-impl fmt::Display for PassedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Self::WORDS.iter().find(|(kind, _)| kind == self);
-        f.write_str(word.map_or("", |(_, word)| word))
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, word)| word)
     }
 }
 
@@ -66,94 +70,54 @@ impl Handover {
         self.0.push((kind, name, descriptor));
     }
 
-    /// Lets the next program inherit them. Returns the value of its option.
+    /// Returns the standard input of the next program, which has all of them.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn make_inheritable(&self) -> io::Result<String> {
-        let mut entries = Vec::new();
-        for (kind, name, descriptor) in &self.0 {
-            fcntl_setfd(descriptor, FdFlags::empty())?;
-            entries.push(format!("{kind}:{name}={}", descriptor.as_raw_fd()));
+    pub(crate) fn send(mut self) -> io::Result<OwnedFd> {
+        let (ours, theirs) = UnixStream::pair()?;
+        self.add(PassedKind::StandardInput, String::new(), stdin().try_clone_to_owned()?);
+        for batch in self.0.chunks(fd_passing::MAX_FDS) {
+            let text: String = batch.iter().map(|(kind, name, _)| format!("{}:{name}\n", kind.word())).collect();
+            let descriptors: Vec<_> = batch.iter().map(|(.., descriptor)| descriptor.as_fd()).collect();
+            fd_passing::send(&ours, text.as_bytes(), &descriptors)?;
         }
-        Ok(entries.join(","))
+        Ok(theirs.into())
     }
 }
 
-/// Descriptors that this program has inherited.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InheritedDescriptors(Vec<(PassedKind, String, RawFd)>);
-
-impl FromStr for InheritedDescriptors {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let entry = |entry: &str| {
-            let (kind, rest) = entry.split_once(':')?;
-            let (name, number) = rest.split_once('=')?;
-            let (kind, _) = PassedKind::WORDS.into_iter().find(|(_, word)| *word == kind)?;
-            Some((kind, name.to_owned(), number.parse().ok().filter(|number| *number > 2)?))
-        };
-        text.split(',').map(entry).collect::<Option<_>>().map(Self).ok_or("is only for `mcpd restart`")
-    }
-}
-
-impl InheritedDescriptors {
-    /// Takes them. Call it only once.
-    ///
-    /// # Errors
-    /// If one of them is not open.
-    pub(super) fn take(self) -> io::Result<Vec<(PassedKind, String, OwnedFd)>> {
-        self.0.into_iter().map(|(kind, name, number)| Ok((kind, name, owned(number)?))).collect()
-    }
-}
-
-/// Whether this program can take over descriptors. Some containers forbid it.
+/// Takes the descriptors of the program before, and the standard input that it had.
 ///
 /// # Errors
-/// The refusal of the system.
-pub(crate) fn can_inherit() -> io::Result<()> {
-    let (_, copied) = rustix::pipe::pipe()?;
-    owned(copied.into_raw_fd()).map(drop)
+/// If the standard input is no socket with descriptors.
+pub(super) fn receive() -> io::Result<Vec<(PassedKind, String, OwnedFd)>> {
+    let malformed = || io::Error::other("`--inherit` is only for `mcpd restart`");
+    let socket = fd_passing::inherited_socket()?;
+    let (mut all, mut text) = (Vec::new(), vec![0; MAX_TEXT]);
+    loop {
+        let (len, descriptors) = fd_passing::receive(&socket, &mut text)?;
+        if len == 0 {
+            return if all.is_empty() { Err(malformed()) } else { Ok(all) };
+        }
+        let lines: Vec<_> = str::from_utf8(&text[..len]).map_err(|_| malformed())?.lines().collect();
+        if lines.len() != descriptors.len() {
+            return Err(malformed());
+        }
+        for (line, descriptor) in lines.into_iter().zip(descriptors) {
+            let (word, name) = line.split_once(':').ok_or_else(malformed)?;
+            match PassedKind::WORDS.into_iter().find(|(_, known)| *known == word).ok_or_else(malformed)?.0 {
+                PassedKind::StandardInput => dup2_stdin(&descriptor)?,
+                kind => all.push((kind, name.to_owned(), descriptor)),
+            }
+        }
+    }
 }
 
-/// An owned descriptor for a number. A copy by pidfd_getfd(2) needs no `unsafe`, and no later program inherits it.
+/// An owned descriptor for a number that the service manager has passed. A copy by pidfd_getfd(2) needs no `unsafe`, and no later program
+/// inherits it.
 pub(super) fn owned(number: RawFd) -> io::Result<OwnedFd> {
     let myself = pidfd_open(getpid(), PidfdFlags::empty())?;
     let copy = pidfd_getfd(&myself, number, PidfdGetfdFlags::empty())?;
     nix::unistd::close(number)?;
     Ok(copy)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    #[test]
-    fn descriptors_are_passed_on_by_number_and_taken_back() {
-        let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-        let mut handover = Handover::default();
-        handover.add_lock(theirs.try_clone().expect("a descriptor").into());
-        handover.add(PassedKind::ServiceManager, "a_b.http".to_owned(), theirs.into());
-        let text = handover.make_inheritable().expect("they are open");
-        // As an exec leaves them: open, and owned by nobody.
-        for (.., descriptor) in handover.0 {
-            let _ = descriptor.into_raw_fd();
-        }
-        let taken = text.parse::<InheritedDescriptors>().expect("its own text").take().expect("they are open");
-        let names: Vec<_> = taken.iter().map(|(kind, name, _)| (*kind, name.as_str())).collect();
-        assert_eq!(names, [(PassedKind::Lock, ""), (PassedKind::ServiceManager, "a_b.http")]);
-        drop(taken);
-        assert!(ours.write_all(b"x").is_err(), "nothing else holds it");
-    }
-
-    #[test]
-    fn other_texts_are_refused() {
-        for text in ["", "lock", "lock:=", "lock:=x", "lock:=2", "own:mcp=-1", "other:mcp=7", "lock:=7,"] {
-            assert!(text.parse::<InheritedDescriptors>().is_err(), "{text}");
-        }
-    }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use interprocess::os::unix::uds_local_socket::Listener as LocalSocket;
 
-use super::handover::{Handover, InheritedDescriptors, Opener, PassedKind, owned};
+use super::handover::{self, Handover, Opener, PassedKind};
 use super::{ADMIN_SOCKET, Listener, SocketError, SocketMode, agent_socket};
 
 #[derive(Debug)]
@@ -28,30 +28,28 @@ struct PassedSocket {
 pub(crate) struct PassedSockets(Vec<PassedSocket>);
 
 impl PassedSockets {
-    /// Takes the sockets that the service manager passed to this process, or those that it has `inherited` from the program before,
-    /// with its lock. Call it only once.
+    /// Takes the sockets that the service manager passed to this process, or those of the program before if this is its successor, with
+    /// its lock. Call it only once.
     ///
     /// # Errors
     /// If what describes them is malformed.
-    pub(crate) fn take_over(inherited: Option<InheritedDescriptors>) -> io::Result<(Self, Option<File>)> {
+    pub(crate) fn take_over(is_successor: bool) -> io::Result<(Self, Option<File>)> {
         let (mut sockets, mut lock) = (Vec::new(), None);
         let mut add = |name, opener, descriptor| {
             sockets.push(PassedSocket { name, opener, socket: LocalSocket::from(descriptor) })
         };
-        match inherited {
-            None => {
-                for (number, name) in sd_notify::listen_fds_with_names()? {
-                    add(name, Opener::ServiceManager, owned(number)?);
+        if is_successor {
+            for (kind, name, descriptor) in handover::receive()? {
+                match kind {
+                    PassedKind::Lock => lock = Some(File::from(descriptor)),
+                    PassedKind::Own => add(name, Opener::Daemon, descriptor),
+                    PassedKind::ServiceManager => add(name, Opener::ServiceManager, descriptor),
+                    PassedKind::StandardInput => {}
                 }
             }
-            Some(inherited) => {
-                for (kind, name, descriptor) in inherited.take()? {
-                    match kind {
-                        PassedKind::Lock => lock = Some(File::from(descriptor)),
-                        PassedKind::Own => add(name, Opener::Daemon, descriptor),
-                        PassedKind::ServiceManager => add(name, Opener::ServiceManager, descriptor),
-                    }
-                }
+        } else {
+            for (number, name) in sd_notify::listen_fds_with_names()? {
+                add(name, Opener::ServiceManager, handover::owned(number)?);
             }
         }
         Ok((Self(sockets), lock))

@@ -119,6 +119,28 @@ fn daemon_keeps_its_process_its_sockets_and_its_agents() {
     shim.expect_quiet();
 }
 
+#[test]
+fn sockets_of_a_hundred_profiles_and_standard_input_are_passed_on() {
+    let place = Place::new();
+    let names: Vec<_> = (0..100).map(|number| format!("profile-{number}")).collect();
+    let profiles: String = names.iter().map(|name| format!("[profiles.{name}]\nservers = [\"a\"]\n")).collect();
+    let daemon = start(&place, &profiles);
+    let identify = || names.iter().map(|name| inode(daemon.profile_socket(name))).collect::<Vec<_>>();
+    let stdin = || fs::read_link(format!("/proc/{}/fd/0", daemon.pid())).expect("it is open");
+    let open = || fs::read_dir(format!("/proc/{}/fd", daemon.pid())).expect("one's own child").count();
+    let (before, input) = (identify(), stdin());
+    daemon.client(&["restart"]).expect_code(0);
+    let after_one = open();
+    daemon.client(&["restart"]).expect_code(0);
+    assert_eq!((identify(), stdin()), (before, input));
+    assert!(open() <= after_one + 5, "{after_one} descriptors became {}", open());
+    for name in &names {
+        let mut agent = Agent::ready_at(&daemon.profile_socket(name));
+        arguments(&agent.call("a__echo", &json!({})));
+        agent.disconnect();
+    }
+}
+
 /// Case E15.
 #[test]
 fn status_and_doctor_name_both_versions_and_the_restart_runs_the_new_one() {

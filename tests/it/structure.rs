@@ -43,6 +43,7 @@ const LAYERS: &[&[&str]] = &[
         "naming",
         "printable",
         "tcp_sockets",
+        "fd_passing",
     ],
     &["sha256"],
 ];

@@ -20,7 +20,7 @@ use crate::cli::service_env;
 use crate::config::diagnostic::Edit;
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{DaemonConfig, Definition, Program, ServerConfig};
-use crate::daemon::without_inherited;
+use crate::daemon::without_inherit;
 use crate::known_clients::shell_word;
 use crate::login_env::{self, Login};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -337,7 +337,7 @@ fn environment_of(process: &ProcessInfo) -> Environment {
 
 /// The daemon's command line, quoted for a shell.
 fn command_line(arguments: &[OsString]) -> String {
-    let words = without_inherited(arguments.iter().skip(1).cloned()).into_iter().filter(|word| !word.is_empty());
+    let words = without_inherit(arguments.iter().skip(1).cloned()).into_iter().filter(|word| !word.is_empty());
     words.fold("mcpd".to_owned(), |line, word| line + " " + &shell_word(&word.to_string_lossy()))
 }
 

@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 use super::reaper_handle::ReaperHandle;
 use super::{ProcessEnd, SpawnError};
+use crate::fd_passing;
 use crate::server::error::Supervisor;
-use crate::server::fd_passing;
 use crate::server::guard::{GuardReport, KILL, TERMINATE};
 use crate::server::launch_spec::LaunchSpec;
 use crate::server::reaper::Answer;

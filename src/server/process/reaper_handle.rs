@@ -20,8 +20,9 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::fd_passing;
 use crate::server::reaper::{ARGV0, START_GUARD};
-use crate::server::{fd_passing, subtree, subtree_owner};
+use crate::server::{subtree, subtree_owner};
 
 /// Time for a reaper to exit after its socket was closed. It is needed only where the system hardly runs these processes, or where they
 /// cannot be killed. systemd kills what is left before.

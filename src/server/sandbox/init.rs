@@ -28,7 +28,7 @@ use rustix::thread::{
 };
 
 use super::namespaces::{AtStep, INIT_CAPABILITIES, NamespaceFailure, NamespaceStep as Step, SERVER_ARGV0};
-use crate::server::fd_passing::{self, inherited_socket, receive_streams};
+use crate::fd_passing::{self, inherited_socket, receive_streams};
 use crate::server::start_error::StartError;
 use crate::server::subtree_owner::close_inherited;
 use crate::server::subtree_owner::protect_memory;

@@ -40,7 +40,7 @@ use super::namespaces::{AtStep, NamespaceStep, Namespaces};
 use super::opened::OpenedPath;
 use super::{Restrictions, domain, init, mounts};
 use crate::disk::WRITABLE_BY_OTHERS;
-use crate::server::fd_passing;
+use crate::fd_passing;
 use crate::server::launch_spec::{LaunchSpec, find_program};
 use crate::server::start_error::StartError;
 use crate::server::subtree::Processes;

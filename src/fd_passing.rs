@@ -1,4 +1,5 @@
-//! The sockets between mcpd, its reaper, guards and sandbox stages: open files (unix(7), `SCM_RIGHTS`) and messages of one line.
+//! The sockets between mcpd, its reaper, guards and sandbox stages, and to the program after a restart: open files (unix(7), `SCM_RIGHTS`) and
+//! messages of one line.
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -15,12 +16,12 @@ use rustix::process::Pid;
 use serde::Serialize;
 
 /// Maximum number of descriptors in one message.
-const MAX_FDS: usize = 5;
+pub(crate) const MAX_FDS: usize = 64;
 /// The byte that accompanies the streams of a server: a message must not be empty.
 const STREAMS: &[u8] = b"S";
 
 /// Sends `bytes`, which must not be empty, together with up to [`MAX_FDS`] descriptors. Never waits.
-pub(super) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
@@ -31,14 +32,14 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> i
 }
 
 /// A message with the process id of its sender, as this process sees it.
-pub(super) struct Received {
-    pub(super) bytes: usize,
-    pub(super) fds: Vec<OwnedFd>,
-    pub(super) sender: Option<Pid>,
+pub(crate) struct Received {
+    pub(crate) bytes: usize,
+    pub(crate) fds: Vec<OwnedFd>,
+    pub(crate) sender: Option<Pid>,
 }
 
 /// Receives one message of a socket that reports senders (`SO_PASSCRED`). The number of bytes is 0 if the peer has closed the socket.
-pub(super) fn receive_with_sender(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<Received> {
+pub(crate) fn receive_with_sender(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS), ScmCredentials(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received =
@@ -55,7 +56,7 @@ pub(super) fn receive_with_sender(socket: impl AsFd, bytes: &mut [u8]) -> io::Re
 }
 
 /// Receives one message. Returns the number of bytes, which is 0 if the peer has closed the socket, and the descriptors.
-pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+pub(crate) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -67,28 +68,28 @@ pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
 }
 
 /// The path that `/proc` has for a descriptor of this process.
-pub(super) fn path_of(fd: impl AsFd) -> PathBuf {
+pub(crate) fn path_of(fd: impl AsFd) -> PathBuf {
     Path::new("/proc/self/fd").join(fd.as_fd().as_raw_fd().to_string())
 }
 
 /// The socket to the process that started this one.
-pub(super) fn inherited_socket() -> io::Result<UnixStream> {
+pub(crate) fn inherited_socket() -> io::Result<UnixStream> {
     // `io::stdin` would allocate a permanent buffer.
     Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
 }
 
 /// Sends streams of a server, for [`receive_streams`] with the same number.
-pub(super) fn send_streams<const N: usize>(socket: impl AsFd, streams: &[OwnedFd; N]) -> io::Result<()> {
+pub(crate) fn send_streams<const N: usize>(socket: impl AsFd, streams: &[OwnedFd; N]) -> io::Result<()> {
     send(socket, STREAMS, &streams.each_ref().map(AsFd::as_fd))
 }
 
-pub(super) fn receive_streams<const N: usize>(socket: &UnixStream) -> io::Result<[OwnedFd; N]> {
+pub(crate) fn receive_streams<const N: usize>(socket: &UnixStream) -> io::Result<[OwnedFd; N]> {
     let (_, fds) = receive(socket, &mut [0])?;
     fds.try_into().map_err(|_| io::Error::other("expected other descriptors"))
 }
 
 /// Sends a message of one line.
-pub(super) fn send_line(socket: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+pub(crate) fn send_line(socket: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     socket.write_all(&line)

@@ -1,22 +1,19 @@
 //! The launch of a server with every `${…}` expanded: its program or URL, its login, and the directory that its agents work in. No `Debug` in
 //! this module prints a value.
-//!
-//! Headers with values of `${file:…}` and `${cmd:…}` are read again while their server is in use ([`RotatingHeaders`]).
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
-#[expect(clippy::disallowed_types, reason = "a cell: each lock lasts for one copy or change, without waiting")]
-use std::sync::Mutex;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use super::address::{Address, is_unix, url_complaint};
-use super::interpolate::{Process, Sources, Template, UnusableValue};
+use super::interpolate::{Process, Sources, UnusableValue};
 use super::known_commands::{PackageWord, package_words};
-use super::secret::{in_arguments, is_secret, url_secrets};
+use super::rotating_headers::RotatingHeaders;
+use super::secret::{in_arguments, secret_entries, url_secrets};
 use super::secret_values::{AGENT_CWD, CommandOutputs, SecretCommand, Secrets};
 use super::value_types::Choice;
 
@@ -307,15 +304,6 @@ impl PartialEq for Remote {
 
 impl Eq for Remote {}
 
-/// The secrets among variables or headers, what follows the scheme of a credential, and the secret parts of URLs.
-fn secret_entries(entries: &BTreeMap<String, String>) -> Vec<String> {
-    let secrets = entries.iter().filter(|(name, value)| is_secret(name, value));
-    let whole = secrets.flat_map(|(_, value)| {
-        value.split_once(' ').map(|(_, rest)| rest.to_owned()).into_iter().chain([value.clone()])
-    });
-    whole.chain(entries.values().flat_map(|value| url_secrets(value))).collect()
-}
-
 /// The value in `--token=X`, `TOKEN=X` or `Authorization: X`, or the whole.
 fn named_value(argument: &str) -> &str {
     let named = argument.split_once(['=', ':']).filter(|(name, _)| !name.contains(['/', ' ']));
@@ -466,115 +454,6 @@ pub(super) fn is_credential(text: &str) -> bool {
 /// Whether it is a valid scope. Source: RFC 6749, 3.3, `scope-token`.
 pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
-}
-
-/// The headers of a server whose values come from files and programs. Copies of the configuration share them, so each has the values
-/// that were read last.
-#[derive(Clone, Default)]
-pub struct RotatingHeaders {
-    shared: Option<Arc<Shared>>,
-    /// Replaces [`AGENT_CWD`].
-    agent_cwd: Option<String>,
-}
-
-struct Shared {
-    /// Only files and programs are left to be read.
-    templates: BTreeMap<String, Template>,
-    #[expect(clippy::disallowed_types, reason = "see the import")]
-    latest: Mutex<BTreeMap<String, String>>,
-    /// Those of the server, which keep the values of all readings: a server may repeat an old secret.
-    secrets: Secrets,
-}
-
-impl RotatingHeaders {
-    /// `values` are those of the first reading. Later values are added to `secrets`.
-    #[expect(clippy::disallowed_types, reason = "see the import")]
-    pub(super) fn new(
-        templates: BTreeMap<String, Template>,
-        values: BTreeMap<String, String>,
-        secrets: Secrets,
-    ) -> Self {
-        if templates.is_empty() {
-            return Self::default();
-        }
-        Self { shared: Some(Arc::new(Shared { templates, latest: Mutex::new(values), secrets })), agent_cwd: None }
-    }
-
-    /// These headers for agents in the directory `agent_cwd`.
-    pub(super) fn at(&self, agent_cwd: &str) -> Self {
-        Self { agent_cwd: Some(agent_cwd.to_owned()), ..self.clone() }
-    }
-
-    /// Whether there are any.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shared.is_none()
-    }
-
-    /// The values that were read last.
-    pub(crate) fn latest(&self) -> BTreeMap<String, String> {
-        let Some(shared) = &self.shared else { return BTreeMap::new() };
-        let values = shared.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let agent_cwd = self.agent_cwd.as_deref().unwrap_or(AGENT_CWD);
-        values.into_iter().map(|(name, value)| (name, value.replace(AGENT_CWD, agent_cwd))).collect()
-    }
-
-    /// The secrets of the server, and those of the values that were read last.
-    pub(crate) fn secret_values(&self) -> Vec<String> {
-        let known = self.shared.iter().flat_map(|shared| shared.secrets.all());
-        known.chain(secret_entries(&self.latest())).filter(|value| !value.contains('\0')).collect()
-    }
-
-    /// The programs of their `${cmd:…}`.
-    pub(crate) fn commands(&self) -> Vec<SecretCommand> {
-        let templates = self.shared.iter().flat_map(|shared| shared.templates.values());
-        templates.flat_map(Template::commands).cloned().collect()
-    }
-
-    /// Whether the header `name` has the output of a program.
-    pub(super) fn runs_programs(&self, name: &str) -> bool {
-        let template = self.shared.as_ref().and_then(|shared| shared.templates.get(name));
-        template.is_some_and(Template::runs_programs)
-    }
-
-    /// Reads the files again, and takes the outputs of the programs. Blocks.
-    ///
-    /// # Errors
-    /// If a value cannot be used. The values stay as they were.
-    pub(crate) fn read_again(&self, outputs: &CommandOutputs) -> Result<(), UnusableValue> {
-        let Some(shared) = &self.shared else { return Ok(()) };
-        let (mut values, mut secrets) = (BTreeMap::new(), Secrets::default());
-        for (name, template) in &shared.templates {
-            let value = outputs.fill(&template.interpolate(&Process, &mut secrets)?);
-            if !is_header_value(&value) {
-                let complaint = "has one with a control character";
-                return Err(UnusableValue::Invalid { key: "headers", complaint });
-            }
-            values.insert(name.clone(), value);
-        }
-        secrets.values().chain(outputs.values()).for_each(|secret| shared.secrets.add_later(secret));
-        *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = values;
-        Ok(())
-    }
-}
-
-/// Whether the same files and programs are read. The values are compared with all other headers.
-impl PartialEq for RotatingHeaders {
-    fn eq(&self, other: &Self) -> bool {
-        let templates = |one: &Self| one.shared.as_ref().map(|shared| shared.templates.clone());
-        templates(self) == templates(other) && self.agent_cwd == other.agent_cwd
-    }
-}
-
-impl fmt::Debug for RotatingHeaders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.shared.iter().flat_map(|shared| shared.templates.keys());
-        f.debug_set().entries(names).finish()
-    }
-}
-
-/// Whether it can be a line of an HTTP message.
-pub(super) fn is_header_value(text: &str) -> bool {
-    !text.replace(AGENT_CWD, "").contains(|c: char| c.is_control() && c != '\t')
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! Pure.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use percent_encoding::percent_decode_str;
 
@@ -329,6 +329,15 @@ fn is_random(value: &str) -> bool {
 
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+' | b'=' | b'.')
+}
+
+/// The secrets among variables or headers, what follows the scheme of a credential, and the secret parts of URLs.
+pub(super) fn secret_entries(entries: &BTreeMap<String, String>) -> Vec<String> {
+    let secrets = entries.iter().filter(|(name, value)| is_secret(name, value));
+    let whole = secrets.flat_map(|(_, value)| {
+        value.split_once(' ').map(|(_, rest)| rest.to_owned()).into_iter().chain([value.clone()])
+    });
+    whole.chain(entries.values().flat_map(|value| url_secrets(value))).collect()
 }
 
 #[cfg(test)]

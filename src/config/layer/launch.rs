@@ -8,7 +8,7 @@ use super::super::diagnostic::{Spanned, values};
 use super::super::interpolate::{Sources, Template, UnusableValue};
 use super::super::launch::{Launch, OAuth, OAuthGrant, OAuthSettings, Program, Remote, is_credential};
 use super::super::secret_values::{AGENT_CWD, Secrets};
-use crate::config::launch::{RotatingHeaders, is_header_value};
+use crate::config::rotating_headers::{RotatingHeaders, is_header_value};
 
 /// The launch keys of one table.
 #[derive(Debug)]

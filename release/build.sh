@@ -67,7 +67,7 @@ build_program() {
     newest=$(grep -ahoE 'GLIBC_[0-9.]+' "$program" "$program-init" | sort -uV | tail -n 1)
     [[ $(printf '%s\n' "$newest" "GLIBC_$glibc" | sort -V | tail -n 1) == "GLIBC_$glibc" ]] ||
         fail "the program needs $newest, which is newer than $glibc"
-    ! grep -aqF -e "$PWD" -e "$HOME" "$program" "$program-init" || fail "the program contains a path of this machine"
+    ! grep -aqF -e "$PWD/" -e "$HOME/" "$program" "$program-init" || fail "the program contains a path of this machine"
 }
 
 # What the program is made of. Its references to this package contain the path of the checkout.

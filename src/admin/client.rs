@@ -18,6 +18,7 @@ use super::{
     PROCESS, Params, RELOAD, RESTART, RESTART_DAEMON, Request, Response, STATUS, TAP, TOKENS, TOOLS, TapRequest,
     TapSummary, ToolsRequest, channel,
 };
+use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::sockets::{self, ExpectedListener};
@@ -57,6 +58,9 @@ pub enum AdminError {
     /// The daemon rejected the request as invalid. Nothing has changed.
     #[error("{0}")]
     Refused(String),
+    /// The daemon has too many requests of operators in progress. Nothing has changed.
+    #[error("{0}")]
+    Overloaded(String),
 }
 
 /// A connection with one request in progress, whose result is a `T`.
@@ -426,6 +430,9 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
             }
             Response { error: Some(error), .. } if error.code == INVALID_PARAMS => {
                 Err(AdminError::Refused(error.message))
+            }
+            Response { error: Some(error), .. } if error.code == ErrorCode::Overloaded.number() => {
+                Err(AdminError::Overloaded(error.message))
             }
             Response { error: Some(error), .. } => Err(self.no_answer(error.message)),
             Response { .. } => Err(self.no_answer("neither a result nor an error".to_owned())),

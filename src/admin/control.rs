@@ -56,9 +56,8 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers request `id` when no server is left, and the next program follows.
+/// Answers request `id` when no server is left, and the next program follows. Other long requests do not keep it from that.
 pub(super) async fn restart_daemon(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
-    let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
     let Restarting { at_most, ended } = match ask(&access.queries, Query::Restart).await {
         Ok(restarting) => restarting,
         Err(_) => return refuse(operator, Some(id), stopped()).await,

@@ -1,6 +1,7 @@
 //! `mcpd check`: reports errors and warnings of a configuration, without starting anything.
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use super::daemon_report::{changed_sentence, with_changed_files};
 use super::outcome::{config_failure, print_styled_note, try_print_report};
 use super::style::OutputStyle;
 use super::text::{count, join_limited, malformed_item, searched_paths, split_searched_path};
-use super::{CommandResult, FAILED, USAGE, try_print};
+use super::{CommandResult, FAILED, USAGE, fail, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
-use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
+use crate::config::{self, Config, ConfigError, Launch, LoadedConfig, ServerConfig};
 use crate::daemon::cache_directory;
 use crate::manager::report::{MalformedItem, malformed};
 use crate::server::last_known;
@@ -44,6 +45,9 @@ pub(super) struct Arguments {
     /// Only whether this program can take the place of a running daemon that passes on its sockets in this format
     #[arg(long, value_name = "FORMAT", value_parser = ["1"], hide = true)]
     successor: Option<String>,
+    /// The running daemon listens on this address, which its successor takes over
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    listening: Vec<SocketAddr>,
     /// Print errors and warnings as JSON
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -55,7 +59,8 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> CommandResult {
     let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
     if arguments.successor.is_some() {
-        return loaded.map(|_| ExitCode::SUCCESS).map_err(|error| config_failure(&error));
+        let loaded = loaded.map_err(|error| config_failure(&error))?;
+        return check_addresses(&loaded.config, &arguments.listening);
     }
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
@@ -88,6 +93,15 @@ pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) ->
         (_, 0, 1..) if arguments.strict => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Whether a daemon can listen on the addresses of profiles, of which it takes over these.
+fn check_addresses(config: &Config, listening: &[SocketAddr]) -> CommandResult {
+    let addresses = config.profiles.iter().filter_map(|profile| profile.http);
+    for address in addresses.filter(|address| !listening.contains(address)) {
+        TcpListener::bind(address).map_err(|error| fail(FAILED, format!("cannot listen on {address}: {error}")))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The changed ones among `files` that the running daemon has not loaded yet, as the beginning of a sentence.

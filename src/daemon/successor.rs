@@ -1,16 +1,21 @@
 //! The program that takes the place of this one after a restart: the file that this program was started from, which an upgrade may have
 //! replaced. The process stays the same, so a supervisor of the daemon does not see it end.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::iter;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use nix::unistd::execve;
+use rustix::stdio::dup2_stdin;
+use signal_hook::consts::SIGPIPE;
 
 use crate::admin::EnvironmentChanges;
 use crate::admin::report::ProgramReport;
@@ -92,37 +97,46 @@ impl Successor {
 
     /// Executes the next program. If that fails, calls `report` and executes this program again. Returns only if both fail.
     pub fn start(mut self, report: impl FnOnce(&Path, &io::Error)) -> io::Error {
-        let stdin = match std::mem::take(&mut self.handover).send() {
-            Ok(stdin) => stdin,
-            Err(error) => return error,
-        };
+        let sent = std::mem::take(&mut self.handover).send();
+        if let Err(error) = sent.and_then(|stdin| Ok(dup2_stdin(stdin)?)) {
+            return error;
+        }
         signals::hold(&self.is_stopped);
         // The next program runs with other limits if the system refuses.
         let _ = self.attributes.apply();
-        let error = self.execute(&self.program.path, &stdin);
+        let Err(error) = self.execute(&self.program.path);
         report(&self.program.path, &error);
-        self.execute(Path::new(CURRENT_EXE), &stdin)
+        let Err(error) = self.execute(Path::new(CURRENT_EXE));
+        error
     }
 
-    fn execute(&self, program: &Path, stdin: &OwnedFd) -> io::Error {
+    /// Not by `Command::exec`: its `execvp` runs a file of unknown format (ENOEXEC) with `/bin/sh`.
+    fn execute(&self, program: &Path) -> io::Result<Infallible> {
         let mut arguments = std::env::args_os();
-        let mut command = Command::new(program);
-        match stdin.try_clone() {
-            Ok(stdin) => command.stdin(stdin),
-            Err(error) => return error,
-        };
-        command.arg0(arguments.next().unwrap_or_else(|| "mcpd".into()));
-        command.args(without_inherit(arguments)).arg(INHERIT);
-        for name in ACTIVATION {
-            command.env_remove(name);
-        }
+        let name = arguments.next().unwrap_or_else(|| "mcpd".into());
+        let arguments = iter::once(name).chain(without_inherit(arguments)).chain([INHERIT.into()]);
+        let arguments: Vec<_> = arguments.map(|text| CString::new(text.into_vec())).collect::<Result<_, _>>()?;
+        let environment = self.environment().into_iter().map(|(mut variable, value)| {
+            variable.push("=");
+            variable.push(value);
+            CString::new(variable.into_vec())
+        });
+        let environment: Vec<_> = environment.collect::<Result<_, _>>()?;
+        // The runtime of Rust ignores this signal. A program that is executed has the default of one that is handled.
+        signal_hook::flag::register(SIGPIPE, Arc::default())?;
+        Ok(execve(&CString::new(program.as_os_str().as_bytes())?, &arguments, &environment)?)
+    }
+
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut all: BTreeMap<_, _> = std::env::vars_os().collect();
+        all.retain(|name, _| !ACTIVATION.iter().any(|known| name == known));
         for (name, value) in &self.environment.0 {
             match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
+                Some(value) => all.insert(name.into(), value.into()),
+                None => all.remove(&OsString::from(name)),
             };
         }
-        command.exec()
+        all
     }
 }
 

@@ -90,20 +90,25 @@ impl PassedSockets {
         }
     }
 
-    /// Takes the socket named `PROFILE.http`, `mcp.http` for the default profile, if it listens on `address`.
+    /// Takes the socket that listens on `address`, of the program before or, named `PROFILE.http` (`mcp.http` for the default profile), of the
+    /// service manager.
     pub(crate) fn take_loopback(&mut self, profile: &str, address: SocketAddr) -> Option<(TcpListener, Opener)> {
-        let name = loopback_name(profile);
-        let index = self.0.iter().position(|known| known.name == name)?;
-        let opener = self.0[index].opener;
-        let copy = self.0[index].socket.as_fd().try_clone_to_owned().map(TcpListener::from);
-        let listener = copy.ok().filter(|copy| copy.local_addr().is_ok_and(|found| found == address));
-        match (&listener, opener) {
-            (Some(_), _) | (None, Opener::Daemon) => drop(self.0.swap_remove(index)),
-            (None, Opener::ServiceManager) => {
-                tracing::warn!("the service manager passed a socket named `{name}` that does not listen on {address}");
-            }
+        let copy_at = |one: &PassedSocket| {
+            let copy = TcpListener::from(one.socket.as_fd().try_clone_to_owned().ok()?);
+            copy.local_addr().is_ok_and(|found| found == address).then_some(copy)
+        };
+        // A profile may have been renamed since, or have another address now.
+        let mut own = self.0.iter().enumerate().filter(|(_, one)| one.opener == Opener::Daemon);
+        if let Some((index, copy)) = own.find_map(|(index, one)| Some((index, copy_at(one)?))) {
+            return Some((copy, self.0.swap_remove(index).opener));
         }
-        Some((listener?, opener))
+        let name = loopback_name(profile);
+        let index = self.0.iter().position(|one| one.opener == Opener::ServiceManager && one.name == name)?;
+        let Some(copy) = copy_at(&self.0[index]) else {
+            tracing::warn!("the service manager passed a socket named `{name}` that does not listen on {address}");
+            return None;
+        };
+        Some((copy, self.0.swap_remove(index).opener))
     }
 
     /// Puts back a socket named `PROFILE.http` of the service manager.

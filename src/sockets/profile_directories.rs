@@ -194,13 +194,19 @@ impl DirectoriesFile {
         self.identity = None;
     }
 
-    /// Writes the file.
+    /// Writes the file, or takes over the one that the program before has left.
     pub(super) fn write(directory: &RuntimeDir, directories: ProfileDirectories) -> Result<Self, SocketError> {
         let path = directory.socket(FILE);
         let error = |source| SocketError::Io { operation: "write", path: path.clone(), source };
         let contents = Published { daemon: std::process::id(), directories };
         let bytes = serde_json::to_vec(&contents).map_err(|source| error(source.into()))?;
-        let identity = Some(replace(&path, &bytes).map_err(error)?);
+        let is_there = read(&path).is_ok_and(|found| found.is_some_and(|found| found == bytes));
+        let found = is_there.then(|| fs::symlink_metadata(&path).ok()).flatten();
+        let identity = match found {
+            Some(found) => (found.dev(), found.ino()),
+            None => replace(&path, &bytes).map_err(error)?,
+        };
+        let identity = Some(identity);
         Ok(Self { path, bytes, identity })
     }
 
@@ -266,6 +272,22 @@ mod tests {
             directories: directories.iter().map(|path| (*path).to_owned()).collect(),
         };
         ProfileDirectories { profiles: profiles.iter().map(of_profile).collect() }
+    }
+
+    #[test]
+    fn file_of_the_program_before_is_taken_over_if_it_is_the_same() {
+        let place = tempfile::tempdir().expect("writable");
+        let directory = RuntimeDir::resolve(Some(place.path().to_owned()), |_| None).expect("it is given");
+        let write =
+            |name: &str| DirectoriesFile::write(&directory, table(&[(name, &[Path::new("/w")])])).expect("writable");
+        let first = write("work");
+        let identity = first.identity;
+        first.leave();
+        let same = write("work");
+        assert_eq!(same.identity, identity);
+        same.leave();
+        assert_ne!(write("other").identity, identity);
+        assert!(!directory.socket(FILE).exists(), "it is removed with its owner");
     }
 
     #[test]
@@ -419,8 +441,8 @@ mod tests {
     fn file_is_removed_unless_it_was_replaced() {
         let place = tempfile::tempdir().expect("a directory");
         let directory = RuntimeDir::resolve(Some(place.path().to_owned()), |_| None).expect("it is given");
-        let write = || DirectoriesFile::write(&directory, ProfileDirectories::default()).expect("it is writable");
-        let (first, mut second) = (write(), write());
+        let write = |directories| DirectoriesFile::write(&directory, directories).expect("it is writable");
+        let (first, mut second) = (write(ProfileDirectories::default()), write(table(&[("p", &[Path::new("/a")])])));
         drop(first);
         assert!(second.path.exists(), "it is another one now");
         fs::remove_file(&second.path).expect("it is there");

@@ -5,6 +5,7 @@ mod former;
 mod storm;
 
 use std::fs;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -92,7 +93,7 @@ fn daemon_keeps_its_process_its_sockets_and_its_agents() {
     let place = Place::new();
     place.installed_mcpd();
     let profiles = "[profiles.reviewer]\nservers = [\"a\"]\n[profiles.web]\nhttp = \"127.0.0.1:0\"\n";
-    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let profiles = profiles.replace("127.0.0.1:0", &address.to_string());
     let mut daemon = setup(&place).head(&profiles).start_in(&place);
     let mut shim = Shim::ready(&place);
@@ -179,8 +180,73 @@ fn program_that_refuses_the_configuration_or_cannot_take_over_changes_nothing() 
     place.replace("config.toml", &config);
     install(&place, "echo \"error: unexpected argument '--successor' found\" >&2; exit 2");
     expect_refused(&daemon, &mut agent, 1, "run `mcpd stop`, then `mcpd start`");
+    install(&place, "yes >&2");
+    expect_refused(&daemon, &mut agent, 1, "nothing has changed");
     fs::remove_file(place.path("mcpd")).expect("it is there");
     expect_refused(&daemon, &mut agent, 1, "nothing has changed");
+}
+
+/// An address that another program has is refused before anything changes.
+#[test]
+fn listeners_on_loopback_go_to_the_profiles_that_have_their_addresses_now() {
+    let place = Place::new();
+    let [first, second] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let [one, two] = [&first, &second].map(|socket| socket.local_addr().expect("it is bound"));
+    drop((first, second));
+    let profile =
+        |name: &str, address: SocketAddr| format!("[profiles.{name}]\nservers = [\"a\"]\nhttp = \"{address}\"\n");
+    let before = profile("web", one) + &profile("other", two);
+    let daemon = start(&place, &before);
+    let config = fs::read_to_string(place.path("config.toml")).expect("text");
+    let expect_served = |address: SocketAddr| {
+        let reply = HttpAgent::connect_tcp(address).request("GET /mcp", &format!("Host: {address}\r\n"));
+        assert_eq!(reply.status, 401, "{reply:?}");
+    };
+    for after in [profile("renamed", one) + &profile("other", two), profile("renamed", two) + &profile("other", one)] {
+        place.replace("config.toml", config.replace(&before, &after));
+        daemon.client(&["restart"]).expect_code(0);
+        [one, two].into_iter().for_each(expect_served);
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let held = profile("renamed", taken.local_addr().expect("it is bound"));
+    place.replace("config.toml", config.replace(&before, &held));
+    let (ran, drained) = (daemon.client(&["restart"]).expect_code(1), drains(&daemon));
+    assert!(ran.stderr.contains("cannot listen on") && ran.stderr.contains("nothing has changed"), "{ran}");
+    [one, two].into_iter().for_each(expect_served);
+    assert_eq!(drained, 2);
+}
+
+#[test]
+fn commands_that_follow_do_not_keep_a_restart_from_its_place() {
+    let place = Place::new();
+    let daemon = start(&place, "");
+    let follow = |_| {
+        let mut command = place.command(MCPD);
+        command.args(["logs", "--follow"]).arg("--runtime-dir").arg(place.runtime_dir());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("mcpd starts")
+    };
+    let followers: Vec<_> = (0..30).map(follow).collect();
+    until("further long requests are refused", || {
+        daemon.client(&["logs", "--follow", "--last", "0"]).stderr.contains("too many long").then_some(())
+    });
+    daemon.client(&["restart"]).expect_code(0);
+    for mut follower in followers {
+        let _ = follower.kill();
+        follower.wait().expect("one's own child");
+    }
+}
+
+#[test]
+fn program_that_does_not_serve_in_time_is_named_with_its_process() {
+    let place = Place::new();
+    let mut daemon = start(&place, "");
+    install(&place, "[ \"$1\" = serve ] && exec sleep 1000\nexec \"$MCPD\" \"$@\"");
+    let ran = daemon.client(&["restart"]).expect_code(1);
+    let pid = daemon.pid();
+    assert!(ran.stderr.contains(&format!("runs as process {pid}, and does not serve")), "{ran}");
+    assert!(!ran.stderr.contains("ended,") && ran.stderr.contains("mcpd stop --force"), "{ran}");
+    daemon.signal(Signal::KILL);
+    daemon.wait_exit();
 }
 
 /// Case E15.
@@ -207,10 +273,13 @@ fn program_that_does_not_start_is_reported_and_the_next_daemon_serves_waiting_ca
 fn former_program_runs_again_if_the_installed_one_is_gone_by_then() {
     let place = Place::new();
     let daemon = start(&place, "");
-    install(&place, "case $* in *--successor*) rm \"$0\";; esac");
-    daemon.client(&["restart"]).expect_code(0);
-    assert!(daemon.log().contains("the former program runs again"), "{}", daemon.log());
-    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    for (number, change) in ["rm \"$0\"", ": > \"$0\"", "printf 'exit 0' > \"$0\""].into_iter().enumerate() {
+        install(&place, &format!("case $* in *--successor*) {change};; esac"));
+        daemon.client(&["restart"]).expect_code(0);
+        let count = daemon.log().matches("the former program runs again").count();
+        assert_eq!(count, number + 1, "{change}: {}", daemon.log());
+        arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    }
 }
 
 /// Later calls wait in `mcpd connect`, are refused on the socket, and agents that connect wait.

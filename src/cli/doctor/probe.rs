@@ -307,7 +307,8 @@ impl Daemon {
                 AdminError::Untrusted(reason)
                 | AdminError::NotPermitted(reason)
                 | AdminError::NoAnswer { reason, .. }
-                | AdminError::Refused(reason),
+                | AdminError::Refused(reason)
+                | AdminError::Overloaded(reason),
             )) => Self::Silent { process: process(holder), reason },
             Err(_) => {
                 let reason = format!("no response within {}", crate::duration::format(ANSWER_TIMEOUT));

@@ -14,11 +14,13 @@ scratch=$(realpath "$scratch")
 [[ $# -gt 0 ]] || trap 'rm -rf "$scratch"' EXIT
 export MCPD_RELEASE_TOOLS=${MCPD_RELEASE_TOOLS:-$scratch/tools} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
 
+commit=$(git rev-parse HEAD)
+
 # build CHECKOUT: prints where the files of the release are.
 build() {
     [[ -d $1 ]] || git clone --quiet --no-local . "$1"
-    git -C "$1" fetch --quiet origin HEAD
-    git -C "$1" checkout --quiet --detach FETCH_HEAD
+    git -C "$1" fetch --quiet "$PWD" HEAD
+    git -C "$1" checkout --quiet --detach "$commit"
     git -C "$1" tag --force "v$version" >/dev/null
     "$1/release/build.sh" "$version" | tail -n 1
 }

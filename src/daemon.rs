@@ -44,6 +44,7 @@ use self::config_state::ConfigState;
 pub use self::idle_exit::DaemonLifetime;
 use self::idle_exit::IdleExit;
 use self::lifecycle::Lifecycle;
+pub(crate) use self::loopback_sockets::try_addresses;
 use self::operators::Operators;
 use self::pattern_check::PatternCheck;
 use self::reload::Reload;

@@ -27,6 +27,8 @@ use crate::tap::report::TapReport;
 /// A daemon normally answers within milliseconds.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
+const UNAVAILABLE: [ErrorCode; 2] = [ErrorCode::Overloaded, ErrorCode::ShuttingDown];
+
 /// Set for a command whose output must not have secrets.
 pub(crate) const MASKED_VARIABLE: &str = "MCPD_MASKED";
 
@@ -58,9 +60,9 @@ pub enum AdminError {
     /// The daemon rejected the request as invalid. Nothing has changed.
     #[error("{0}")]
     Refused(String),
-    /// The daemon has too many requests of operators in progress. Nothing has changed.
+    /// The daemon takes no such request now: too many are in progress, or it is stopping or restarting.
     #[error("{0}")]
-    Overloaded(String),
+    Unavailable(String),
 }
 
 /// A connection with one request in progress, whose result is a `T`.
@@ -431,8 +433,8 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
             Response { error: Some(error), .. } if error.code == INVALID_PARAMS => {
                 Err(AdminError::Refused(error.message))
             }
-            Response { error: Some(error), .. } if error.code == ErrorCode::Overloaded.number() => {
-                Err(AdminError::Overloaded(error.message))
+            Response { error: Some(error), .. } if UNAVAILABLE.map(ErrorCode::number).contains(&error.code) => {
+                Err(AdminError::Unavailable(error.message))
             }
             Response { error: Some(error), .. } => Err(self.no_answer(error.message)),
             Response { .. } => Err(self.no_answer("neither a result nor an error".to_owned())),

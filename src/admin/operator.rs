@@ -180,7 +180,7 @@ fn no_server(server: &str, names: &[&str]) -> String {
 }
 
 pub(super) fn stopping() -> ErrorObject {
-    ErrorObject::new(ErrorCode::ShuttingDown.number(), "mcpd is being stopped")
+    ErrorObject::new(ErrorCode::ShuttingDown.number(), "mcpd is stopping or restarting")
 }
 
 #[cfg(test)]

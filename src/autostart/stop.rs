@@ -16,6 +16,8 @@ use crate::server;
 use crate::sockets::{self, ADMIN_SOCKET, ExpectedListener, RuntimeDir};
 use crate::systemctl::SystemctlError;
 
+/// Until guards have ended all servers of a daemon that was killed.
+const AFTER_KILL: Duration = Duration::from_secs(10);
 /// Attempts to identify the daemon's process. Between two attempts it may end and another may replace it.
 const MAX_ATTEMPTS: usize = 100;
 
@@ -39,6 +41,9 @@ pub(crate) enum StopError {
         humantime::format_duration(*limit)
     )]
     Timeout { pid: u32, limit: Duration },
+    /// The daemon was killed, and a process below it still runs.
+    #[error("the daemon was killed, and process {pid} has not ended")]
+    Left { pid: u32 },
     #[error("systemd did not stop mcpd: {0}")]
     Unit(#[from] SystemctlError),
     #[error("cannot stop the daemon in {}: {source}", path.display())]
@@ -71,8 +76,10 @@ pub(crate) async fn stop(directory: &RuntimeDir, force: bool, limit: Duration) -
         };
     };
     family.signal(force).map_err(io_error)?;
+    let deadline = if force { deadline.max(Instant::now() + AFTER_KILL) } else { deadline };
     match timeout_at(deadline, family.ended()).await {
         Ok(ended) => ended.map_err(io_error)?,
+        Err(_) if force => return Err(StopError::Left { pid: family.left() }),
         Err(_) => return Err(family.timeout(limit)),
     }
     Ok(StopReport { pid: Some(family.pid), units })
@@ -125,10 +132,14 @@ impl Family {
     }
 
     fn timeout(&self, limit: Duration) -> StopError {
+        StopError::Timeout { pid: self.left(), limit }
+    }
+
+    /// A process that still runs, the daemon first.
+    fn left(&self) -> u32 {
         let is_alive = |process: &pipe::Receiver| process.readable().now_or_never().is_none();
         let left = self.descendants.iter().find(|(_, process)| is_alive(process)).map(|(pid, _)| *pid);
-        let pid = if is_alive(&self.daemon) { self.pid } else { left.unwrap_or(self.pid) };
-        StopError::Timeout { pid, limit }
+        if is_alive(&self.daemon) { self.pid } else { left.unwrap_or(self.pid) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `mcpd check`: reports errors and warnings of a configuration, without starting anything.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use super::{CommandResult, FAILED, USAGE, fail, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
-use crate::config::{self, Config, ConfigError, Launch, LoadedConfig, ServerConfig};
-use crate::daemon::cache_directory;
+use crate::config::{self, ConfigError, Launch, LoadedConfig, ServerConfig};
+use crate::daemon::{cache_directory, try_addresses};
 use crate::manager::report::{MalformedItem, malformed};
 use crate::server::last_known;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -60,7 +60,8 @@ pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) ->
     let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
     if arguments.successor.is_some() {
         let loaded = loaded.map_err(|error| config_failure(&error))?;
-        return check_addresses(&loaded.config, &arguments.listening);
+        try_addresses(&loaded.config.profiles, &arguments.listening).map_err(|error| fail(FAILED, error))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
@@ -93,15 +94,6 @@ pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) ->
         (_, 0, 1..) if arguments.strict => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,
     })
-}
-
-/// Whether a daemon can listen on the addresses of profiles, of which it takes over these.
-fn check_addresses(config: &Config, listening: &[SocketAddr]) -> CommandResult {
-    let addresses = config.profiles.iter().filter_map(|profile| profile.http);
-    for address in addresses.filter(|address| !listening.contains(address)) {
-        TcpListener::bind(address).map_err(|error| fail(FAILED, format!("cannot listen on {address}: {error}")))?;
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The changed ones among `files` that the running daemon has not loaded yet, as the beginning of a sentence.

@@ -103,6 +103,11 @@ impl Screen {
         out.flush()
     }
 
+    /// Whether further keys were read already, as after a paste.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     /// Waits for the next event. Cancel safe.
     pub(super) async fn next_event(&mut self) -> ScreenEvent {
         loop {

@@ -165,7 +165,9 @@ async fn run_live(
                         screen.leave(signal);
                         return Ok(ExitCode::SUCCESS);
                     }
-                    break;
+                    if !screen.has_unread() {
+                        break;
+                    }
                 }
             }
         }

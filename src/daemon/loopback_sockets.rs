@@ -43,6 +43,15 @@ fn token_of(profile: &str, address: SocketAddr) -> Result<Token, SocketError> {
     token::read_or_create(profile).map_err(|error| failed(address, io::Error::other(error)))
 }
 
+/// Whether a daemon that takes over the listeners on `listening` can listen on the addresses of these profiles.
+///
+/// # Errors
+/// If it cannot.
+pub(crate) fn try_addresses(profiles: &[Arc<Profile>], listening: &[SocketAddr]) -> Result<(), SocketError> {
+    let mut addresses = profiles.iter().filter_map(|profile| profile.http).filter(|one| !listening.contains(one));
+    addresses.try_for_each(|one| LoopbackListener::try_address(one).map_err(|source| failed(one, source)))
+}
+
 impl LoopbackSocket {
     fn listen(profile: &Arc<str>, address: SocketAddr, passed: &mut PassedSockets) -> Result<Self, SocketError> {
         let token = token_of(profile, address)?;

@@ -24,6 +24,7 @@ use crate::config::{self, DaemonConfig, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
 use crate::masking::KnownSecrets;
 use crate::server::SecretPrograms;
+use crate::sockets::SocketError;
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
 /// [`PrepareSockets`] has a place for each of them and the next.
@@ -64,6 +65,19 @@ struct ReloadOutcome {
     answers: Vec<ReloadAnswer>,
 }
 
+/// Why a configuration is not applied.
+enum NotApplied {
+    Rejected(RejectedConfig),
+    /// The daemon ends. Operators get no answer from here. The next program reads the configuration.
+    Stopping,
+}
+
+impl From<RejectedConfig> for NotApplied {
+    fn from(rejected: RejectedConfig) -> Self {
+        Self::Rejected(rejected)
+    }
+}
+
 impl Reload {
     /// Reloads on each signal and request. Those that arrive together cause one reload.
     pub(super) async fn run(mut self, signals: Arc<Notify>, mut requests: mpsc::Receiver<ReloadRequest>) {
@@ -92,7 +106,8 @@ impl Reload {
             }
             match self.read(changes).await {
                 Ok(order) => pending.push(wait_in_force(order, answers)),
-                Err(rejected) => {
+                Err(NotApplied::Stopping) => {}
+                Err(NotApplied::Rejected(rejected)) => {
                     tracing::error!("not reloaded, nothing has changed: {}", rejected.reason);
                     let result = Err(rejected.reason.clone());
                     self.state.reject(rejected);
@@ -103,7 +118,7 @@ impl Reload {
     }
 
     /// Reads the configuration and, if it is valid, orders the manager to apply it.
-    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Pending, RejectedConfig> {
+    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Pending, NotApplied> {
         let files = self.files.clone();
         let environment =
             if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes.clone()) };
@@ -127,11 +142,15 @@ impl Reload {
             warnings.push(format!("for servers at a URL, changes of {names} apply when mcpd is started the next time"));
         }
         let rejected = |reason| RejectedConfig::now(reason, loaded.stamps.clone());
-        prepare(&self.prepare_sockets, &config.profiles).await.map_err(rejected)?;
+        let prepared = prepare(&self.prepare_sockets, &config.profiles).await.ok_or(NotApplied::Stopping)?;
+        prepared.map_err(|error| rejected(error.to_string()))?;
         let exposed = Some(ViewConfig { naming, profiles: config.profiles.clone() });
         self.secrets.add(config.secret_values());
         let desired = DesiredState { servers: config.servers.clone(), exposed };
-        let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
+        let done = self.manager.apply(desired).await.map_err(|error| match error {
+            ManagerError::Closed => NotApplied::Stopping,
+            error => rejected(error.to_string()).into(),
+        })?;
         self.idle_limit.send_replace(config.daemon.idle_exit);
         self.state.accept(loaded.stamps.clone(), loaded.secret_files.clone(), EnvironmentChanges(changes));
         let loaded = Arc::new(loaded);
@@ -147,6 +166,8 @@ impl Reload {
     async fn finish(&mut self, ReloadOutcome { mut warnings, profiles, changes, answers }: ReloadOutcome) {
         let changes = match changes {
             Ok(changes) => changes,
+            // The daemon ends.
+            Err(ManagerError::Closed) => return,
             Err(error) => return answer(answers, &Err(error.to_string())),
         };
         let summary = summary(&changes);
@@ -168,13 +189,14 @@ fn used_at_start(former: &Environment, new: &Environment) -> impl Iterator<Item 
     names.filter(|name| former.var(name) != new.var(name))
 }
 
-/// Creates the sockets of these profiles, and removes sockets that are not needed any more.
-async fn prepare(prepare_sockets: &mpsc::Sender<PrepareSockets>, profiles: &[Arc<Profile>]) -> Result<(), String> {
+/// Creates the sockets of these profiles, and removes sockets that are not needed any more. `None` if the daemon ends.
+async fn prepare(
+    prepare_sockets: &mpsc::Sender<PrepareSockets>,
+    profiles: &[Arc<Profile>],
+) -> Option<Result<(), SocketError>> {
     let (answer, made) = oneshot::channel();
-    let sent = prepare_sockets.send(PrepareSockets { profiles: profiles.to_vec(), answer }).await;
-    let stopped = || "mcpd is being stopped".to_owned();
-    sent.map_err(|_| stopped())?;
-    made.await.map_err(|_| stopped())?.map_err(|error| error.to_string())
+    prepare_sockets.send(PrepareSockets { profiles: profiles.to_vec(), answer }).await.ok()?;
+    made.await.ok()
 }
 
 /// Waits until a configuration is in force, or was replaced by a later one.

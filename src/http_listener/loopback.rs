@@ -56,6 +56,14 @@ impl LoopbackListener {
         Self::listening(std::net::TcpListener::bind(check(address)?)?, token, Opener::Daemon)
     }
 
+    /// Whether a listener can be made on this address now.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub(crate) fn try_address(address: SocketAddr) -> io::Result<()> {
+        std::net::TcpListener::bind(check(address)?).map(drop)
+    }
+
     /// Takes over a socket that was passed to this process.
     ///
     /// # Errors

@@ -216,6 +216,22 @@ fn listeners_on_loopback_go_to_the_profiles_that_have_their_addresses_now() {
     assert_eq!(drained, 2);
 }
 
+/// The next program reads the configuration. No mistake in it is reported.
+#[test]
+fn reload_during_a_restart_is_applied_or_left_to_the_next_program() {
+    let place = Place::new();
+    let daemon = start(&place, "");
+    for _ in 0..5 {
+        let restart = Restart::spawn(&place);
+        let reloads: Vec<_> = (0..8).map(|_| daemon.client(&["reload"])).collect();
+        restart.wait().expect_code(0);
+        for ran in reloads {
+            let refused = ran.stderr.contains("stopping or restarting") || ran.stderr.contains("does not answer");
+            assert!(ran.code == Some(0) || ran.code == Some(1) && refused, "{ran}");
+        }
+    }
+}
+
 #[test]
 fn commands_that_follow_do_not_keep_a_restart_from_its_place() {
     let place = Place::new();
@@ -227,7 +243,7 @@ fn commands_that_follow_do_not_keep_a_restart_from_its_place() {
     };
     let followers: Vec<_> = (0..30).map(follow).collect();
     until("further long requests are refused", || {
-        daemon.client(&["logs", "--follow", "--last", "0"]).stderr.contains("too many long").then_some(())
+        daemon.client(&["reload"]).stderr.contains("too many long").then_some(())
     });
     daemon.client(&["restart"]).expect_code(0);
     for mut follower in followers {

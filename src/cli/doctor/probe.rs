@@ -308,7 +308,7 @@ impl Daemon {
                 | AdminError::NotPermitted(reason)
                 | AdminError::NoAnswer { reason, .. }
                 | AdminError::Refused(reason)
-                | AdminError::Overloaded(reason),
+                | AdminError::Unavailable(reason),
             )) => Self::Silent { process: process(holder), reason },
             Err(_) => {
                 let reason = format!("no response within {}", crate::duration::format(ANSWER_TIMEOUT));

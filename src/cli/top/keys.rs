@@ -50,6 +50,9 @@ pub(super) fn help(call_table: CallTable, only_last_minute: bool, style: OutputS
     format!("{}\nNow: {calls}, figures {window}.\n", style.fit_table(&columns, rows))
 }
 
+/// Longest text of a filter: that of a server's name.
+const MAX_FILTER: usize = 64;
+
 /// Restricts the list to servers with a text in their names.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
@@ -81,6 +84,7 @@ impl Filter {
     /// Takes a key while the text is typed. Returns the event if it is none of the text.
     pub(super) fn press(&mut self, event: ScreenEvent) -> Option<ScreenEvent> {
         match event {
+            ScreenEvent::Key(_) if self.text.len() >= MAX_FILTER => {}
             ScreenEvent::Key(key) => self.text.push(key.to_ascii_lowercase()),
             ScreenEvent::Backspace if self.text.is_empty() => self.is_typed = false,
             ScreenEvent::Backspace => drop(self.text.pop()),

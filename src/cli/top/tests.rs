@@ -292,6 +292,9 @@ fn filter_is_typed_until_enter_and_cleared_by_escape() {
         (Some("sq"), false, "/sq · Esc shows all · keys".to_owned())
     );
     assert!(filter.clear() && filter.text().is_none());
+    filter.start();
+    (0..100_000).for_each(|_| drop(filter.press(ScreenEvent::Key('x'))));
+    assert_eq!(filter.text().map(str::len), Some(64));
 }
 
 #[test]

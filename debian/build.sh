@@ -35,6 +35,8 @@ make_assets() {
 
 notices() {
     if command -v cargo-about >/dev/null; then
+        # With the crates of all systems, which the list of notices is made from.
+        cargo fetch --quiet --locked
         cargo-about generate --locked --offline --fail --config release/about.toml --output-file "$package/NOTICES.txt" release/about.hbs
     else
         echo 'This package is for trials: it was built without cargo-about, so the notices are missing.' >"$package/NOTICES.txt"

@@ -1,20 +1,25 @@
 //! Removes known secrets from a text. All other bytes stay, and JSON stays JSON.
 
-use std::ops::{Range, RangeInclusive};
+use std::iter;
+use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, BuildError};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::members::{self, is_json};
-use super::views::find_in_all;
+use super::views::{find_in_all, without_cut_unit};
 
 /// Stands for a secret.
 const MASK: &str = "…";
 /// Least length of a line of a secret that is masked by itself.
 const MIN_LINE: usize = 8;
-/// Lengths of secrets whose Base64 is masked.
-const ENCODED: RangeInclusive<usize> = 6..=8192;
+/// Least length of a secret whose Base64 is masked.
+const MIN_ENCODED: usize = 6;
+/// Lengths of the lines of Base64 in PEM, and in MIME and `base64`.
+const WIDTHS: [usize; 2] = [64, 76];
+/// Greatest length of a secret whose Base64 is masked by single lines.
+const MAX_WRAPPED: usize = 8192;
 /// The search finds this many bytes of a secret. The rest is then compared.
 const ANCHOR: usize = 64;
 /// Least length of a beginning of a secret that is masked where a text is cut off.
@@ -61,6 +66,7 @@ impl Mask {
                 forms.push(value.replace(' ', "+").into_bytes());
             }
             forms.extend(in_base64(&value));
+            forms.extend(lines_of_base64(&value));
             forms.push(value.into_bytes());
         }
         forms.sort_unstable();
@@ -81,20 +87,23 @@ impl Mask {
     pub(crate) fn apply(&self, text: &str) -> Masked {
         let mut masked = Masked::default();
         if is_json(text.as_bytes()) {
-            self.mask_json(text, Scope::Text, &mut masked);
-        } else {
-            for line in text.split_inclusive('\n') {
-                if is_json(line.as_bytes()) {
-                    self.mask_json(line, Scope::Text, &mut masked);
-                } else {
-                    let mut found = find_in_all(line.as_bytes(), false, |text| self.find(text));
-                    // JSON may follow other text, and a message may be cut off.
-                    let from = memchr::memchr2(b'{', b'[', line.as_bytes()).unwrap_or(line.len());
-                    let members = members::secrets(&line.as_bytes()[from..]).into_iter();
-                    found.extend(members.map(|range| from + range.start..from + range.end));
-                    copy(line, merged(found).into_iter().map(|range| (range, MASK)), &mut masked);
-                }
+            self.mask_json(text, Vec::new(), Scope::Text, &mut masked);
+            return masked;
+        }
+        let of_lines = self.find_across_lines(text.as_bytes());
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            let (content, line_end) = line.split_at(line.trim_end_matches(['\r', '\n']).len());
+            let touched = of_lines.iter().filter(|range| range.start < at + content.len() && range.end > at);
+            let place = |offset: usize| offset.saturating_sub(at).min(content.len());
+            let found: Vec<_> = touched.map(|range| place(range.start)..place(range.end)).collect();
+            if is_json(content.as_bytes()) {
+                self.mask_json(content, found, Scope::Text, &mut masked);
+            } else {
+                self.mask_line(content, found, &mut masked);
             }
+            masked.text += line_end;
+            at += line.len();
         }
         masked
     }
@@ -102,39 +111,57 @@ impl Mask {
     /// Text of JSON without secrets in strings after the offset `from`. Other values stay, and so does the type of each.
     pub(crate) fn apply_to_strings(&self, json: &str, from: usize) -> String {
         let mut masked = Masked::default();
-        self.mask_json(json, Scope::Strings(from), &mut masked);
+        self.mask_json(json, Vec::new(), Scope::Strings(from), &mut masked);
         masked.text
     }
 
     /// As [`Self::apply`], for a text that was cut off: it may end within a secret.
     pub(crate) fn apply_to_cut(&self, text: &str) -> Masked {
-        let ends = find_in_all(text.as_bytes(), false, |text| self.unfinished(text, MIN_CUT).into_iter().collect());
-        let Some(start) = ends.into_iter().map(|end| end.start).min() else { return self.apply(text) };
+        let Some(start) = self.cut_secret(text.as_bytes(), false, MIN_CUT) else { return self.apply(text) };
         let whole = self.apply(text.get(..start).unwrap_or_default());
         Masked { text: whole.text + MASK, count: whole.count + 1 }
     }
 
-    fn mask_json(&self, text: &str, scope: Scope, to: &mut Masked) {
+    /// Secrets that are written in several lines.
+    fn find_across_lines(&self, text: &[u8]) -> Vec<Range<usize>> {
+        if !text.contains(&b'\n') {
+            return Vec::new();
+        }
+        let mut found = find_in_all(text, false, |text| self.find(text));
+        found.retain(|range| text[range.clone()].contains(&b'\n'));
+        found
+    }
+
+    /// Masks a line that is not JSON. `found`: what is known to be secret.
+    fn mask_line(&self, line: &str, mut found: Vec<Range<usize>>, to: &mut Masked) {
+        found.extend(find_in_all(line.as_bytes(), false, |text| self.find(text)));
+        // JSON may follow other text, and a message may be cut off.
+        let from = memchr::memchr2(b'{', b'[', line.as_bytes()).unwrap_or(line.len());
+        let members = members::secrets(&line.as_bytes()[from..]).into_iter();
+        found.extend(members.map(|range| from + range.start..from + range.end));
+        copy(line, merged(found).into_iter().map(|range| (range, MASK)), to);
+    }
+
+    fn mask_json(&self, text: &str, mut found: Vec<Range<usize>>, scope: Scope, to: &mut Masked) {
         let bytes = text.as_bytes();
         let strings = strings(bytes);
-        let mut found = find_in_all(bytes, true, |text| self.find(text));
+        found.extend(find_in_all(bytes, true, |text| self.find(text)));
         found.extend(members::secrets(bytes));
         if scope != Scope::Text {
-            // What mcpd shortens may end within a secret.
-            let end = |string: &Range<usize>| {
+            found.extend(strings.iter().filter_map(|string| {
+                // What mcpd shortens may end within a secret.
                 let inner = &bytes[string.clone()];
-                let end = self.unfinished(inner.strip_suffix(MASK.as_bytes()).unwrap_or(inner), MIN_END)?;
-                Some(string.start + end.start..string.end)
-            };
-            found.extend(strings.iter().filter_map(end));
+                let start = self.cut_secret(inner.strip_suffix(MASK.as_bytes()).unwrap_or(inner), true, MIN_END)?;
+                Some(string.start + start..string.end)
+            }));
         }
-        let masked = merged(found).into_iter().filter_map(|range| {
+        let parts = found.into_iter().flat_map(|range| json_parts(bytes, &strings, range)).collect();
+        let masked = merged(parts).into_iter().filter_map(|range| {
             let string = strings.partition_point(|string| string.end < range.end);
             let is_in_string = strings.get(string).is_some_and(|string| string.start <= range.start);
             match scope {
                 Scope::Strings(from) => (is_in_string && range.start >= from).then_some((range, MASK)),
-                Scope::Text if is_in_string => Some((range, MASK)),
-                Scope::Text => is_whole_value(bytes, &range).then_some((range, "\"…\"")),
+                Scope::Text => Some((range, if is_in_string { MASK } else { "\"…\"" })),
             }
         });
         copy(text, masked, to);
@@ -156,15 +183,27 @@ impl Mask {
             .collect()
     }
 
+    /// Where the beginning of a secret stands that ends a text, in any form of the text.
+    fn cut_secret(&self, text: &[u8], is_json: bool, min: usize) -> Option<usize> {
+        let ends = find_in_all(text, is_json, |text| self.unfinished(text, min).into_iter().collect());
+        ends.into_iter().map(|end| end.start).min()
+    }
+
     /// The end of a text that is the beginning of a secret, and at least `min` bytes.
     fn unfinished(&self, text: &[u8], min: usize) -> Option<Range<usize>> {
-        let starts = text.len().saturating_sub(self.longest)..(text.len() + 1).saturating_sub(min);
-        let is_beginning = |start: &usize| {
+        let whole = without_cut_unit(text);
+        let cut_within = (whole.len() < text.len()).then(|| self.beginning_of_secret(whole, min)).flatten();
+        let start = self.beginning_of_secret(text, min).into_iter().chain(cut_within).min()?;
+        Some(start..text.len())
+    }
+
+    fn beginning_of_secret(&self, text: &[u8], min: usize) -> Option<usize> {
+        let mut starts = text.len().saturating_sub(self.longest)..(text.len() + 1).saturating_sub(min);
+        starts.find(|start| {
             let end = &text[*start..];
             let next = self.forms.partition_point(|form| form.as_slice() < end);
             self.forms.get(next).is_some_and(|form| form.starts_with(end))
-        };
-        starts.into_iter().find(is_beginning).map(|start| start..text.len())
+        })
     }
 }
 
@@ -174,12 +213,23 @@ fn anchor(form: &[u8]) -> &[u8] {
 
 /// The characters of Base64 that depend on `value` alone, for each offset of `value` modulo 3 and for both alphabets.
 fn in_base64(value: &str) -> impl Iterator<Item = Vec<u8>> {
-    let is_encoded = ENCODED.contains(&value.len());
+    let is_encoded = value.len() >= MIN_ENCODED;
     (0..3_usize).filter(move |_| is_encoded).flat_map(move |offset| {
         let shifted = [vec![0; offset], value.as_bytes().to_vec()].concat();
         let own = (offset * 8).div_ceil(6)..shifted.len() * 8 / 6;
         [STANDARD_NO_PAD, URL_SAFE_NO_PAD].map(|engine| engine.encode(&shifted).as_bytes()[own.clone()].to_vec())
     })
+}
+
+/// The lines of the Base64 of a whole secret after the first one. Each line that a server writes is masked by itself.
+fn lines_of_base64(value: &str) -> Vec<Vec<u8>> {
+    if value.len() > MAX_WRAPPED {
+        return Vec::new();
+    }
+    let encoded = STANDARD_NO_PAD.encode(value);
+    let own = &encoded.as_bytes()[..value.len() * 8 / 6];
+    let lines = WIDTHS.iter().flat_map(|width| own.chunks(*width).skip(1));
+    lines.filter(|line| line.len() >= MIN_LINE).map(<[u8]>::to_vec).collect()
 }
 
 /// The strings of a text of JSON, without their quotes.
@@ -193,10 +243,34 @@ pub(crate) fn strings(text: &[u8]) -> Vec<Range<usize>> {
     all
 }
 
-/// Whether a range outside of strings is a whole number or word.
-fn is_whole_value(text: &[u8], range: &Range<usize>) -> bool {
-    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
-    !is_part(range.start.checked_sub(1).and_then(|before| text.get(before))) && !is_part(text.get(range.end))
+/// What is masked for a range of JSON: the range, if it is in one string. Otherwise the strings that it touches, and the numbers and words that
+/// are in it as a whole.
+fn json_parts(text: &[u8], strings: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
+    let first = strings.partition_point(|string| string.end <= range.start);
+    let touched = || strings[first..].iter().take_while(|string| string.start < range.end);
+    if touched().next().is_some_and(|string| string.start <= range.start && range.end <= string.end) {
+        return vec![range];
+    }
+    let mut parts: Vec<_> = touched().cloned().collect();
+    let starts = iter::once(range.start).chain(touched().map(|string| string.end + 1));
+    let ends = touched().map(|string| string.start).chain([range.end]);
+    for (mut at, end) in starts.zip(ends) {
+        for word in text.get(at..end).unwrap_or_default().split(|byte| !is_in_word(*byte)) {
+            let word = at..at + word.len();
+            at = word.end + 1;
+            let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| is_in_word(*byte));
+            let before = word.start.checked_sub(1).and_then(|before| text.get(before));
+            if !word.is_empty() && !is_part(before) && !is_part(text.get(word.end)) {
+                parts.push(word);
+            }
+        }
+    }
+    parts
+}
+
+/// Whether a byte is of a number or word.
+fn is_in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
 /// The ranges in order, those that overlap as one.
@@ -292,6 +366,65 @@ mod tests {
     }
 
     #[test]
+    fn secret_in_wrapped_base64_is_masked() {
+        let secret: String = (0..40).map(|number| format!("{number:x}-secret?")).collect();
+        let encoded = |before: &str| STANDARD_NO_PAD.encode(format!("{before}{secret}"));
+        for (width, line_break) in [(76, "\n"), (64, "\r\n"), (60, "\n  ")] {
+            for before in ["", "user:"] {
+                let encoded = encoded(before);
+                let lines: Vec<_> = encoded.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
+                let wrapped = lines.join(line_break);
+                let json = serde_json::json!({ "a": wrapped, "b": [1] }).to_string();
+                let nested = serde_json::json!({ "a": json }).to_string();
+                let url = wrapped.replace('\r', "%0D").replace('\n', "%0A").replace('+', "%2B");
+                for text in [wrapped, json, nested, url] {
+                    let (masked, _) = apply(&[&secret], &text);
+                    let is_shown = |line: &&[u8]| masked.contains(&*String::from_utf8_lossy(line));
+                    let shown = encoded.as_bytes().windows(12).find(is_shown).map(String::from_utf8_lossy);
+                    assert_eq!(shown, None, "{text}\n{masked}");
+                    assert_eq!(is_json(masked.as_bytes()), is_json(text.as_bytes()), "{masked}");
+                }
+            }
+            // Each line of stderr is a text of its own.
+            let encoded = encoded("");
+            for line in encoded.as_bytes().chunks(width).filter(|_| WIDTHS.contains(&width)) {
+                assert_eq!(apply(&[&secret], &String::from_utf8_lossy(line)).0.trim_end_matches("pw"), "…");
+            }
+        }
+        let long = "0123456789".repeat(2000);
+        let encoded = STANDARD_NO_PAD.encode(&long);
+        assert_eq!(apply(&[&long], &format!("a {encoded} b")).0, "a … b");
+    }
+
+    #[test]
+    fn lines_of_a_text_stay_lines() {
+        let secret = "{\n  \"user\": \"joe\",\n}\nab\n";
+        let text = format!("[1]\nx {secret}[\"joe\"]\r\nab\nc");
+        assert_eq!(apply(&[secret, "joe"], &text).0, "[1]\nx …\n…\n…\n…\n[\"…\"]\r\nab\nc");
+        assert_eq!(apply(&["one\ntwo"], "[\"one\"]\n one\ntwo \n").0, "[\"one\"]\n …\n… \n");
+    }
+
+    #[test]
+    fn secret_that_is_a_text_of_json_masks_strings_and_values_but_no_structure() {
+        let secret = "{\n  \"user\": \"joe-is-here\",\n  \"pin\": 4711, \"on\": true,\n  \"zone\": \"abc\"\n}\n";
+        for (text, expected) in [
+            (secret, "{\n  \"…\": \"…\",\n  \"…\": \"…\", \"…\": \"…\",\n  \"…\": \"…\"\n}\n"),
+            ("{\"a\":{\"user\": \"joe-is-here\",\"x\":4711}}", "{\"a\":{\"…\": \"…\",\"x\":4711}}"),
+            ("{\"x\":1,\"pin\": 4711, \"on\": true,\"y\":12}", "{\"x\":1,\"…\": \"…\", \"…\": \"…\",\"y\":12}"),
+            ("{\"user\": \"joe-is-here\",\"pin\": 47115}", "{\"…\": \"…\",\"pin\": 47115}"),
+        ] {
+            let masked = apply(&[secret], text).0;
+            assert_eq!(masked, expected, "{text}");
+            assert_eq!(is_json(masked.as_bytes()), is_json(text.as_bytes()), "{masked}");
+            let inner = serde_json::json!({ "a": text }).to_string();
+            assert!(is_json(apply(&[secret], &inner).0.as_bytes()), "{inner}");
+        }
+        let mask = Mask::new([secret.to_owned()]);
+        let text = "{\"x\":1,\"pin\": 4711, \"on\": true,\"y\":12}";
+        assert_eq!(mask.apply_to_strings(text, 7), "{\"x\":1,\"…\": 4711, \"…\": true,\"y\":12}");
+    }
+
+    #[test]
     fn secrets_with_the_same_beginning_and_parts_of_secrets_are_masked() {
         let header = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MCJ9";
         let [one, other] = ["aaa.bbb", "ccc.ddd"].map(|rest| format!("{header}.{rest}"));
@@ -310,6 +443,43 @@ mod tests {
             (r#"{"a":"hun"#, r#"{"a":"hun"#, 0),
         ] {
             assert_eq!(mask.apply_to_cut(text), Masked { text: expected.to_owned(), count }, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_that_was_cut_within_a_character_or_escape_does_not_end_within_a_secret() {
+        let mask = Mask::new([format!("{}é\"🞄 tail", "A".repeat(40))]);
+        let percent = "%41".repeat(40);
+        for (prefix, units) in [
+            (
+                "A".repeat(40),
+                &["\u{fffd}", r"\", r"\u00", r"\u00e9", r"\u00e9\", r"é\", "é\\\"\u{fffd}", r"é\ud83d\udf"][..],
+            ),
+            (r"\u0041".repeat(40), &["", r"\", r"\u0", r"\u00e9\u00"]),
+            (r"\\u0041".repeat(40), &["", r"\", r"\\", r"\\u0"]),
+            (percent.clone(), &["%", "%C", "%C3", "%C3%", "%C3%A9%2"]),
+            (percent.replace('%', "%25"), &["%", "%2", "%25", "%25C", "%25C3%2"]),
+        ] {
+            for unit in units {
+                let text = format!("{{\"x\":\".{prefix}{unit}");
+                assert_eq!(mask.apply_to_cut(&text), Masked { text: "{\"x\":\".…".to_owned(), count: 1 }, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn shortened_strings_of_an_answer_do_not_end_within_a_secret_in_any_form() {
+        let secret = "correct\"horse\\battery staple over the hill";
+        let mask = Mask::new([secret.to_owned()]);
+        let percent = "correct%22horse%5Cbattery%20staple";
+        let nested = serde_json::to_string(&secret[..30]).expect("JSON");
+        for cut in
+            [&secret[..9], &secret[..16], &secret[..30], percent, &format!("{percent}%2"), nested.trim_end_matches('"')]
+        {
+            let answer = serde_json::json!({"result": {"text": format!("... {}…", cut), "n": 1}}).to_string();
+            let text = mask.apply_to_strings(&answer, 0);
+            let quote = if cut.starts_with('"') { "\\\"" } else { "" };
+            assert_eq!(text, format!(r#"{{"result":{{"n":1,"text":"... {quote}…"}}}}"#), "{cut}");
         }
     }
 

@@ -1,11 +1,30 @@
-//! What a text is once escapes are decoded, with the place of each part in the text. Pure.
+//! What a text is once it is decoded, with the place of each part in the text. Pure.
 
 use std::ops::Range;
 
-/// How often escapes of JSON are decoded: a string may have JSON with strings.
-const ESCAPED: usize = 3;
-/// How often percent-encoding is decoded.
-const PERCENT_ENCODED: usize = 2;
+/// Decodes what stands at the beginning: returns the decoded bytes and the length of what they stand for.
+type Decoder = fn(&[u8]) -> Option<(Vec<u8>, usize)>;
+
+/// A way to write a text.
+struct Encoding {
+    /// What is encoded begins with one of them.
+    marks: [u8; 2],
+    decode: Decoder,
+    /// How often a text is decoded.
+    times: usize,
+}
+
+/// Encodings in the order in which they are decoded.
+const ENCODINGS: [Encoding; 3] = [
+    // A string of JSON may have JSON with strings.
+    Encoding { marks: [b'\\'; 2], decode: unescape, times: 3 },
+    Encoding { marks: [b'%'; 2], decode: percent_decode, times: 2 },
+    // Base64 is often written in lines.
+    Encoding { marks: [b'\r', b'\n'], decode: join_lines, times: 1 },
+];
+
+/// Bytes of the longest part of an escape.
+const LONGEST_CUT: usize = r"\u000".len();
 
 /// A decoded text.
 #[derive(Debug, Default)]
@@ -15,17 +34,14 @@ pub(super) struct View {
     places: Vec<(usize, usize)>,
 }
 
-/// Decodes what stands at the beginning: returns the decoded bytes and the length of what they stand for.
-type Decoder = fn(&[u8]) -> Option<(Vec<u8>, usize)>;
-
 impl View {
-    fn new(source: &[u8], first: u8, decode: Decoder) -> Self {
+    fn new(source: &[u8], encoding: &Encoding) -> Self {
         let (mut view, mut at) = (Self::default(), 0);
         view.places.push((0, 0));
-        while let Some(next) = memchr::memchr(first, &source[at..]) {
+        while let Some(next) = encoding.find(&source[at..]) {
             view.text.extend(&source[at..at + next]);
             at += next;
-            match decode(&source[at..]) {
+            match (encoding.decode)(&source[at..]) {
                 Some((decoded, len)) => {
                     view.places.push((view.text.len(), at));
                     view.text.extend(decoded);
@@ -33,7 +49,7 @@ impl View {
                     view.places.push((view.text.len(), at));
                 }
                 None => {
-                    view.text.push(first);
+                    view.text.push(source[at]);
                     at += 1;
                 }
             }
@@ -44,17 +60,26 @@ impl View {
 
     /// Strings of JSON without their escapes. A half of a character that stands alone becomes another character.
     pub(super) fn unescaped(source: &[u8]) -> Self {
-        Self::new(source, b'\\', unescape)
+        Self::new(source, &ENCODINGS[0])
     }
 
     /// Where a range stands in the source.
     pub(super) fn place(&self, range: &Range<usize>) -> Range<usize> {
-        let place = |offset| {
-            let after = self.places.partition_point(|(from, _)| *from <= offset);
+        let place = |after: usize, offset| {
             let (from, source) = self.places[after.saturating_sub(1)];
             source + (offset - from)
         };
-        place(range.start)..place(range.end)
+        // Of what stands for nothing, neither the start nor the end is in the range.
+        let starts = self.places.partition_point(|(from, _)| *from <= range.start);
+        let ends = self.places.partition_point(|(from, _)| *from < range.end);
+        let ends = ends + usize::from(self.places.get(ends).is_some_and(|(from, _)| *from == range.end));
+        place(starts, range.start)..place(ends, range.end)
+    }
+}
+
+impl Encoding {
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        memchr::memchr2(self.marks[0], self.marks[1], text)
     }
 }
 
@@ -64,35 +89,46 @@ pub(super) fn find_in_all(
     is_json: bool,
     find: impl Fn(&[u8]) -> Vec<Range<usize>>,
 ) -> Vec<Range<usize>> {
+    find_in_views(source, &ENCODINGS, is_json, &find)
+}
+
+fn find_in_views(
+    source: &[u8],
+    encodings: &[Encoding],
+    is_json: bool,
+    find: &dyn Fn(&[u8]) -> Vec<Range<usize>>,
+) -> Vec<Range<usize>> {
+    let Some((encoding, inner)) = encodings.split_first() else { return find(source) };
     let mut views: Vec<View> = Vec::new();
     let mut found = Vec::new();
-    for depth in 0..=ESCAPED {
+    loop {
         let text = views.last().map_or(source, |view| &view.text);
-        let has_escapes = text.contains(&b'\\');
+        let is_encoded = encoding.find(text).is_some();
         // JSON with escapes is searched only once it is decoded, because a match could lie within an escape.
-        if depth > 0 || !is_json || !has_escapes {
+        if !is_json || !is_encoded || !views.is_empty() {
             let up = |range: Range<usize>| views.iter().rev().fold(range, |range, view| view.place(&range));
-            found.extend(find(text).into_iter().map(up));
-            let mut decoded: Vec<View> = Vec::new();
-            for _ in 0..PERCENT_ENCODED {
-                let last = decoded.last().map_or(text, |view| &view.text);
-                if !last.contains(&b'%') {
-                    break;
-                }
-                let next = View::new(last, b'%', percent_decode);
-                let in_next = find(&next.text);
-                decoded.push(next);
-                let down = |range| decoded.iter().rev().fold(range, |range, view| view.place(&range));
-                found.extend(in_next.into_iter().map(down).map(up));
-            }
+            found.extend(find_in_views(text, inner, false, find).into_iter().map(up));
         }
-        if !has_escapes {
-            break;
+        if !is_encoded || views.len() == encoding.times {
+            return found;
         }
-        let next = View::unescaped(text);
+        let next = View::new(text, encoding);
         views.push(next);
     }
-    found
+}
+
+/// A text that was cut off, without a part of an escape, of percent-encoding or of a character at its end.
+pub(super) fn without_cut_unit(text: &[u8]) -> &[u8] {
+    let is_cut = |unit: &[u8]| match unit {
+        [b'\\' | b'%'] => true,
+        [b'%', digit] => digit.is_ascii_hexdigit(),
+        [b'\\', b'u', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        _ => false,
+    };
+    let longest = text.len().saturating_sub(LONGEST_CUT);
+    let cut = (longest..text.len()).find(|start| is_cut(&text[*start..]));
+    let whole = &text[..cut.unwrap_or(text.len())];
+    whole.strip_suffix("\u{fffd}".as_bytes()).unwrap_or(whole)
 }
 
 fn unescape(source: &[u8]) -> Option<(Vec<u8>, usize)> {
@@ -126,6 +162,11 @@ fn percent_decode(source: &[u8]) -> Option<(Vec<u8>, usize)> {
     Some((vec![u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?], 3))
 }
 
+/// Also without the blanks that begin the next line.
+fn join_lines(source: &[u8]) -> Option<(Vec<u8>, usize)> {
+    Some((Vec::new(), source.iter().take_while(|byte| byte.is_ascii_whitespace()).count()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,5 +185,32 @@ mod tests {
         }
         let view = View::unescaped(br#"ab\n\u0041c"#);
         assert_eq!((view.place(&(2..3)), view.place(&(3..4)), view.place(&(4..5))), (2..4, 4..10, 10..11));
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_in_no_range_at_its_edge() {
+        let view = View::new(b"ab\n\n  cd\r\nef", &ENCODINGS[2]);
+        assert_eq!(view.text, b"abcdef");
+        assert_eq!((view.place(&(0..2)), view.place(&(2..4)), view.place(&(1..5))), (0..2, 6..8, 1..11));
+    }
+
+    #[test]
+    fn part_of_a_unit_is_removed_from_the_end_of_a_cut_text() {
+        for (text, expected) in [
+            (r"a\", "a"),
+            (r"a\n", r"a\n"),
+            (r"a\u", "a"),
+            (r"a\u00e", "a"),
+            (r"a\u00e9", r"a\u00e9"),
+            ("a%", "a"),
+            ("a%4", "a"),
+            ("a%41", "a%41"),
+            ("a%zz", "a%zz"),
+            ("a\u{fffd}", "a"),
+            ("a\u{fffd}\\ude", "a"),
+            ("", ""),
+        ] {
+            assert_eq!(String::from_utf8_lossy(without_cut_unit(text.as_bytes())), expected, "{text}");
+        }
     }
 }

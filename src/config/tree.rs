@@ -77,11 +77,12 @@ impl Node {
     /// The spans of likely secrets in `text`, which this was parsed from: literal values under `env`, `headers` and names of secrets, and
     /// texts, arguments and comments that look like secrets.
     ///
-    /// A value that only refers to a secret is printed, since messages are about its syntax.
+    /// A value that only refers to a secret is printed, since messages are about its syntax, but no argument of a program.
     pub(super) fn secrets(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.find_secrets("", false, false, &mut found);
         self.find_in_comments(text, &mut found);
+        self.find_arguments(text, &mut found);
         found
     }
 
@@ -192,6 +193,19 @@ impl Node {
                 at += line.len();
             }
             from = span.end.max(from);
+        }
+    }
+
+    /// Finds the arguments of `${cmd:PROGRAM ARGS}`, to the end of the value.
+    fn find_arguments(&self, text: &str, found: &mut Vec<Range<usize>>) {
+        let mut written = Vec::new();
+        self.find_written(&mut written);
+        for span in written {
+            let value = text.get(span.clone()).unwrap_or_default();
+            let program = value.find("${cmd:");
+            let arguments =
+                program.and_then(|at| Some(at + value[at..].find(|c: char| c.is_whitespace() || c == '\\')?));
+            found.extend(arguments.map(|at| span.start + at..span.end));
         }
     }
 

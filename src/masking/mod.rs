@@ -101,12 +101,13 @@ impl KnownSecrets {
     }
 
     fn mask(&self) -> Result<Arc<Mask>, TooManySecrets> {
-        let state = &mut *self.state();
-        if state.has_too_many {
-            return Err(TooManySecrets);
-        }
-        let State { values, tokens, mask, .. } = state;
-        Ok(Arc::clone(mask.get_or_insert_with(|| Arc::new(Mask::new(values.iter().chain(&*tokens).cloned())))))
+        if self.state().has_too_many { Err(TooManySecrets) } else { Ok(self.mask_of_known()) }
+    }
+
+    /// The mask of the secrets that are known by now, even if there are too many to know all. For texts that mcpd writes itself.
+    pub(crate) fn mask_of_known(&self) -> Arc<Mask> {
+        let State { values, tokens, mask, .. } = &mut *self.state();
+        Arc::clone(mask.get_or_insert_with(|| Arc::new(Mask::new(values.iter().chain(&*tokens).cloned()))))
     }
 
     fn generation(&self) -> u64 {
@@ -174,6 +175,7 @@ mod tests {
         assert!(known.masking().is_ok(), "a known secret needs no place");
         known.add(["one more".to_owned()]);
         assert_eq!((masking.current().err(), known.masking().err()), (Some(TooManySecrets), Some(TooManySecrets)));
+        assert_eq!(known.mask_of_known().apply("secret-7- one more").text, "…- one more");
         let known = KnownSecrets::default();
         known.add(["x".repeat(MAX_BYTES + 1)]);
         assert!(known.masking().is_err());

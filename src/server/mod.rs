@@ -180,5 +180,5 @@ pub(crate) async fn run_in_sandbox(
     let spec = LaunchSpec { instead: command, ..spec };
     let ended = foreground::run(guard, &context.reaper, &spec).await;
     context.reaper.close().await;
-    ended.map_err(|error| error.masked(&program.secrets))
+    ended.map_err(|error| error.masked(|text| program.secrets.masked(text)))
 }

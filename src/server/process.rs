@@ -33,7 +33,7 @@ use super::process_attributes::ProcessAttributes;
 use super::sandbox::{self, Restrictions};
 use super::start_error::{Exit, ReachedLimit, StartError};
 use super::subtree_owner;
-use crate::config::{Program, Secrets, environment};
+use crate::config::{Program, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
 pub(super) const EOF_GRACE: Duration = Duration::from_secs(3);
@@ -85,10 +85,10 @@ pub(super) enum SpawnError {
 }
 
 impl SpawnError {
-    /// Why the server is down. Its secrets are masked.
-    pub(super) fn masked(self, secrets: &Secrets) -> ServerError {
+    /// Why the server is down, with every text masked.
+    pub(super) fn masked(self, mask: impl Fn(&str) -> String) -> ServerError {
         match self {
-            Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
+            Self::Error(error) => error.masked(mask).into(),
             Self::Exited(exit) => ServerError::Exited(exit),
             Self::Lost(supervisor) => ServerError::Lost(supervisor),
         }

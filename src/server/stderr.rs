@@ -22,12 +22,16 @@ pub use self::ring::{Log, Reader};
 use crate::clock::{Moment, WallClockAnchor};
 use crate::config::Secrets;
 use crate::logging::{ServerLine, ServerOutput};
+use crate::masking::KnownSecrets;
+use crate::printable::beginning;
 
 /// Maximum lines of one instance to copy in each period. The rest is counted.
 const COPIES: u32 = 100;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Maximum characters to copy of a line.
 const MAX_LINE_LEN: usize = 500;
+/// Characters of a line that are searched for secrets. What is copied of it ends before.
+const MAX_MASKED_LEN: usize = 4096;
 
 /// Copies lines of one process. If nobody keeps them, a line costs two checks.
 pub(super) struct Copier<'a> {
@@ -36,6 +40,7 @@ pub(super) struct Copier<'a> {
     pid: u32,
     output: &'a ServerOutput,
     secrets: &'a Secrets,
+    known: &'a KnownSecrets,
     period: Option<Instant>,
     copied: u32,
     withheld: u64,
@@ -47,9 +52,9 @@ impl<'a> Copier<'a> {
         purpose: Option<&'a str>,
         pid: u32,
         output: &'a ServerOutput,
-        secrets: &'a Secrets,
+        (secrets, known): (&'a Secrets, &'a KnownSecrets),
     ) -> Self {
-        Self { server, purpose, pid, output, secrets, period: None, copied: 0, withheld: 0 }
+        Self { server, purpose, pid, output, secrets, known, period: None, copied: 0, withheld: 0 }
     }
 
     pub(super) fn copy(&mut self, text: &str) {
@@ -68,10 +73,13 @@ impl<'a> Copier<'a> {
             return;
         }
         self.copied += 1;
-        let text = self.secrets.masked(text);
-        let end = text.char_indices().nth(MAX_LINE_LEN).map_or(text.len(), |(end, _)| end);
-        let sign = if end < text.len() { "…" } else { "" };
-        self.write(&format!("{}{sign}", &text[..end]));
+        let read = beginning(text, MAX_MASKED_LEN);
+        let (mask, is_cut) = (self.known.mask_of_known(), read.len() < text.len());
+        let masked = if is_cut { mask.apply_to_cut(read) } else { mask.apply(read) };
+        let masked = self.secrets.masked(&masked.text);
+        let shown = beginning(&masked, MAX_LINE_LEN);
+        let sign = if is_cut || shown.len() < masked.len() { "…" } else { "" };
+        self.write(&format!("{shown}{sign}"));
     }
 
     fn write(&self, text: &str) {

@@ -79,6 +79,34 @@ fn a_report_has_all_parts_and_no_secrets() {
     assert_eq!(names.len(), unpacked(&other).len(), "{report}");
 }
 
+#[test]
+fn arguments_of_programs_literal_secrets_and_cut_secrets_are_in_no_part_of_a_report() {
+    let place = Place::new();
+    let secret = format!("{CANARY}\"horse battery staple over the hill");
+    let file = place.write("secret", &secret);
+    let prints = format!("${{cmd:sh -c 'echo printed; : {CANARY}'}}");
+    let literal = format!("{CANARY} garden");
+    let script = "echo cannot log in with $DB_PASSWORD or $(echo $DB_PASSWORD | sed 's/ /%20/') >&2; exit 3";
+    let fails = Server::run_by("b", "/bin/sh").arg("-c").arg(script).arg(&prints).env("DB_PASSWORD", &literal);
+    let server = Server::named("a").env("FILE", &format!("${{file:{}}}", file.display()));
+    let daemon = Setup::with(server).server(fails).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let percent = secret.replace(' ', "%20").replace('"', "%22");
+    for text in [&secret, &percent] {
+        arguments(&agent.call("a__stderr", &json!({"text": format!("{}{text}", ".".repeat((64 << 10) - 20))})));
+    }
+    let logged = || daemon.client(&["logs", "a"]).expect_code(0).stdout;
+    until("all is logged", || (logged().lines().filter(|line| line.contains("...")).count() == 2).then_some(()));
+    until("the failure is logged", || daemon.log().contains("cannot log in").then_some(()));
+    assert!(!daemon.log().contains(CANARY), "{}", daemon.log());
+    let path = place.path("report.tar.gz");
+    daemon.client(&["bugreport", "-o", &path.display().to_string()]).expect_code(0);
+    for (name, text) in unpacked(&path) {
+        let shown = text.find(CANARY).map(|at| text.get(at.saturating_sub(80)..at + 20));
+        assert!(shown.is_none(), "{name}: {shown:?}");
+    }
+}
+
 /// Case H9.
 #[test]
 fn outputs_of_programs_and_replaced_secrets_are_masked_even_if_the_configuration_is_broken() {

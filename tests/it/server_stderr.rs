@@ -282,7 +282,8 @@ fn lines_of_servers_outlive_the_daemon() {
     let place = Place::new();
     place.write("token", "s3cr3t");
     let secret = format!("${{file:{}}}", place.path("token").display());
-    let setup = Setup::with(Server::named("a").env("TOKEN", &secret)).server(Server::named("b"));
+    let setup =
+        Setup::with(Server::named("a").env("TOKEN", &secret)).server(Server::named("b").env("API_KEY", "literal-key"));
     let mut daemon = setup.server(Server::named("each").line("sharing = \"session\"")).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let long = "ä".repeat(9000);
@@ -291,6 +292,7 @@ fn lines_of_servers_outlive_the_daemon() {
     {
         write(&daemon, &mut agent, server, text);
     }
+    write(&daemon, &mut agent, "b", "literal-key bGl0ZXJhbC1rZXk=");
     arguments(&agent.call("each__stderr", &json!({"text": "mine"})));
     let pids = ["a", "b"].map(|name| u64::from(daemon.server_pid(name)));
     let file = place.path("home/.local/state/mcpd/servers.log");
@@ -301,11 +303,11 @@ fn lines_of_servers_outlive_the_daemon() {
     let ran = kept(&place, &["--json"]);
     let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let cut = format!("{}…", "ä".repeat(500));
-    assert_eq!(texts(&lines), ["first", "other", "with …", &cut, "esc\u{1b}[2J\u{202e}", "mine"]);
+    assert_eq!(texts(&lines), ["first", "other", "with …", &cut, "esc\u{1b}[2J\u{202e}", "… …k=", "mine"]);
     let servers: Vec<_> = lines.iter().map(|line| line["server"].as_str().expect("text")).collect();
-    assert_eq!(servers, ["a", "b", "a", "a", "a", "each"]);
+    assert_eq!(servers, ["a", "b", "a", "a", "a", "b", "each"]);
     assert_eq!([&lines[0]["pid"], &lines[1]["pid"]].map(|pid| pid.as_u64().expect("a number")), pids);
-    assert!(lines[5]["purpose"].is_string(), "{ran}");
+    assert!(lines[6]["purpose"].is_string(), "{ran}");
 
     let ran = kept(&place, &["b", "each", "-n", "1"]);
     assert!(ran.stdout.ends_with("]: mine\n") && ran.stdout.lines().count() == 1, "{ran}");

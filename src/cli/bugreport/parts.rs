@@ -94,7 +94,10 @@ pub(super) async fn gather(
         if part.name == "calls.jsonl" {
             text = without_arguments(&text);
         }
-        notes += &note.map(|note| format!("mcpd {words}: {note}\n")).unwrap_or_default();
+        if let Some(note) = note {
+            let note = masks.apply(&note).await.unwrap_or(note);
+            notes += &format!("mcpd {words}: {note}\n");
+        }
         // These commands read the configuration themselves. Without a daemon, they know no secrets but those of the configuration.
         if WITH_CONFIG.contains(&words.split(' ').next().unwrap_or_default()) {
             text = masks.apply(&text).await.unwrap_or(text);

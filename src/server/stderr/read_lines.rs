@@ -14,6 +14,7 @@ use super::ring::{Line, Log, Ring};
 use crate::clock::Moment;
 use crate::config::Secrets;
 use crate::logging::ServerOutput;
+use crate::masking::KnownSecrets;
 
 /// Maximum length of a line, in bytes. A longer line is cut and ends with `…`.
 const MAX_LINE: usize = 64 << 10;
@@ -45,11 +46,18 @@ impl Writer {
         Log::new(self.ring.subscribe())
     }
 
-    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`. `secrets` are masked in copies.
-    pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32, total: Arc<AtomicU64>, secrets: Secrets) {
+    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`. Secrets are masked in copies: those of the server, and those that the daemon
+    /// knows.
+    pub(crate) async fn drain(
+        self,
+        mut pipe: pipe::Receiver,
+        pid: u32,
+        total: Arc<AtomicU64>,
+        (secrets, known): (Secrets, KnownSecrets),
+    ) {
         let mut buffer = vec![0; CHUNK];
         let mut partial = Partial::default();
-        let mut copier = Copier::new(&self.server, self.purpose.as_deref(), pid, &self.output, &secrets);
+        let mut copier = Copier::new(&self.server, self.purpose.as_deref(), pid, &self.output, (&secrets, &known));
         loop {
             let reading = pipe.read(&mut buffer);
             let read = match partial.bytes.is_empty() {

@@ -55,7 +55,7 @@ impl ServerTask {
         }
         let plan = match self.plan_sandbox(program).await {
             Ok(plan) => plan,
-            Err(error) => return not_started(SpawnError::Error(StartError::Unenforceable(error)), &secrets),
+            Err(error) => return self.not_started(SpawnError::Error(StartError::Unenforceable(error))),
         };
         let context = &self.context;
         let private = plan.restrictions.as_ref().and_then(Restrictions::private).map(Path::to_owned);
@@ -69,7 +69,7 @@ impl ServerTask {
             timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec, cgroup.as_ref(), remote.is_some()));
         let mut spawned = match self.unless_stopped(spawning).await {
             Some(Ok(Ok(spawned))) => spawned,
-            Some(Ok(Err(error))) => return not_started(error, &secrets),
+            Some(Ok(Err(error))) => return self.not_started(error),
             Some(Err(_)) => return Event::Ended(ServerError::GuardSilent),
             None => return self.apply_stop(),
         };
@@ -91,7 +91,7 @@ impl ServerTask {
             failed => {
                 self.handling_commands_until(spawned.kill()).await;
                 match failed {
-                    Some(Ok(Err(error))) => not_started(error, &secrets),
+                    Some(Ok(Err(error))) => self.not_started(error),
                     Some(_) => Event::Ended(ServerError::GuardSilent),
                     None => self.apply_stop(),
                 }
@@ -113,7 +113,12 @@ impl ServerTask {
         let (stderr_bytes, root) = (StderrBytes::default(), spawned.guard_pid().unwrap_or(pid));
         let activity = Activity::new(root, Arc::clone(&stderr_bytes), self.runner().is_some());
         let (process, Pipes { stdin, stdout, stderr }) = spawned.into_process();
-        let drain = self.last_process.stderr().clone().drain(stderr, pid, stderr_bytes, secrets);
+        let drain = self.last_process.stderr().clone().drain(
+            stderr,
+            pid,
+            stderr_bytes,
+            (secrets, self.context.secrets.clone()),
+        );
         let mut draining = AbortOnDrop(tokio::spawn(drain));
         let event = match remote {
             None => {
@@ -154,16 +159,16 @@ impl ServerTask {
         self.publisher.update(|published| published.limits = Some(enforcement));
     }
 
+    /// The event of a server that did not start. Secrets are masked.
+    fn not_started(&self, error: SpawnError) -> Event {
+        Event::Ended(error.masked(|text| self.masked(text)))
+    }
+
     /// Decides what of the server's sandbox is enforced.
     async fn plan_sandbox(&mut self, program: &Program) -> Result<Plan, Unenforceable> {
         let (host, config) = (self.context.sandbox.clone(), Arc::clone(&self.config));
         self.handling_commands_until(host.plan(&config, &program.command)).await
     }
-}
-
-/// The event of a server that did not start. Its secrets are masked.
-fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
-    Event::Ended(error.masked(secrets))
 }
 
 /// mcpd's own environment, without variables that are not UTF-8.
@@ -205,7 +210,7 @@ impl ServerTask {
         };
         self.handling_commands_until(process.0.kill()).await;
         match failed {
-            Some(error) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
+            Some(error) => Event::Ended(error.with_text(|text| self.masked(text)).into()),
             None => self.apply_stop(),
         }
     }
@@ -223,7 +228,7 @@ impl ServerTask {
         // Boxed, as the future of the login is large and short-lived.
         match self.unless_stopped(Box::pin(connecting)).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, permit).await,
-            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
+            Some(Err(error)) => Event::Ended(error.with_text(|text| self.masked(text)).into()),
             None => self.apply_stop(),
         }
     }

@@ -126,8 +126,9 @@ impl ServerTask {
         error.masked(|text| self.masked(text)).explained(evidence.masked(|text| self.masked(text)))
     }
 
-    /// The text with the server's secrets masked.
+    /// The text without the secrets that the daemon knows, in any form, and without programs of the server's secrets.
     pub(super) fn masked(&self, text: &str) -> String {
-        self.config.launch.as_ref().map_or_else(|_| text.to_owned(), |launch| launch.secrets().masked(text))
+        let text = self.context.secrets.mask_of_known().apply(text).text;
+        self.config.launch.as_ref().map_or_else(|_| text.clone(), |launch| launch.secrets().masked(&text))
     }
 }

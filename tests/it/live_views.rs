@@ -280,7 +280,7 @@ fn top_shows_its_keys_and_filters_servers_by_name() {
     terminal.wait("? keys");
     terminal.key("?");
     let screen = terminal.wait("WHAT IT DOES");
-    assert!(screen.contains("any key: back") && !screen.contains("s01"), "{screen}");
+    assert!(screen.contains("any other key: back") && !screen.contains("s01"), "{screen}");
     terminal.key("?");
     terminal.wait("▸ s01");
     terminal.key("/");

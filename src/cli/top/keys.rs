@@ -6,14 +6,14 @@ use crate::cli::style::{Column, OutputStyle};
 use crate::cli::terminal::ScreenEvent;
 
 const KEYS: [(&str, &str); 9] = [
-    ("↑ ↓ PgUp PgDn Home End", "choose a server, or scroll its details; also k and j"),
+    ("↑ ↓ PgUp PgDn Home End", "choose a server, or scroll its details; also k j Space"),
     ("Enter", "open the chosen server"),
     ("/", "show only servers with a text in their names"),
     ("c l e m p n d", "sort: calls, latency, errors, memory, CPU, name, down"),
     ("Home", "sort again; the order is kept while a server is chosen"),
     ("s", "list the slowest calls, the last, or those in flight"),
     ("w", "count calls of the last minute, or all that are known"),
-    ("Esc", "back; without a filter or an opened server: quit"),
+    ("Esc b Backspace", "back to the list; there, Esc ends the filter or quits"),
     ("q Ctrl-C", "quit"),
 ];
 
@@ -31,7 +31,7 @@ pub(super) const LIST_LINE: &str = "↑↓ Enter opens · sort c l e m p n d · 
 /// While a server is chosen, so the order is kept.
 pub(super) const CHOSEN_LINE: &str = "↑↓ Enter opens · Home sorts again · / filter · s calls · ? keys · q quits";
 pub(super) const DETAIL_LINE: &str = "↑↓ scroll · s calls · w 1m/all · Esc back · ? keys · q quits";
-pub(super) const HELP_LINE: &str = "any key: back · q quits";
+pub(super) const HELP_LINE: &str = "↑↓ scroll · any other key: back · q quits";
 
 pub(super) fn sort_of(key: char) -> Option<Sort> {
     SORT_KEYS.iter().find(|(of, _)| *of == key).map(|(_, sort)| *sort)
@@ -50,7 +50,7 @@ pub(super) fn help(call_table: CallTable, only_last_minute: bool, style: OutputS
     format!("{}\nNow: {calls}, figures {window}.\n", style.fit_table(&columns, rows))
 }
 
-/// Longest text of a filter: that of a server's name.
+/// Maximum number of letters of a [`Filter`]. A longer paste is cut off.
 const MAX_FILTER: usize = 64;
 
 /// Restricts the list to servers with a text in their names.

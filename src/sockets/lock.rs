@@ -111,7 +111,11 @@ impl Lock {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn publish(&mut self, directories: ProfileDirectories) -> Result<(), SocketError> {
-        self.directories = Some(DirectoriesFile::write(&self.directory, directories)?);
+        let published = DirectoriesFile::write(&self.directory, directories)?;
+        if let Some(former) = self.directories.replace(published) {
+            // Its file is the new one's, or is there no more.
+            former.leave();
+        }
         Ok(())
     }
 

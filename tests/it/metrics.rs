@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http_listener::loopback::free;
 use crate::reload::{change, changing, text};
@@ -236,9 +236,8 @@ fn server_has_its_state_memory_and_processor_time() {
     let daemon = Setup::with(server("a")).server(sick).server(server("off")).start();
     daemon.client(&["disable", "off", "--stop"]).expect_code(0);
     daemon.wait_row("sick", "is in backoff", |row| row["state"] == "backoff");
-    let row = daemon.wait_row("a", "is measured", |row| row["usage"].is_object());
-    // The server and its guard.
-    assert!(row["usage"]["processes"].as_u64() >= Some(2), "{row}");
+    let has_guard = |row: &Value| row["usage"]["processes"].as_u64() >= Some(2);
+    let row = daemon.wait_row("a", "is measured with its guard", has_guard);
     assert!(row["usage"]["memory_bytes"].as_u64() > Some(50_000), "{row}");
     let metrics = scrape(&daemon);
     assert_eq!(metrics.sum("mcpd_server_up", &[("mcpd_server", "a")]), Some(1.0));

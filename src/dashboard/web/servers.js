@@ -12,7 +12,7 @@ const COLUMNS = [
   { key: "latency", heading: "P95, last minute", kind: "number plotted", value: (model, name) => model.greatest(name, P95) ?? -1 },
   { key: "memory", heading: "Memory", kind: "number plotted", value: (model, name) => model.latest(name, MEMORY) ?? -1 },
   { key: "cpu", heading: "CPU", kind: "number", value: (model, name) => model.latest(name, CPU) ?? -1 },
-  { key: "errors", heading: "Errors, 1 h", kind: "number", value: (model, name) => model.sum(name, ERRORS) },
+  { key: "errors", heading: "Errors / h", kind: "number", value: (model, name) => model.sum(name, ERRORS) },
   { key: "tools", heading: "Tools", kind: "number", value: (model, name, report) => report.tools_exposed },
   { key: "sandbox", heading: "Sandbox", kind: "word" },
 ];

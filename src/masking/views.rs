@@ -24,7 +24,7 @@ const ENCODINGS: [Encoding; 3] = [
 ];
 
 /// Bytes of the longest part of an escape.
-const LONGEST_CUT: usize = r"\u000".len();
+const MAX_CUT_UNIT: usize = r"\u000".len();
 
 /// A decoded text.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ pub(super) fn without_cut_unit(text: &[u8]) -> &[u8] {
         [b'\\', b'u', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
         _ => false,
     };
-    let longest = text.len().saturating_sub(LONGEST_CUT);
+    let longest = text.len().saturating_sub(MAX_CUT_UNIT);
     let cut = (longest..text.len()).find(|start| is_cut(&text[*start..]));
     let whole = &text[..cut.unwrap_or(text.len())];
     whole.strip_suffix("\u{fffd}".as_bytes()).unwrap_or(whole)

@@ -46,8 +46,8 @@ impl Writer {
         Log::new(self.ring.subscribe())
     }
 
-    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`. Secrets are masked in copies: those of the server, and those that the daemon
-    /// knows.
+    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`. Copies have neither the secrets of the server nor others that
+    /// the daemon knows.
     pub(crate) async fn drain(
         self,
         mut pipe: pipe::Receiver,
